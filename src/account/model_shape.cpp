@@ -1,0 +1,1 @@
+#include "account/model_shape.h"

@@ -1,0 +1,219 @@
+// The backend contract: the whole vocabulary of a GPT training step, in about 25 coarse operators.
+//
+// Public functions check shapes and types once, count FLOPs and bytes into profile(), and hand over
+// to a private virtual. Arguments come as outputs, inputs, options; the gradient of x is dx.
+// Optional operands are `none` (default-constructed) tensors. Sizes come from the tensors.
+//
+// Types: activations, weights and activation gradients share one compute type (f32, bf16 or f16);
+// LayerNorm statistics, lse, losses, and everything marked f32 stay f32. Weight gradients (dweight,
+// dbias) are f32, or the compute type in pure bf16. All accumulation happens in f32 or wider.
+//
+// Determinism: for a given shape the result is a pure function of the inputs. It does not depend on
+// the number of threads, on timing, or on addresses.
+//
+// An operator may return before its work is done (CUDA); order between calls of one lane is kept.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "backend/profile.h"
+#include "tensor/arena.h"
+#include "tensor/tensor.h"
+
+namespace stretto {
+
+enum class Grad { overwrite, accumulate };
+enum class Lane { compute, comm, copy };
+
+struct Event {
+  uint64_t id = 0;
+};
+
+struct AttentionOptions {
+  int64_t heads = 0;         // heads in this shard
+  bool alibi = false;
+  int64_t first_head = 0;    // global index of this shard's first head (ALiBi slopes)
+  int64_t total_heads = 0;   // heads of the whole model (ALiBi slopes)
+};
+
+struct LinearOptions {
+  bool gelu = false;  // out = gelu(inp W^T + b), tanh form
+  Tensor pre;         // with gelu: receives the value before it, for the backward pass; may be none
+};
+
+struct LinearInputGradOptions {
+  ConstTensor pre;                // given: dinp is multiplied by gelu'(pre), fused
+  Tensor dbias;                   // given: column sums of the final dinp are accumulated here
+  Grad mode = Grad::overwrite;
+};
+
+// The part of the vocabulary that a logits shard covers: columns [begin, begin + shard columns);
+// columns at or beyond `size` are padding, never predicted and without gradient.
+struct VocabRange {
+  int64_t begin = 0;
+  int64_t size = 0;
+};
+
+struct AdamWOptions {
+  float lr = 0;
+  float beta1 = 0.9f;
+  float beta2 = 0.95f;
+  float eps = 1e-8f;
+  float weight_decay = 0;
+  int64_t step = 1;           // 1 for the first update (bias correction)
+  uint64_t seed = 0;          // stochastic rounding of pure bf16 weights
+  uint64_t first_index = 0;   // global index of element 0 (stochastic rounding)
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+
+  virtual const char* name() const = 0;  // "cpu", "cuda"
+  virtual int threads() const { return 1; }
+
+  // --- memory and order ----------------------------------------------------------------------
+  Buffer allocate(size_t bytes, const char* label);  // throws out_of_memory with the size
+  void copy(Tensor dst, ConstTensor src);            // same type and count, this backend's memory
+  void copy_from_host(Tensor dst, const void* src);  // src may be reused on return
+  void copy_to_host(void* dst, ConstTensor src);     // complete on return
+  void fill_zero(Tensor t);
+  void convert(Tensor dst, ConstTensor src);         // between element types, round to nearest
+  virtual void synchronize() {}                      // all lanes idle on return
+  virtual Event record(Lane) { return {}; }
+  virtual void wait(Lane, Event) {}
+  virtual bool host_memory() const { return true; }  // tensors can be read by the CPU
+
+  // --- operators -----------------------------------------------------------------------------
+  // out (B, T, C) = wte[token - vocab.begin] + wpe[t + first_position]; tokens of other shards
+  // give zero. tokens: (B, T) i32, checked by the loader to lie inside the vocabulary.
+  void embedding_forward(Tensor out, ConstTensor tokens, ConstTensor wte, ConstTensor wpe,
+                         int64_t vocab_begin = 0, int64_t first_position = 0);
+  // Accumulates into dwte and dwpe (either may be none), in token order.
+  void embedding_backward(Tensor dwte, Tensor dwpe, ConstTensor dout, ConstTensor tokens,
+                          int64_t vocab_begin = 0, int64_t first_position = 0);
+
+  // Over the last dim, eps 1e-5. mean, rstd: (rows) f32. bias may be none.
+  void layernorm_forward(Tensor out, Tensor mean, Tensor rstd, ConstTensor inp, ConstTensor weight,
+                         ConstTensor bias);
+  // sum = a + b, then LayerNorm of sum: one pass.
+  void residual_layernorm_forward(Tensor sum, Tensor out, Tensor mean, Tensor rstd, ConstTensor a,
+                                  ConstTensor b, ConstTensor weight, ConstTensor bias);
+  // dweight and dbias accumulate; dinp as `mode` says (accumulate = add to the residual stream).
+  void layernorm_backward(Tensor dinp, Tensor dweight, Tensor dbias, ConstTensor dout,
+                          ConstTensor inp, ConstTensor mean, ConstTensor rstd, ConstTensor weight,
+                          Grad mode);
+
+  // out (rows, N) = inp (rows, K) weight^T + bias; weight (N, K) as PyTorch stores it.
+  void linear_forward(Tensor out, ConstTensor inp, ConstTensor weight, ConstTensor bias,
+                      const LinearOptions& options = {});
+  // dinp (rows, K) = dout (rows, N) weight.
+  void linear_backward_input(Tensor dinp, ConstTensor dout, ConstTensor weight,
+                             const LinearInputGradOptions& options = {});
+  // dweight (N, K) = dout^T inp; dbias (N) = column sums of dout (may be none). Both as `mode`.
+  void linear_backward_weight(Tensor dweight, Tensor dbias, ConstTensor inp, ConstTensor dout,
+                              Grad mode);
+
+  void gelu_forward(Tensor out, ConstTensor pre);
+  void add(Tensor out, ConstTensor a, ConstTensor b);
+
+  // Causal attention. qkv: (B, T, 3, H, D), out: (B, T, H, D), lse: (B, H, T) f32.
+  void attention_forward(Tensor out, Tensor lse, ConstTensor qkv, const AttentionOptions& options);
+  void attention_backward(Tensor dqkv, ConstTensor dout, ConstTensor qkv, ConstTensor out,
+                          ConstTensor lse, const AttentionOptions& options);
+  // One new token per sequence: qkv (B, 1, 3, H, D) is appended at `position` to the caches
+  // (B, Tmax, H, D), then attended to.
+  void attention_decode(Tensor out, Tensor k_cache, Tensor v_cache, ConstTensor qkv,
+                        int64_t position, const AttentionOptions& options);
+
+  // Row statistics of a logits shard (rows, columns): lse (rows) f32, and target (rows) f32 = the
+  // target's logit, or 0 where it lies in another shard. targets: (rows) i32, negative = ignore.
+  void cross_entropy_forward(Tensor lse, Tensor target, ConstTensor logits, ConstTensor targets,
+                             VocabRange vocab);
+  // Combines the lse of `parts` shards, (parts, rows) -> (rows).
+  void combine_lse(Tensor lse, ConstTensor parts);
+  // loss_sum[0] (f64) += sum of (lse - target) over rows that count.
+  void cross_entropy_loss(Tensor loss_sum, ConstTensor lse, ConstTensor target,
+                          ConstTensor targets);
+  // In place: logits become dlogits = (softmax - onehot) * scale[0]; scale: (1) f32.
+  void cross_entropy_backward(Tensor logits, ConstTensor lse, ConstTensor targets,
+                              ConstTensor scale, VocabRange vocab);
+
+  // stats (3) f64 += { sum of squares, number of zeros, number of NaN or infinite elements }.
+  void gradient_stats(Tensor stats, ConstTensor grad);
+  // control (2) f32 = { multiplier for gradients, 1 if the step must be skipped }. The norm is
+  // sqrt(stats[0]) * grad_scale; with clip > 0 the multiplier is grad_scale * min(1, clip / norm).
+  void clip_control(Tensor control, ConstTensor stats, float clip, float grad_scale);
+  // One fused pass: weights (compute type, may equal master), master f32 (none in pure bf16),
+  // moments m and v, grad. Does nothing where control[1] is set.
+  void adamw(Tensor weight, Tensor master, Tensor m, Tensor v, ConstTensor grad,
+             ConstTensor control, const AdamWOptions& options);
+
+  Profile& profile() { return profile_; }
+
+ protected:
+  // Opened around every operator. The CPU times by the clock; CUDA records events and NVTX.
+  virtual void range_begin(Op op);
+  virtual void range_end(Op op);
+
+ private:
+  class Range;
+
+  virtual Buffer do_allocate(size_t bytes, const char* label) = 0;
+  virtual void do_copy(Tensor dst, ConstTensor src) = 0;
+  virtual void do_copy_from_host(Tensor dst, const void* src) = 0;
+  virtual void do_copy_to_host(void* dst, ConstTensor src) = 0;
+  virtual void do_fill_zero(Tensor t) = 0;
+  virtual void do_convert(Tensor dst, ConstTensor src) = 0;
+  virtual void do_embedding_forward(Tensor out, ConstTensor tokens, ConstTensor wte,
+                                    ConstTensor wpe, int64_t vocab_begin,
+                                    int64_t first_position) = 0;
+  virtual void do_embedding_backward(Tensor dwte, Tensor dwpe, ConstTensor dout,
+                                     ConstTensor tokens, int64_t vocab_begin,
+                                     int64_t first_position) = 0;
+  // a == none: plain LayerNorm of `b`; else sum = a + b first.
+  virtual void do_layernorm_forward(Tensor sum, Tensor out, Tensor mean, Tensor rstd,
+                                    ConstTensor a, ConstTensor b, ConstTensor weight,
+                                    ConstTensor bias) = 0;
+  virtual void do_layernorm_backward(Tensor dinp, Tensor dweight, Tensor dbias, ConstTensor dout,
+                                     ConstTensor inp, ConstTensor mean, ConstTensor rstd,
+                                     ConstTensor weight, Grad mode) = 0;
+  virtual void do_linear_forward(Tensor out, ConstTensor inp, ConstTensor weight, ConstTensor bias,
+                                 const LinearOptions& options) = 0;
+  virtual void do_linear_backward_input(Tensor dinp, ConstTensor dout, ConstTensor weight,
+                                        const LinearInputGradOptions& options) = 0;
+  virtual void do_linear_backward_weight(Tensor dweight, Tensor dbias, ConstTensor inp,
+                                         ConstTensor dout, Grad mode) = 0;
+  virtual void do_gelu_forward(Tensor out, ConstTensor pre) = 0;
+  virtual void do_add(Tensor out, ConstTensor a, ConstTensor b) = 0;
+  virtual void do_attention_forward(Tensor out, Tensor lse, ConstTensor qkv,
+                                    const AttentionOptions& options) = 0;
+  virtual void do_attention_backward(Tensor dqkv, ConstTensor dout, ConstTensor qkv,
+                                     ConstTensor out, ConstTensor lse,
+                                     const AttentionOptions& options) = 0;
+  virtual void do_attention_decode(Tensor out, Tensor k_cache, Tensor v_cache, ConstTensor qkv,
+                                   int64_t position, const AttentionOptions& options) = 0;
+  virtual void do_cross_entropy_forward(Tensor lse, Tensor target, ConstTensor logits,
+                                        ConstTensor targets, VocabRange vocab) = 0;
+  virtual void do_combine_lse(Tensor lse, ConstTensor parts) = 0;
+  virtual void do_cross_entropy_loss(Tensor loss_sum, ConstTensor lse, ConstTensor target,
+                                     ConstTensor targets) = 0;
+  virtual void do_cross_entropy_backward(Tensor logits, ConstTensor lse, ConstTensor targets,
+                                         ConstTensor scale, VocabRange vocab) = 0;
+  virtual void do_gradient_stats(Tensor stats, ConstTensor grad) = 0;
+  virtual void do_clip_control(Tensor control, ConstTensor stats, float clip,
+                               float grad_scale) = 0;
+  virtual void do_adamw(Tensor weight, Tensor master, Tensor m, Tensor v, ConstTensor grad,
+                        ConstTensor control, const AdamWOptions& options) = 0;
+
+  Profile profile_;
+  double range_start_ = 0;
+};
+
+std::unique_ptr<Backend> make_cpu_backend(int threads);
+// In a build without CUDA this throws and says how to get one.
+std::unique_ptr<Backend> make_cuda_backend(int device);
+
+}  // namespace stretto

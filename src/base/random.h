@@ -1,0 +1,30 @@
+// Counter-based random numbers: a value is a pure function of (seed, stream, index), so any shard
+// of a tensor, on any rank and thread, draws exactly the numbers of its slice.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace stretto {
+
+class CounterRng {
+ public:
+  CounterRng(uint64_t seed, uint64_t stream) : seed_(seed), stream_(stream) {}
+
+  uint64_t bits(uint64_t index) const;    // 64 random bits
+  float uniform(uint64_t index) const;    // in [0, 1), 24 bits
+  float normal(uint64_t index) const;     // standard normal
+
+ private:
+  uint64_t seed_;
+  uint64_t stream_;
+};
+
+// A stream number from a name ("h.3.attn.qkv.weight"): FNV-1a, stable across platforms.
+uint64_t stream_of(std::string_view name);
+
+// The image of `index` under a pseudo-random permutation of [0, size): a Feistel network with
+// cycle walking, so the order of a whole epoch needs no memory.
+uint64_t permute(uint64_t index, uint64_t size, uint64_t seed, uint64_t stream);
+
+}  // namespace stretto

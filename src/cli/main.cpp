@@ -1,0 +1,48 @@
+// Parses the command line and runs one verb. The only place, beside the rank runner, that catches.
+#include <fmt/format.h>
+
+#include <exception>
+#include <new>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "cli/verbs.h"
+
+namespace stretto::cli {
+namespace {
+
+constexpr const char* kExamples =
+    "Stretto trains GPT language models, measures what the hardware delivers, and plans the\n"
+    "fastest topology.\n\n"
+    "Examples:\n"
+    "  stretto version                           what this program was built from\n";
+
+int report(const Error& error) {
+  fmt::print(stderr, "stretto: {}\n", error.what());
+  if (!error.hint().empty()) fmt::print(stderr, "  fix: {}\n", error.hint());
+  return static_cast<int>(error.code());
+}
+
+}  // namespace
+
+int run(int argc, char** argv) {
+  init_log(LogLevel::normal);
+  CLI::App app{kExamples, "stretto"};
+  app.require_subcommand(1);
+  add_verbs(app);
+  try {
+    app.parse(argc, argv);
+    return static_cast<int>(ExitCode::ok);
+  } catch (const CLI::ParseError& error) {
+    const int code = app.exit(error);  // prints help or the message
+    return code == 0 ? 0 : static_cast<int>(ExitCode::usage);
+  } catch (const Error& error) {
+    return report(error);
+  } catch (const std::bad_alloc&) {
+    return report({ExitCode::out_of_memory, "out of memory", "use a smaller batch or model"});
+  } catch (const std::exception& error) {
+    return report({ExitCode::internal, error.what(), "this is a bug in Stretto; please report it"});
+  }
+}
+
+}  // namespace stretto::cli

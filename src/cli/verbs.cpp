@@ -1,0 +1,9 @@
+#include "cli/verbs.h"
+
+namespace stretto::cli {
+
+void add_verbs(CLI::App& app) {
+  add_version(app);
+}
+
+}  // namespace stretto::cli

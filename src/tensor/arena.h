@@ -1,0 +1,68 @@
+// Buffer owns one allocation of a backend's memory. Arena hands out labelled, aligned pieces of one
+// Buffer; its size is planned before the first step, so nothing allocates inside a step.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tensor/tensor.h"
+
+namespace stretto {
+
+class Buffer {
+ public:
+  Buffer() = default;
+  Buffer(void* data, size_t bytes, std::function<void(void*)> release)
+      : data_(data), bytes_(bytes), release_(std::move(release)) {}
+  Buffer(Buffer&& other) noexcept;
+  Buffer& operator=(Buffer&& other) noexcept;
+  ~Buffer();
+
+  void* data() const { return data_; }
+  size_t bytes() const { return bytes_; }
+
+ private:
+  void* data_ = nullptr;
+  size_t bytes_ = 0;
+  std::function<void(void*)> release_;
+};
+
+constexpr size_t kArenaAlignment = 256;  // cache lines, AVX-512 and 16-byte GPU accesses alike
+
+constexpr size_t arena_round(size_t bytes) {
+  return (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
+}
+
+// Stack discipline: take() moves up, a Mark taken earlier can be returned to. `peak` is the most
+// ever in use: the figure that the memory plan must predict.
+class Arena {
+ public:
+  struct Region {
+    std::string label;
+    size_t offset;
+    size_t bytes;
+  };
+
+  Arena() = default;
+  explicit Arena(Buffer buffer) : buffer_(std::move(buffer)) {}
+
+  Tensor take(const std::string& label, DType type, Shape shape);
+  size_t mark() const { return used_; }
+  void release_to(size_t mark);
+
+  size_t used() const { return used_; }
+  size_t peak() const { return peak_; }
+  size_t capacity() const { return buffer_.bytes(); }
+  const std::vector<Region>& regions() const { return regions_; }  // those in use, lowest first
+
+ private:
+  Buffer buffer_;
+  size_t used_ = 0;
+  size_t peak_ = 0;
+  std::vector<Region> regions_;
+};
+
+}  // namespace stretto

@@ -1,0 +1,51 @@
+#include "base/random.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+namespace stretto {
+namespace {
+
+TEST(CounterRng, NormalHasItsMoments) {
+  const CounterRng rng(42, stream_of("weights"));
+  const int n = 200000;
+  double sum = 0, squares = 0, fourths = 0;
+  for (int i = 0; i < n; ++i) {
+    const double x = rng.normal(static_cast<uint64_t>(i));
+    sum += x;
+    squares += x * x;
+    fourths += x * x * x * x;
+  }
+  EXPECT_NEAR(sum / n, 0, 5 / std::sqrt(n));
+  EXPECT_NEAR(squares / n, 1, 5 * std::sqrt(2.0 / n));
+  EXPECT_NEAR(fourths / n, 3, 5 * std::sqrt(96.0 / n));
+}
+
+TEST(CounterRng, StreamsAndSeedsDiffer) {
+  EXPECT_NE(CounterRng(1, 2).bits(0), CounterRng(1, 3).bits(0));
+  EXPECT_NE(CounterRng(1, 2).bits(0), CounterRng(2, 2).bits(0));
+  EXPECT_EQ(CounterRng(1, 2).bits(7), CounterRng(1, 2).bits(7));
+}
+
+TEST(Permute, IsAPermutationOfEverySize) {
+  for (const uint64_t size : {1u, 2u, 3u, 7u, 64u, 100u, 1000u, 4097u}) {
+    std::vector<int> seen(size, 0);
+    for (uint64_t i = 0; i < size; ++i) {
+      const uint64_t j = permute(i, size, 9, 1);
+      ASSERT_LT(j, size);
+      seen[j] += 1;
+    }
+    for (const int count : seen) EXPECT_EQ(count, 1) << size;
+  }
+}
+
+TEST(Permute, EpochsDiffer) {
+  int same = 0;
+  for (uint64_t i = 0; i < 1000; ++i) same += permute(i, 1000, 9, 1) == permute(i, 1000, 9, 2);
+  EXPECT_LT(same, 20);
+}
+
+}  // namespace
+}  // namespace stretto
