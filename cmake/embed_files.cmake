@@ -1,0 +1,17 @@
+# Writes OUT: a C++ file that defines stretto::embedded_<NAME>() over the bytes of FILES.
+set(code "#include \"base/embedded.h\"\nnamespace stretto {\nnamespace {\n")
+set(table "")
+set(index 0)
+foreach(file ${FILES})
+  file(READ ${file} hex HEX)
+  string(LENGTH "${hex}" length)
+  math(EXPR size "${length} / 2")
+  string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${hex}")
+  get_filename_component(name ${file} NAME)
+  string(APPEND code "const unsigned char kFile${index}[] = {${bytes}0};\n")
+  string(APPEND table "  {\"${name}\", {reinterpret_cast<const char*>(kFile${index}), ${size}}},\n")
+  math(EXPR index "${index} + 1")
+endforeach()
+string(APPEND code "const EmbeddedFile kFiles[] = {\n${table}};\n}  // namespace\n"
+  "std::span<const EmbeddedFile> embedded_${NAME}() { return kFiles; }\n}  // namespace stretto\n")
+file(WRITE ${OUT} "${code}")
