@@ -1,1 +1,0 @@
-#include "account/model_shape.h"

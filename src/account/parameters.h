@@ -1,0 +1,58 @@
+// The parameters of a GPT as one list: what exists, how it is cut over tensor-parallel ranks, how
+// it starts. Counting, initialisation, the optimizer, checkpoints and exports all read this list.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "account/model_shape.h"
+
+namespace stretto {
+
+// How a tensor-parallel group holds a parameter of shape (rows, columns).
+enum class Split {
+  none,     // every rank holds all of it
+  rows,     // rank r holds rows [r n/tp, (r+1) n/tp)           (column-parallel linear, embedding)
+  qkv,      // three stacked blocks (q, k, v), each cut by rows  (heads stay whole)
+  columns,  // rank r holds columns [r k/tp, (r+1) k/tp)         (row-parallel linear)
+};
+
+enum class Init { normal, zeros, ones };
+
+struct ParameterSpec {
+  std::string name;      // "h.3.attn.qkv.weight"
+  int64_t rows = 0;      // vectors have one column
+  int64_t columns = 1;
+  Split split = Split::none;
+  Init init = Init::normal;
+  double init_std = 0.02;
+  bool decay = false;    // weight decay applies to matrices only
+  int64_t layer = -1;    // -1: embedding or head side, see `unit`
+  enum class Unit { embedding, layer, head } unit = Unit::layer;
+
+  int64_t count() const { return rows * columns; }
+  bool vector() const { return columns == 1; }
+};
+
+// Rows of the token table after padding so that each of tp ranks holds the same number.
+int64_t padded_vocab(const ModelShape& model, int64_t tp);
+
+// In model order: wte, wpe, layers, ln_f, head (untied only). `tp` matters only through the padding
+// of the vocabulary: with tp = 1 the list counts exactly what is published.
+std::vector<ParameterSpec> parameter_list(const ModelShape& model, int64_t tp = 1);
+
+int64_t parameter_count(const ModelShape& model);
+
+// Elements of the parameter that one of tp ranks holds.
+int64_t shard_count(const ParameterSpec& spec, int64_t tp);
+
+// The shard as runs of consecutive elements of the global row-major tensor, in shard order. Weights
+// are initialised, saved and loaded through these runs, so a shard is always a slice of the whole.
+struct Run {
+  int64_t global_begin = 0;
+  int64_t count = 0;
+};
+std::vector<Run> shard_runs(const ParameterSpec& spec, int64_t tp, int64_t tp_rank);
+
+}  // namespace stretto
