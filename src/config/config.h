@@ -7,13 +7,12 @@
 #include <vector>
 
 #include "account/model_shape.h"
+#include "account/run_shape.h"
 #include "base/dtype.h"
 
 namespace stretto {
 
 enum class Device { cpu, cuda };
-enum class Precision { fp32, amp_bf16, bf16, amp_fp16, amp_fp8 };
-enum class Checkpointing { none, selective, full };
 enum class PipelineSchedule { gpipe, one_f_one_b, interleaved, zero_bubble };
 enum class LrSchedule { constant, linear, cosine, wsd };
 enum class LogFormat { compact, megatron, json };

@@ -1,0 +1,33 @@
+// How a model is run, as far as memory and FLOPs depend on it.
+#pragma once
+
+#include "base/dtype.h"
+
+namespace stretto {
+
+enum class Precision { fp32, amp_bf16, bf16, amp_fp16, amp_fp8 };
+
+// none: keep every activation. selective: recompute LayerNorm and GELU outputs, no matrix product.
+// full: keep only each layer's input and repeat its forward pass.
+enum class Checkpointing { none, selective, full };
+
+// Element types of a precision. `has_master`: fp32 weights beside the compute weights.
+struct PrecisionTypes {
+  DType compute = DType::f32;
+  DType gradient = DType::f32;
+  DType moment = DType::f32;
+  bool has_master = false;
+};
+
+constexpr PrecisionTypes types_of(Precision precision) {
+  switch (precision) {
+    case Precision::fp32: return {};
+    case Precision::amp_bf16:
+    case Precision::amp_fp8: return {DType::bf16, DType::f32, DType::f32, true};
+    case Precision::amp_fp16: return {DType::f16, DType::f32, DType::f32, true};
+    case Precision::bf16: return {DType::bf16, DType::bf16, DType::bf16, false};
+  }
+  return {};
+}
+
+}  // namespace stretto
