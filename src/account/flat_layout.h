@@ -1,0 +1,78 @@
+// Where each parameter of one rank lies in flat memory, and how data-parallel ranks share it.
+//
+// Parameters form units (the token table, the position table, each layer, the head): what is
+// gathered, reduced and released together. A unit holds first what tensor-parallel ranks cut, then
+// what they replicate (with tp = 1 all counts as cut), decayed parameters first in each half; both
+// are padded so that every data-parallel rank owns an equal part, and so that sums over fixed pieces
+// do not depend on dp.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "account/parameters.h"
+
+namespace stretto {
+
+struct FlatParameter {
+  ParameterSpec spec;
+  int64_t offset = 0;  // of the shard's first element in the rank's flat buffer
+  int64_t count = 0;   // elements of the tensor-parallel shard
+};
+
+struct FlatUnit {
+  std::string name;             // "wte", "wpe", "h.7", "head"
+  int64_t layer = -1;
+  int64_t begin = 0;            // flat range [begin, end); the cut half is [begin, replicated)
+  int64_t replicated = 0;
+  int64_t end = 0;
+  std::vector<FlatParameter> parameters;
+
+  int64_t count() const { return end - begin; }
+};
+
+// A stretch of the flat buffer with one weight-decay setting.
+struct FlatSegment {
+  int64_t begin = 0;
+  int64_t end = 0;
+  bool decay = false;
+};
+
+struct FlatLayout {
+  std::vector<FlatUnit> units;
+  int64_t total = 0;
+  int64_t dp = 1;
+
+  int64_t shard_total() const { return total / dp; }
+  const FlatUnit& unit(const std::string& name) const;
+  const FlatParameter& parameter(const std::string& name) const;
+};
+
+// What a rank holds: layers by global index, and whether it needs the token table and the head.
+struct Holdings {
+  std::vector<int64_t> layers;
+  bool embedding = true;   // first stage: token and position tables
+  bool head = true;        // last stage: ln_f, and the token table or the untied head matrix
+};
+
+FlatLayout flat_layout(const ModelShape& model, const Holdings& holdings, int64_t tp, int64_t dp);
+
+// The two parts of a unit (cut, replicated) that data-parallel rank r owns, as flat ranges.
+struct FlatRange {
+  int64_t begin = 0;
+  int64_t end = 0;
+  int64_t count() const { return end - begin; }
+};
+FlatRange owned_cut(const FlatUnit& unit, int64_t dp, int64_t dp_rank);
+FlatRange owned_replicated(const FlatUnit& unit, int64_t dp, int64_t dp_rank);
+
+// The pieces over which gradient statistics are summed, in order: their borders are the same for
+// every dp that divides kStatPieces.
+constexpr int64_t kStatPieces = 16;
+std::vector<FlatRange> stat_pieces(const FlatUnit& unit, int64_t dp);
+
+// Segments of equal decay inside a flat range.
+std::vector<FlatSegment> decay_segments(const FlatUnit& unit, FlatRange range);
+
+}  // namespace stretto

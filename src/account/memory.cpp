@@ -1,0 +1,217 @@
+#include "account/memory.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "tensor/arena.h"
+
+namespace stretto {
+namespace {
+
+struct Dims {
+  explicit Dims(const RankShape& s)
+      : B(s.micro_batch), T(s.seq_len), n(s.tokens()), rows(s.stream_rows()), C(s.model.hidden),
+        Cl(C / s.tp), Fl(s.model.ffn / s.tp), Hl(s.model.heads / s.tp),
+        type(types_of(s.precision).compute) {}
+
+  int64_t B, T;
+  int64_t n;        // tokens of a micro-batch
+  int64_t rows;     // those on this rank where the residual stream is cut
+  int64_t C;
+  int64_t Cl, Fl, Hl;  // tensor-parallel shares
+  DType type;
+};
+
+TensorSpec activation(const char* label, DType type, Shape shape) {
+  return {MemoryTerm::activations, label, type, shape};
+}
+
+void append(std::vector<TensorSpec>& plan, const std::string& prefix,
+            const std::vector<TensorSpec>& specs) {
+  for (TensorSpec spec : specs) {
+    spec.label = prefix + spec.label;
+    plan.push_back(std::move(spec));
+  }
+}
+
+// Weights, gradients and optimizer state.
+void append_states(std::vector<TensorSpec>& plan, const RankShape& s) {
+  const FlatLayout layout = flat_layout(s);
+  const PrecisionTypes types = types_of(s.precision);
+  int64_t layer_unit = 0;  // the largest layer
+  for (const FlatUnit& unit : layout.units) {
+    if (unit.layer >= 0) layer_unit = std::max(layer_unit, unit.count());
+  }
+  auto add = [&](MemoryTerm term, const std::string& label, DType type, int64_t count) {
+    plan.push_back({term, label, type, {count}});
+  };
+  auto add_unit_buffers = [&](MemoryTerm term, const std::string& what, DType type) {
+    for (const FlatUnit& unit : layout.units) {
+      if (unit.layer < 0) add(term, what + unit.name, type, unit.count());
+    }
+    for (int slot = 0; slot < 2 && layer_unit > 0; ++slot) {  // one in use, one on its way
+      add(term, fmt::format("{}layer.{}", what, slot), type, layer_unit);
+    }
+  };
+
+  if (s.zero == 3) {
+    add(MemoryTerm::weights, "weights", types.compute, layout.shard_total());
+    add_unit_buffers(MemoryTerm::weights, "gathered.", types.compute);
+  } else {
+    add(MemoryTerm::weights, "weights", types.compute, layout.total);
+  }
+  if (!s.train) return;
+
+  const int64_t owned = s.zero >= 1 ? layout.shard_total() : layout.total;
+  if (types.has_master) add(MemoryTerm::optimizer, "master", DType::f32, owned);
+  add(MemoryTerm::optimizer, "m", types.moment, owned);
+  add(MemoryTerm::optimizer, "v", types.moment, owned);
+  if (s.reduces_each_micro_batch()) {
+    add(MemoryTerm::gradients, "grads", types.gradient, s.zero >= 2 ? owned : layout.total);
+    add_unit_buffers(MemoryTerm::gradients, "unit_grads.", types.gradient);
+  } else {
+    add(MemoryTerm::gradients, "grads", types.gradient, layout.total);
+  }
+}
+
+// Buffers that every layer uses in turn.
+void append_workspace(std::vector<TensorSpec>& plan, const RankShape& s) {
+  const Dims d(s);
+  plan.push_back(activation("work.branch", d.type, {d.rows, d.C}));
+  if (s.tp > 1) plan.push_back(activation("work.partial", d.type, {d.n, d.C}));
+  if (s.gathers_sequence()) plan.push_back(activation("work.gathered", d.type, {d.n, d.C}));
+  if (!s.train) return;
+  plan.push_back(activation("work.dstream", d.type, {d.rows, d.C}));
+  plan.push_back(activation("work.dnorm", d.type, {d.rows, d.C}));
+  plan.push_back(activation("work.datt", d.type, {d.n, d.Cl}));
+  if (s.gathers_sequence()) plan.push_back(activation("work.dgathered", d.type, {d.n, d.C}));
+  if (!s.split_backward) append(plan, "grad.", layer_gradient_specs(s));
+}
+
+void append_head(std::vector<TensorSpec>& plan, const RankShape& s) {
+  const Dims d(s);
+  const int64_t rows = s.loss_rows();
+  const int64_t vocab = padded_vocab(s.model, s.tp) / s.tp;
+  plan.push_back(activation("head.stream", d.type, {d.rows, d.C}));
+  plan.push_back(activation("head.norm", d.type, {d.rows, d.C}));
+  plan.push_back(activation("head.mean", DType::f32, {d.rows}));
+  plan.push_back(activation("head.rstd", DType::f32, {d.rows}));
+  plan.push_back({MemoryTerm::logits, "head.logits", d.type, {rows, vocab}});
+  plan.push_back({MemoryTerm::logits, "head.lse", DType::f32, {rows}});
+  plan.push_back({MemoryTerm::logits, "head.lse_parts", DType::f32, {s.tp, rows}});
+  plan.push_back({MemoryTerm::logits, "head.target", DType::f32, {rows}});
+  plan.push_back({MemoryTerm::logits, "head.losses", DType::f64, {s.accumulation}});
+}
+
+}  // namespace
+
+const char* name_of(MemoryTerm term) {
+  constexpr const char* kNames[kMemoryTerms] = {"weights", "gradients",     "optimizer", "activations",
+                                                "logits",  "communication", "data"};
+  return kNames[static_cast<int>(term)];
+}
+
+size_t TensorSpec::bytes() const {
+  return arena_round(static_cast<size_t>(shape.count()) * dtype_size(type));
+}
+
+int64_t RankShape::loss_rows() const {
+  const auto row_bytes = static_cast<int64_t>(dtype_size(types_of(precision).compute)) *
+                         (padded_vocab(model, tp) / tp);
+  const int64_t most = std::max<int64_t>(1, loss_chunk_bytes / std::max<int64_t>(1, row_bytes));
+  // Equal chunks, a multiple of 64 rows where there are so many.
+  const int64_t chunks = (tokens() + most - 1) / most;
+  const int64_t rows = (tokens() + chunks - 1) / chunks;
+  return std::min(tokens(), rows >= 64 ? (rows + 63) / 64 * 64 : rows);
+}
+
+Holdings RankShape::holdings() const {
+  Holdings h;
+  h.embedding = first_stage;
+  h.head = last_stage;
+  for (const auto& chunk : chunks) h.layers.insert(h.layers.end(), chunk.begin(), chunk.end());
+  std::sort(h.layers.begin(), h.layers.end());
+  return h;
+}
+
+FlatLayout flat_layout(const RankShape& shape) {
+  return flat_layout(shape.model, shape.holdings(), shape.tp, shape.dp);
+}
+
+std::vector<TensorSpec> saved_specs(const RankShape& s) {
+  const Dims d(s);
+  std::vector<TensorSpec> specs;
+  specs.push_back(activation("stream", d.type, {d.rows, d.C}));  // the residual stream coming in
+  if (s.checkpointing == Checkpointing::full) return specs;
+  specs.push_back(activation("mean1", DType::f32, {d.rows}));
+  specs.push_back(activation("rstd1", DType::f32, {d.rows}));
+  specs.push_back(activation("qkv", d.type, {d.B, d.T, 3 * d.Cl}));
+  specs.push_back(activation("att", d.type, {d.B, d.T, d.Cl}));
+  specs.push_back(activation("lse", DType::f32, {d.B, d.Hl, d.T}));
+  specs.push_back(activation("stream2", d.type, {d.rows, d.C}));  // after the attention branch
+  specs.push_back(activation("mean2", DType::f32, {d.rows}));
+  specs.push_back(activation("rstd2", DType::f32, {d.rows}));
+  specs.push_back(activation("pre", d.type, {d.n, d.Fl}));
+  if (s.checkpointing == Checkpointing::selective) return specs;
+  specs.push_back(activation("norm1", d.type, {d.rows, d.C}));
+  specs.push_back(activation("norm2", d.type, {d.rows, d.C}));
+  specs.push_back(activation("act", d.type, {d.n, d.Fl}));
+  return specs;
+}
+
+std::vector<TensorSpec> recomputed_specs(const RankShape& s) {
+  RankShape none = s;
+  none.checkpointing = Checkpointing::none;
+  std::vector<TensorSpec> specs;
+  const auto saved = saved_specs(s);
+  for (TensorSpec& spec : saved_specs(none)) {
+    const bool kept = std::any_of(saved.begin(), saved.end(),
+                                  [&](const TensorSpec& k) { return k.label == spec.label; });
+    if (!kept) specs.push_back(std::move(spec));
+  }
+  return specs;
+}
+
+std::vector<TensorSpec> layer_gradient_specs(const RankShape& s) {
+  const Dims d(s);
+  return {activation("dbranch2", d.type, {d.rows, d.C}),     // of the MLP branch
+          activation("dpre", d.type, {d.n, d.Fl}),
+          activation("dbranch1", d.type, {d.rows, d.C}),     // of the attention branch
+          activation("dqkv", d.type, {d.B, d.T, 3 * d.Cl})};
+}
+
+std::vector<TensorSpec> memory_plan(const RankShape& s) {
+  const Dims d(s);
+  std::vector<TensorSpec> plan;
+  append_states(plan, s);
+  for (size_t c = 0; c < s.chunks.size(); ++c) {
+    const int64_t slots = s.train ? s.in_flight[c] : 1;
+    const int64_t layers = s.train ? static_cast<int64_t>(s.chunks[c].size()) : 1;
+    for (int64_t slot = 0; slot < slots; ++slot) {
+      plan.push_back({MemoryTerm::data, fmt::format("tokens.{}.{}", c, slot), DType::i32, {d.B, d.T}});
+      plan.push_back({MemoryTerm::data, fmt::format("targets.{}.{}", c, slot), DType::i32, {d.B, d.T}});
+      plan.push_back(activation(fmt::format("output.{}.{}", c, slot).c_str(), d.type, {d.rows, d.C}));
+      for (int64_t l = 0; l < layers; ++l) {
+        append(plan, fmt::format("act.{}.{}.{}.", c, slot, l), saved_specs(s));
+        if (s.split_backward) {
+          append(plan, fmt::format("grad.{}.{}.{}.", c, slot, l), layer_gradient_specs(s));
+        }
+      }
+    }
+  }
+  if (s.train || s.checkpointing != Checkpointing::none) append(plan, "again.", recomputed_specs(s));
+  append_workspace(plan, s);
+  if (s.last_stage) append_head(plan, s);
+  return plan;
+}
+
+MemoryTotals memory_totals(const std::vector<TensorSpec>& plan) {
+  MemoryTotals totals;
+  for (const TensorSpec& spec : plan) {
+    totals.by_term[static_cast<int>(spec.term)] += spec.bytes();
+    totals.total += spec.bytes();
+  }
+  return totals;
+}
+
+}  // namespace stretto

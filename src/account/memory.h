@@ -1,0 +1,81 @@
+// The memory plan: every tensor that one rank holds, as a list. The engine takes exactly this list
+// from its arena and the planner adds it up, so what is predicted is what is used.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "account/flat_layout.h"
+#include "account/model_shape.h"
+#include "account/run_shape.h"
+#include "tensor/tensor.h"
+
+namespace stretto {
+
+enum class MemoryTerm { weights, gradients, optimizer, activations, logits, communication, data };
+constexpr int kMemoryTerms = 7;
+const char* name_of(MemoryTerm term);
+
+struct TensorSpec {
+  MemoryTerm term;
+  std::string label;
+  DType type;
+  Shape shape;
+
+  size_t bytes() const;  // rounded up to the arena's alignment
+};
+
+// Everything the plan of one rank depends on.
+struct RankShape {
+  ModelShape model;
+  int64_t micro_batch = 1;  // B, sequences of the largest micro-batch
+  int64_t seq_len = 1;      // T
+  int64_t tp = 1;
+  int64_t dp = 1;           // ranks that share states (the ZeRO group)
+  int zero = 0;
+  bool sequence_parallel = true;
+  bool deterministic = false;
+  Precision precision = Precision::fp32;
+  Checkpointing checkpointing = Checkpointing::none;
+  std::vector<std::vector<int64_t>> chunks = {{}};  // global layer indices of each model chunk
+  bool first_stage = true;   // chunk 0 begins with the embedding
+  bool last_stage = true;    // the last chunk ends with the head and the loss
+  bool split_backward = false;        // zero-bubble: weight gradients come later
+  std::vector<int64_t> in_flight = {1};  // per chunk: micro-batches whose activations live at once
+  bool train = true;         // false: forward only (evaluation, generation)
+  int64_t loss_chunk_bytes = 64 << 20;  // most that one chunk of logits may take
+  int64_t accumulation = 1;  // micro-batches per step (loss slots)
+
+  int64_t tokens() const { return micro_batch * seq_len; }
+  // Rows of the residual stream on this rank.
+  int64_t stream_rows() const {
+    return sequence_parallel && tp > 1 ? tokens() / tp : tokens();
+  }
+  bool gathers_sequence() const { return sequence_parallel && tp > 1; }
+  // Gradients are reduced after every micro-batch (ZeRO 2 and 3, and whenever the order of sums
+  // must not depend on dp), through one buffer per unit instead of one for all.
+  bool reduces_each_micro_batch() const { return zero >= 2 || deterministic; }
+  int64_t loss_rows() const;  // rows of logits computed at a time
+  Holdings holdings() const;
+};
+
+FlatLayout flat_layout(const RankShape& shape);
+
+// Activations one layer keeps from its forward to its backward pass.
+std::vector<TensorSpec> saved_specs(const RankShape& shape);
+// What `selective` or `full` recomputes, held for one layer at a time (empty for none).
+std::vector<TensorSpec> recomputed_specs(const RankShape& shape);
+// Gradients inside one layer that its weight gradients need.
+std::vector<TensorSpec> layer_gradient_specs(const RankShape& shape);
+
+// The whole plan, in the order in which the engine takes it. Labels are unique.
+std::vector<TensorSpec> memory_plan(const RankShape& shape);
+
+struct MemoryTotals {
+  size_t by_term[kMemoryTerms] = {};
+  size_t total = 0;
+};
+MemoryTotals memory_totals(const std::vector<TensorSpec>& plan);
+
+}  // namespace stretto
