@@ -120,8 +120,8 @@ int64_t RankShape::loss_rows() const {
                          (padded_vocab(model, tp) / tp);
   const int64_t most = std::max<int64_t>(1, loss_chunk_bytes / std::max<int64_t>(1, row_bytes));
   // Equal chunks, a multiple of 64 rows where there are so many.
-  const int64_t chunks = (tokens() + most - 1) / most;
-  const int64_t rows = (tokens() + chunks - 1) / chunks;
+  const int64_t parts = (tokens() + most - 1) / most;
+  const int64_t rows = (tokens() + parts - 1) / parts;
   return std::min(tokens(), rows >= 64 ? (rows + 63) / 64 * 64 : rows);
 }
 
