@@ -1,0 +1,103 @@
+// FLOPs of a training step: the only place in the program that knows a FLOP formula.
+//
+// One list of matrix products describes what a GPT computes. A convention says how much of it, and
+// of what else, is counted: published figures differ by which one they chose, so every utilisation
+// is named after its convention. A multiply-add counts two. Nothing here depends on how a run is
+// cut into ranks, except the ranks that `megatron-old` needs to reproduce old figures.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "account/model_shape.h"
+#include "account/run_shape.h"
+
+namespace stretto {
+
+// The matrix products of a layer, in order, then the output head. `scores` is q k^T, `values` is
+// softmax(scores) v.
+enum class Product { qkv, scores, values, proj, up, down, head };
+constexpr int kProducts = 7;
+enum class Phase { forward, backward, recompute };
+enum class Attention { dense, causal };
+
+const char* name_of(Product product);
+const char* name_of(Phase phase);
+
+// `count` products (m x k) times (k x n). A triangular one computes only row i's first i + 1
+// columns (or, in the backward pass, sums over as many terms), so m(m+1)/2 stands for m * m.
+struct MatrixProduct {
+  Product product;
+  Phase phase;
+  int64_t count, m, n, k;
+  bool triangular;
+
+  double flops() const;
+};
+
+// Everything that a step over `batch` sequences of `seq` tokens multiplies, as our kernels do it.
+// Recompute holds the layers' forward pass under full checkpointing. Fused attention stores no
+// probabilities and multiplies q k^T once more in its backward pass: with `fused_attention` that
+// product is listed under recompute, too.
+std::vector<MatrixProduct> matrix_products(const ModelShape& model, int64_t batch, int64_t seq,
+                                           Attention attention, Checkpointing checkpointing,
+                                           bool fused_attention);
+
+// mpt:          6N + 12 L C T per token, N with positions and look-ups; full recompute x 4/3
+// mosaicgpt:    6N + 4 L C T; with recompute 8N + 6 L C T
+// megatron:     72 L C^2 (1 + T/6C + V/16LC); with recompute 96
+// megatron_old: 6P, with recompute 8P; P without embeddings, replicated parts counted per rank
+// causal:       the matrix products of a causal model, nothing for look-ups
+// hardware:     the products that our kernels execute, recomputation included
+enum class Convention { mpt, mosaicgpt, megatron, megatron_old, causal, hardware };
+inline constexpr std::array kConventions = {Convention::mpt,      Convention::mosaicgpt,
+                                            Convention::megatron, Convention::megatron_old,
+                                            Convention::causal,   Convention::hardware};
+
+const char* name_of(Convention convention);
+Convention convention_from_name(std::string_view name);  // throws Error listing the names
+
+// FLOPs by product, and what the convention counts besides (look-ups, biases, norms).
+struct FlopsSplit {
+  std::array<double, kProducts> product{};
+  double other = 0;
+
+  double& operator[](Product p) { return product[static_cast<size_t>(p)]; }
+  double operator[](Product p) const { return product[static_cast<size_t>(p)]; }
+  double total() const;
+  double without_attention() const;  // the starred figures
+};
+
+struct FlopsPerToken {
+  FlopsSplit model;      // what the model needs
+  FlopsSplit recompute;  // what the checkpointing plan does again
+
+  double model_total() const { return model.total(); }
+  double hardware_total() const { return model.total() + recompute.total(); }
+};
+
+// Only megatron_old looks at it: the ranks over which that program summed its parameters.
+struct OldRanks {
+  int64_t tp = 1;
+  int64_t pp = 1;
+};
+
+FlopsPerToken flops_per_token(Convention convention, const ModelShape& model, int64_t seq,
+                              Checkpointing checkpointing, OldRanks ranks = {});
+
+// Every parameter of the model, by formula (parameters.h has the list; a test holds them equal).
+int64_t parameter_formula(const ModelShape& model);
+
+// Fractions of the peak. MFU counts model FLOPs, HFU adds recomputation; starred: no attention.
+struct Utilization {
+  double mfu = 0, mfu_star = 0, hfu = 0, hfu_star = 0;
+};
+
+// `peak` in FLOP/s per device; empty (unknown peak) gives an empty answer.
+std::optional<Utilization> utilization(const FlopsPerToken& flops, double tokens_per_second,
+                                       double devices, std::optional<double> peak);
+
+}  // namespace stretto

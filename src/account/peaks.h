@@ -1,0 +1,35 @@
+// What the makers promise: dense peak FLOP/s of devices by number format. A device or format that
+// is not in the table has no peak ("unknown peak"); nobody divides by a guess.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace stretto {
+
+enum class PeakFormat { fp32, tf32, bf16, fp16, fp8 };
+
+const char* name_of(PeakFormat format);
+
+struct DevicePeak {
+  const char* name;              // as we print it: "A100", "H100 PCIe"
+  double fp32, tf32, half, fp8;  // FLOP/s dense; 0 = the device does not have the format
+};
+
+// Finds a device by the name a driver, a record or a published table gives it, in any case and with
+// any decoration: "NVIDIA H100 80GB HBM3", "a100_40gb".
+std::optional<DevicePeak> find_device(std::string_view device);
+const std::vector<DevicePeak>& known_devices();
+
+// FLOP/s of one device, or nothing.
+std::optional<double> device_peak(std::string_view device, PeakFormat format);
+
+// One A64FX node (48 cores, two 512-bit FMA pipes) at `ghz`.
+double a64fx_peak(double ghz, PeakFormat format);
+
+// "989.5 TFLOP/s" or "unknown peak".
+std::string format_peak(std::optional<double> peak);
+
+}  // namespace stretto
