@@ -1,0 +1,140 @@
+#include "base/fs.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+
+#include "base/random.h"
+
+namespace stretto {
+namespace {
+
+// Unguessable enough not to collide with other processes; O_EXCL settles the rest.
+std::string temp_name(const std::string& path) {
+  static std::atomic<uint64_t> counter{0};
+  const auto now = std::chrono::steady_clock::now().time_since_epoch().count();
+  const CounterRng rng(static_cast<uint64_t>(now), static_cast<uint64_t>(::getpid()));
+  return fmt::format("{}.tmp-{:012x}", path, rng.bits(counter++) >> 16);
+}
+
+}  // namespace
+
+bool FsError::disk_full() const { return error_number_ == ENOSPC || error_number_ == EDQUOT; }
+
+FsError fs_error(int error_number, std::string_view action, const std::string& path,
+                 bool creating) {
+  const std::string what =
+      fmt::format("cannot {} {}: {}", action, path, std::strerror(error_number));
+  switch (error_number) {
+    case ENOENT:
+    case ENOTDIR:
+      if (creating) {
+        return {ExitCode::cannot_create, what, "create the directory first", error_number};
+      }
+      return {ExitCode::no_input, what, "check the path", error_number};
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      return {ExitCode::no_permission, what, "check owner and mode of the file and its directory",
+              error_number};
+    case EEXIST:
+    case ENOTEMPTY:
+    case EISDIR:
+    case ELOOP:
+    case ENAMETOOLONG:
+      return {creating ? ExitCode::cannot_create : ExitCode::no_input, what,
+              "choose another name, or remove what is there", error_number};
+    case ENOSPC:
+    case EDQUOT:
+      return {ExitCode::io_error, what, "the disk or quota is full: free some space", error_number};
+    case EMFILE:
+    case ENFILE:
+      return {ExitCode::os_error, what, "raise the limit on open files (ulimit -n)", error_number};
+    default:
+      return {creating ? ExitCode::cannot_create : ExitCode::io_error, what,
+              "check the disk and the system log", error_number};
+  }
+}
+
+std::string read_file(Fs& fs, const std::string& path, int64_t max_bytes) {
+  const auto file = fs.open(path);
+  const int64_t size = file->size();
+  if (size > max_bytes) {
+    throw Error(
+        ExitCode::bad_data,
+        fmt::format("{} has {} bytes, more than the {} allowed here", path, size, max_bytes),
+        "check that this is the right file");
+  }
+  std::string content(static_cast<size_t>(size), '\0');
+  content.resize(file->read_at(content.data(), content.size(), 0));
+  return content;
+}
+
+void write_file_atomic(Fs& fs, const std::string& path, std::string_view content) {
+  AtomicFile out(fs, path);
+  out.file().append(content);
+  out.commit();
+}
+
+AtomicFile::AtomicFile(Fs& fs, std::string path)
+    : fs_(fs), path_(std::move(path)), temp_path_(temp_name(path_)), file_(fs.create(temp_path_)) {}
+
+AtomicFile::~AtomicFile() {
+  if (committed_) return;
+  try {
+    file_.reset();
+    fs_.remove(temp_path_);
+  } catch (const std::exception&) {
+    // The error that brought us here is already on its way; a left-over temporary is harmless.
+  }
+}
+
+void AtomicFile::commit() {
+  file_->sync();
+  file_->close();
+  fs_.rename(temp_path_, path_);
+  committed_ = true;
+  fs_.sync_dir(parent_dir(path_));
+}
+
+void make_dirs(Fs& fs, const std::string& path) {
+  if (path.empty() || path == "/" || path == ".") return;
+  if (const auto info = fs.info(path)) {
+    if (info->kind != FileKind::directory) throw fs_error(ENOTDIR, "use directory", path, true);
+    return;
+  }
+  make_dirs(fs, parent_dir(path));
+  try {
+    fs.make_dir(path);
+  } catch (const FsError& error) {
+    if (error.error_number() != EEXIST) throw;  // another process was faster
+  }
+}
+
+void remove_tree(Fs& fs, const std::string& path) {
+  const auto info = fs.info(path);
+  if (!info) return;
+  if (info->kind == FileKind::directory && !info->link) {
+    for (const std::string& name : fs.list(path)) remove_tree(fs, join_path(path, name));
+  }
+  fs.remove(path);
+}
+
+std::string parent_dir(const std::string& path) {
+  const size_t end = path.find_last_not_of('/');
+  const size_t slash = end == std::string::npos ? 0 : path.find_last_of('/', end);
+  if (slash == std::string::npos) return ".";
+  const size_t keep = path.find_last_not_of('/', slash);
+  return keep == std::string::npos ? "/" : path.substr(0, keep + 1);
+}
+
+std::string join_path(const std::string& directory, std::string_view name) {
+  if (directory.empty() || directory == ".") return std::string(name);
+  return fmt::format("{}{}{}", directory, directory.back() == '/' ? "" : "/", name);
+}
+
+}  // namespace stretto

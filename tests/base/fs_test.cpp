@@ -1,0 +1,127 @@
+#include "base/fs.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "support/expect_error.h"
+#include "support/temp_dir.h"
+
+namespace stretto {
+namespace {
+
+TEST(Fs, WritesAndReadsBack) {
+  const TempDir dir;
+  Fs& fs = posix_fs();
+  write_file_atomic(fs, dir / "a", "one");
+  write_file_atomic(fs, dir / "a", "two");
+  EXPECT_EQ(read_file(fs, dir / "a", 100), "two");
+  EXPECT_EQ(fs.list(dir.path()), std::vector<std::string>{"a"});
+  EXPECT_GT(fs.free_space(dir.path()), 0);
+  EXPECT_EQ(fs.info(dir / "a")->bytes, 3);
+  EXPECT_FALSE(fs.info(dir / "b"));
+  EXPECT_ERROR(read_file(fs, dir / "a", 2), ExitCode::bad_data, "2 allowed");
+}
+
+TEST(Fs, DroppedAtomicFileLeavesNothing) {
+  const TempDir dir;
+  dir.write("a", "old");
+  {
+    AtomicFile out(posix_fs(), dir / "a");
+    out.file().append("new");
+  }
+  EXPECT_EQ(read_file(posix_fs(), dir / "a", 100), "old");
+  EXPECT_EQ(dir.entries(), 1u);
+}
+
+TEST(Fs, NamesTheCause) {
+  const TempDir dir;
+  Fs& fs = posix_fs();
+  dir.write("a", "x");
+  EXPECT_ERROR(fs.open(dir / "missing"), ExitCode::no_input, "missing");
+  EXPECT_ERROR(fs.map(dir / "missing"), ExitCode::no_input, "missing");
+  EXPECT_ERROR(fs.open(dir.path()), ExitCode::bad_data, "directory");
+  EXPECT_ERROR(fs.create(dir / "a"), ExitCode::cannot_create, "exists");
+  EXPECT_ERROR(fs.create(dir / "no/such"), ExitCode::cannot_create, "create");
+  EXPECT_ERROR(fs.make_dir(dir / "a"), ExitCode::cannot_create, "exists");
+  EXPECT_ERROR(make_dirs(fs, dir / "a/b"), ExitCode::cannot_create, "a");
+  EXPECT_EQ(fs_error(EACCES, "open", "p").code(), ExitCode::no_permission);
+  EXPECT_EQ(fs_error(EIO, "read", "p").code(), ExitCode::io_error);
+  EXPECT_TRUE(fs_error(ENOSPC, "write", "p").disk_full());
+  EXPECT_EQ(fs_error(ENOSPC, "write", "p").code(), ExitCode::io_error);
+}
+
+TEST(Fs, FullDeviceIsNamed) {
+  const auto full = posix_fs().open_append("/dev/full");
+  try {
+    full->append("x");
+    FAIL() << "no error";
+  } catch (const FsError& error) {
+    EXPECT_TRUE(error.disk_full());
+    EXPECT_EQ(error.code(), ExitCode::io_error);
+  }
+}
+
+TEST(Fs, FifoDoesNotBlock) {
+  const TempDir dir;
+  ASSERT_EQ(mkfifo((dir / "fifo").c_str(), 0600), 0);
+  EXPECT_ERROR(posix_fs().open(dir / "fifo"), ExitCode::bad_data, "regular");
+  EXPECT_ERROR(posix_fs().map(dir / "fifo"), ExitCode::bad_data, "regular");
+}
+
+TEST(Fs, NeverWritesThroughALink) {
+  const TempDir dir;
+  dir.write("target", "safe");
+  ASSERT_EQ(symlink((dir / "target").c_str(), (dir / "link").c_str()), 0);
+  EXPECT_ERROR(posix_fs().create(dir / "link"), ExitCode::cannot_create, "link");
+  EXPECT_EQ(read_file(posix_fs(), dir / "target", 10), "safe");
+}
+
+TEST(Fs, AppendContinues) {
+  const TempDir dir;
+  posix_fs().open_append(dir / "log")->append("one ");
+  const auto log = posix_fs().open_append(dir / "log");
+  log->append("two");
+  log->close();
+  EXPECT_EQ(read_file(posix_fs(), dir / "log", 100), "one two");
+}
+
+TEST(Fs, RemoveTreeDoesNotFollowLinks) {
+  const TempDir dir;
+  Fs& fs = posix_fs();
+  make_dirs(fs, dir / "keep");
+  dir.write("keep/file", "x");
+  make_dirs(fs, dir / "tree/deep/deeper");
+  dir.write("tree/deep/file", "x");
+  ASSERT_EQ(symlink((dir / "keep").c_str(), (dir / "tree/link").c_str()), 0);
+  remove_tree(fs, dir / "tree");
+  EXPECT_FALSE(fs.info(dir / "tree"));
+  EXPECT_TRUE(fs.info(dir / "keep/file"));
+}
+
+TEST(Fs, FileThatShrinksUnderAMappingIsAnError) {
+  const TempDir dir;
+  const std::string path = dir.write("a", std::string(100000, 'x'));
+  const auto mapped = posix_fs().map(path);
+  std::string out(10, ' ');
+  mapped->copy(out.data(), out.size(), 90000);
+  EXPECT_EQ(out, std::string(10, 'x'));
+  ASSERT_EQ(truncate(path.c_str(), 100), 0);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_ERROR(mapped->copy(out.data(), out.size(), 90000), ExitCode::bad_data, "shorter");
+  }
+}
+
+TEST(Fs, Paths) {
+  EXPECT_EQ(parent_dir("a"), ".");
+  EXPECT_EQ(parent_dir("a/b"), "a");
+  EXPECT_EQ(parent_dir("a/b/"), "a");
+  EXPECT_EQ(parent_dir("/a"), "/");
+  EXPECT_EQ(join_path("a", "b"), "a/b");
+  EXPECT_EQ(join_path("a/", "b"), "a/b");
+}
+
+}  // namespace
+}  // namespace stretto
