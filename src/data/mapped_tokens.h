@@ -1,0 +1,39 @@
+// Tokens of one width at an offset of a mapped file: what every reader of a format ends up with.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+
+#include "data/token_file.h"
+
+namespace stretto {
+
+class MappedTokens : public TokenSource {
+ public:
+  // `offset` bytes into the file begin `tokens` tokens; the caller has checked that they fit.
+  MappedTokens(std::unique_ptr<MappedFile> file, int64_t offset, int64_t tokens, TokenWidth width,
+               std::string format)
+      : file_(std::move(file)),
+        offset_(offset),
+        tokens_(tokens),
+        width_(width),
+        format_(std::move(format)) {}
+
+  int64_t tokens() const override { return tokens_; }
+  void read(int64_t begin, std::span<int32_t> out) const override;
+  std::string format() const override { return format_; }
+  std::string name() const override { return file_->path(); }
+
+ private:
+  std::unique_ptr<MappedFile> file_;
+  int64_t offset_;
+  int64_t tokens_;
+  TokenWidth width_;
+  std::string format_;
+};
+
+// The Error every reader throws: what is wrong with which file, and the way out.
+Error bad_token_file(const std::string& path, std::string_view problem, std::string_view fix);
+
+}  // namespace stretto

@@ -1,0 +1,86 @@
+#include "data/sampler.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "base/random.h"
+
+namespace stretto {
+
+Sampler::Sampler(const TokenSource& source, const SamplerOptions& options)
+    : source_(source), options_(options) {
+  if (options_.range.end == 0) options_.range.end = source.tokens();
+  const TokenRange range = options_.range;
+  STRETTO_CHECK(options_.seq_len > 0 && options_.vocab > 0, "seq_len {}, vocab {}",
+                options_.seq_len, options_.vocab);
+  STRETTO_CHECK(range.begin >= 0 && range.begin <= range.end && range.end <= source.tokens(),
+                "range [{}, {}) of {} tokens", range.begin, range.end, source.tokens());
+  samples_ = (range.end - range.begin - 1) / options_.seq_len;
+  if (samples_ <= 0) {
+    throw Error(ExitCode::bad_data,
+                fmt::format("{}: {} tokens are too few for one sample of seq_len {} + 1",
+                            source.name(), range.end - range.begin, options_.seq_len),
+                "use more text or a shorter seq_len");
+  }
+}
+
+int64_t Sampler::position_of(int64_t sample) const {
+  STRETTO_CHECK(sample >= 0, "sample {}", sample);
+  auto index = static_cast<uint64_t>(sample % samples_);
+  if (options_.shuffle) {
+    // One stream per epoch, away from the streams other users of the seed take.
+    const uint64_t stream = stream_of("sample order") + static_cast<uint64_t>(epoch_of(sample));
+    index = permute(index, static_cast<uint64_t>(samples_), options_.seed, stream);
+  }
+  return options_.range.begin + static_cast<int64_t>(index) * options_.seq_len;
+}
+
+void Sampler::check_ids(std::span<const int32_t> ids, int64_t position) const {
+  int32_t largest = 0;
+  for (const int32_t id : ids) largest = std::max(largest, id);
+  if (largest < options_.vocab) return;
+  const auto bad =
+      std::find_if(ids.begin(), ids.end(), [this](int32_t id) { return id >= options_.vocab; });
+  throw Error(ExitCode::bad_data,
+              fmt::format("{}: token {} has id {}, outside the vocabulary of {}", source_.name(),
+                          position + (bad - ids.begin()), *bad, options_.vocab),
+              "set model.vocab to the tokenizer's size, or prepare the file with this tokenizer");
+}
+
+void Sampler::read_batch(int64_t first, int64_t count, std::span<int32_t> tokens,
+                         std::span<int32_t> targets) const {
+  const auto T = static_cast<size_t>(options_.seq_len);
+  STRETTO_CHECK(count >= 0 && tokens.size() == static_cast<size_t>(count) * T &&
+                    targets.size() == tokens.size(),
+                "{} samples of {} into {} and {}", count, T, tokens.size(), targets.size());
+  std::vector<int32_t> ids(T + 1);
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t position = position_of(first + i);
+    source_.read(position, ids);
+    check_ids(ids, position);
+    std::copy_n(ids.begin(), T, tokens.begin() + i * options_.seq_len);
+    std::copy_n(ids.begin() + 1, T, targets.begin() + i * options_.seq_len);
+  }
+}
+
+std::pair<TokenRange, TokenRange> split_tail(const TokenSource& source, int64_t seq_len,
+                                             double fraction) {
+  STRETTO_CHECK(fraction >= 0 && fraction < 1, "fraction {}", fraction);
+  const int64_t total = source.tokens();
+  if (fraction == 0) return {{0, total}, {total, total}};
+  const int64_t one = seq_len + 1;
+  if (total < 2 * one) {
+    throw Error(ExitCode::bad_data,
+                fmt::format("{}: {} tokens are too few for training and held-out samples of "
+                            "seq_len {} + 1",
+                            source.name(), total, seq_len),
+                "use more text, a shorter seq_len, or data.eval_fraction=0");
+  }
+  const auto wanted = static_cast<int64_t>(static_cast<double>(total) * fraction);
+  const int64_t held_out = std::clamp(wanted, one, total - one);
+  return {{0, total - held_out}, {total - held_out, total}};
+}
+
+}  // namespace stretto

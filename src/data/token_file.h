@@ -1,0 +1,43 @@
+// Readers and writers of the token file formats; open_tokens (token_source.h) picks among them.
+// Files may come from strangers: every count and offset is checked against the file size first.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "data/token_source.h"
+
+namespace stretto {
+
+// Megatron: `stem`.idx (lengths, byte pointers, document indices) and `stem`.bin. Both are mapped;
+// opening checks the index in one pass and builds nothing.
+std::unique_ptr<TokenSource> open_megatron(const std::string& stem, Fs& fs);
+// llm.c: 256 int32 of header, then uint16 (magic 20240520) or uint32 (magic 20240801) tokens.
+std::unique_ptr<TokenSource> open_llmc(const std::string& path, Fs& fs);
+std::unique_ptr<TokenSource> open_raw_u16(const std::string& path, Fs& fs);
+std::unique_ptr<TokenSource> open_bytes(const std::string& path, Fs& fs);
+
+// Widths on disk. The numbers are Megatron's dtype codes.
+enum class TokenWidth : uint8_t { u8 = 1, i8 = 2, i16 = 3, i32 = 4, i64 = 5, u16 = 8, u32 = 0 };
+
+int64_t bytes_of(TokenWidth width);
+const char* name_of(TokenWidth width);
+
+// Receives a corpus document by document. Nothing appears under the final names before finish();
+// a writer that is dropped leaves nothing behind.
+class TokenWriter {
+ public:
+  virtual ~TokenWriter() = default;
+  virtual void add_document(std::span<const int32_t> ids) = 0;
+  virtual void finish() = 0;
+};
+
+// `vocab` chooses the width: uint16 where every id fits, else 32 bits. `path` may end in .bin.
+std::unique_ptr<TokenWriter> write_megatron(const std::string& path, int64_t vocab,
+                                            Fs& fs = posix_fs());
+std::unique_ptr<TokenWriter> write_llmc(const std::string& path, int64_t vocab,
+                                        Fs& fs = posix_fs());
+
+}  // namespace stretto

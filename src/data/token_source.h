@@ -1,0 +1,56 @@
+// A corpus as one long sequence of token ids, whatever the file format.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "base/fs.h"
+
+namespace stretto {
+
+// Read-only and safe to share between threads. Positions and counts are tokens.
+class TokenSource {
+ public:
+  virtual ~TokenSource() = default;
+
+  virtual int64_t tokens() const = 0;
+  // Ids at [begin, begin + out.size()), which must lie within tokens(). Ids above 2^31 - 1 cannot
+  // belong to any vocabulary and throw bad_data.
+  virtual void read(int64_t begin, std::span<int32_t> out) const = 0;
+
+  // Document boundaries, where the format keeps them; otherwise 0 documents.
+  virtual int64_t documents() const { return 0; }
+  virtual int64_t document_begin(int64_t document) const;  // documents() itself gives the end
+
+  virtual std::string format() const = 0;  // "megatron uint16", "llm.c uint16", "bytes", ...
+  virtual std::string name() const = 0;    // the path, or what else people call it
+};
+
+enum class TokenFormat {
+  detect,    // by suffix, neighbours and magic number
+  megatron,  // prefix.bin with prefix.idx
+  llmc,      // 1024-byte header
+  u16,       // raw little-endian uint16, no header
+  bytes,     // any file, each byte a token
+};
+
+const char* name_of(TokenFormat format);
+// From "auto", "megatron", "llmc", "u16" or "bytes"; Error (bad_config) otherwise.
+TokenFormat parse_token_format(std::string_view name);
+
+// Opens a token file. Detection: .idx, or .bin beside an .idx, or their common prefix: Megatron;
+// .bin with a magic number: llm.c; .u16: raw; anything else: bytes.
+std::unique_ptr<TokenSource> open_tokens(const std::string& path,
+                                         TokenFormat format = TokenFormat::detect,
+                                         Fs& fs = posix_fs());
+
+// Uniform ids below `vocab`, a pure function of (seed, position): benchmarks without data.
+std::unique_ptr<TokenSource> synthetic_tokens(uint64_t seed, int64_t vocab,
+                                              int64_t tokens = int64_t{1} << 40);
+
+// Tokens held in memory, for tests and for text that was just encoded.
+std::unique_ptr<TokenSource> memory_tokens(std::string name, std::vector<int32_t> ids);
+
+}  // namespace stretto
