@@ -61,6 +61,10 @@ class CpuBackend final : public Backend {
                 ConstTensor control, const AdamWOptions& options) override;
 
   int threads_;
+  GemmContext gemm_;
 };
+
+// Host memory aligned for SIMD, with huge pages for large sizes; throws out_of_memory.
+Buffer allocate_host(size_t bytes, const char* label);
 
 }  // namespace stretto

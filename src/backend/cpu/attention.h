@@ -1,0 +1,51 @@
+// What the attention kernels share: where a head's rows lie in qkv (B, T, 3, H, D), the ALiBi
+// slopes, tile sizes.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+#include "backend/backend.h"
+
+namespace stretto {
+
+struct AttentionShape {
+  int64_t b, t, h, d;
+
+  AttentionShape(ConstTensor qkv, const AttentionOptions& options)
+      : b(qkv.shape()[0]),
+        t(qkv.shape()[1]),
+        h(options.heads),
+        d(b * t == 0 ? 0 : qkv.count() / (b * t * 3 * h)) {}
+
+  float scale() const { return static_cast<float>(1.0 / std::sqrt(static_cast<double>(d))); }
+  // Element index of row `row` of q (part 0), k (1) or v (2) of one head; rows are qkv_stride
+  // apart.
+  int64_t qkv_at(int64_t batch, int64_t row, int64_t part, int64_t head) const {
+    return ((batch * t + row) * 3 + part) * h * d + head * d;
+  }
+  int64_t qkv_stride() const { return 3 * h * d; }
+  int64_t out_at(int64_t batch, int64_t row, int64_t head) const {
+    return (batch * t + row) * h * d + head * d;
+  }
+  int64_t out_stride() const { return h * d; }
+  int64_t lse_at(int64_t batch, int64_t head) const { return (batch * h + head) * t; }
+};
+
+// Slope of a head: a geometric series from 2^(-8/n) for n heads, n a power of two; otherwise the
+// series of the next smaller power of two, then every other member of the series of twice that.
+inline double alibi_slope(int64_t head, int64_t heads) {
+  int64_t power = 1;
+  while (power * 2 <= heads) power *= 2;
+  const double step = 8.0 / static_cast<double>(power);
+  if (head < power) return std::exp2(-step * static_cast<double>(head + 1));
+  return std::exp2(-step / 2 * static_cast<double>(2 * (head - power) + 1));
+}
+
+inline float head_slope(const AttentionOptions& options, int64_t head) {
+  if (!options.alibi) return 0;
+  const int64_t total = options.total_heads > 0 ? options.total_heads : options.heads;
+  return static_cast<float>(alibi_slope(options.first_head + head, total));
+}
+
+}  // namespace stretto

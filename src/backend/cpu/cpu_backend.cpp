@@ -1,0 +1,88 @@
+// Construction, memory and copies.
+#include "backend/cpu/cpu_backend.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+#include "base/units.h"
+
+namespace stretto {
+namespace {
+
+constexpr size_t kHugePage = size_t{2} << 20;
+constexpr size_t kCopyPiece = size_t{1} << 20;  // bytes of one piece of a copy
+
+int64_t copy_pieces(size_t bytes) {
+  return static_cast<int64_t>((bytes + kCopyPiece - 1) / kCopyPiece);
+}
+
+void copy_bytes(int threads, void* dst, const void* src, size_t bytes) {
+  parallel_for(threads, copy_pieces(bytes), [&](int64_t piece) {
+    const size_t begin = static_cast<size_t>(piece) * kCopyPiece;
+    std::memcpy(static_cast<char*>(dst) + begin, static_cast<const char*>(src) + begin,
+                std::min(kCopyPiece, bytes - begin));
+  });
+}
+
+}  // namespace
+
+Buffer allocate_host(size_t bytes, const char* label) {
+  if (bytes == 0) return {};
+  // Large allocations start on a huge page: fewer TLB misses in packing and in the optimizer.
+  const size_t alignment = bytes >= 2 * kHugePage ? kHugePage : kArenaAlignment;
+  if (bytes > SIZE_MAX - alignment) bytes = SIZE_MAX - alignment;  // refused below
+  const size_t rounded = (bytes + alignment - 1) / alignment * alignment;
+  void* data = std::aligned_alloc(alignment, rounded);
+  if (data == nullptr) {
+    throw Error(ExitCode::out_of_memory,
+                fmt::format("cannot allocate {} of host memory for {}",
+                            format_bytes(static_cast<double>(bytes)), label),
+                "use a smaller micro-batch, activation checkpointing, or more ranks");
+  }
+  if (alignment == kHugePage) madvise(data, rounded, MADV_HUGEPAGE);
+  return Buffer(data, bytes, [](void* p) { std::free(p); });
+}
+
+CpuBackend::CpuBackend(int threads) : threads_(threads), gemm_(threads) {}
+
+Buffer CpuBackend::do_allocate(size_t bytes, const char* label) {
+  return allocate_host(bytes, label);
+}
+
+void CpuBackend::do_copy(Tensor dst, ConstTensor src) {
+  const char* d = dst.as<char>();
+  const char* s = src.as<char>();
+  if (d < s + src.bytes() && s < d + src.bytes()) {
+    std::memmove(dst.data(), src.data(), src.bytes());  // overlapping: one piece
+  } else {
+    copy_bytes(threads_, dst.data(), src.data(), src.bytes());
+  }
+}
+
+void CpuBackend::do_copy_from_host(Tensor dst, const void* src) {
+  copy_bytes(threads_, dst.data(), src, dst.bytes());
+}
+
+void CpuBackend::do_copy_to_host(void* dst, ConstTensor src) {
+  copy_bytes(threads_, dst, src.data(), src.bytes());
+}
+
+void CpuBackend::do_fill_zero(Tensor t) {
+  parallel_for(threads_, copy_pieces(t.bytes()), [&](int64_t piece) {
+    const size_t begin = static_cast<size_t>(piece) * kCopyPiece;
+    std::memset(t.as<char>() + begin, 0, std::min(kCopyPiece, t.bytes() - begin));
+  });
+}
+
+std::unique_ptr<Backend> make_cpu_backend(int threads) {
+  if (threads < 1) {
+    throw Error(ExitCode::bad_config, fmt::format("CPU backend with {} threads", threads),
+                "use at least one thread");
+  }
+  return std::make_unique<CpuBackend>(threads);
+}
+
+}  // namespace stretto

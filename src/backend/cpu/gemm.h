@@ -1,0 +1,93 @@
+// Matrix products of the CPU backend: C = [C +] A B with a fused epilogue, through one of several
+// implementations that tests and benchmarks can name. All of them give results that depend on the
+// operands and the shape only: not on the number of threads, not on timing.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/dtype.h"
+#include "tensor/arena.h"
+
+namespace stretto {
+
+// A row-major matrix, or the transpose of one. `stride` counts elements between stored rows.
+struct ConstMatrix {
+  const void* data = nullptr;
+  DType type = DType::f32;
+  int64_t stride = 0;
+  bool transposed = false;
+};
+
+struct Matrix {
+  void* data = nullptr;
+  DType type = DType::f32;
+  int64_t stride = 0;
+};
+
+// What happens to a finished element x of A B at (row, column), in this order, all in f32:
+//   x += bias[column]; pre[row, column] = x and x = gelu(x); x *= gelu'(grad_pre[row, column]).
+// Then C = x or C += x. Null pointers leave a part out. pre and grad_pre have C's type and stride.
+struct Epilogue {
+  const void* bias = nullptr;
+  DType bias_type = DType::f32;
+  bool gelu = false;
+  void* pre = nullptr;
+  const void* grad_pre = nullptr;
+
+  bool empty() const { return bias == nullptr && !gelu && grad_pre == nullptr; }
+};
+
+struct GemmArgs {
+  int64_t m = 0, n = 0, k = 0;
+  ConstMatrix a;  // (m, k)
+  ConstMatrix b;  // (k, n)
+  Matrix c;       // (m, n): f32, bf16 or f16
+  bool accumulate = false;
+  Epilogue epilogue;
+};
+
+enum class GemmChoice { automatic, openblas, onednn, own };
+
+// Scratch memory that grows to the largest need and then stays: no allocation inside a step.
+class Scratch {
+ public:
+  // At least `bytes`, aligned to 64. Contents are undefined; earlier pointers become invalid.
+  void* bytes(size_t bytes);
+  float* floats(int64_t count) {
+    return static_cast<float*>(this->bytes(static_cast<size_t>(count) * sizeof(float)));
+  }
+  size_t capacity() const { return buffer_.bytes(); }
+
+ private:
+  Buffer buffer_;
+};
+
+// What a caller of gemm() keeps between calls: one per backend, never shared by two at once.
+struct GemmContext {
+  int threads = 1;
+  Scratch shared;               // packed B
+  std::vector<Scratch> worker;  // one per thread
+
+  explicit GemmContext(int thread_count) : threads(thread_count), worker(thread_count) {}
+};
+
+void gemm(const GemmArgs& args, GemmContext& context, GemmChoice choice = GemmChoice::automatic);
+
+// The implementations of this build, by name; "automatic" is not among them.
+struct GemmImplementation {
+  const char* name;
+  GemmChoice choice;
+  bool (*supports)(const GemmArgs& args);
+  void (*run)(const GemmArgs& args, GemmContext& context);
+};
+std::span<const GemmImplementation> gemm_implementations();
+GemmChoice choose_gemm(const GemmArgs& args);
+
+// Reads `count` elements of any float type as f32, and back, rounding to nearest.
+void load_floats(float* dst, const void* src, DType type, int64_t count);
+void store_floats(void* dst, DType type, const float* src, int64_t count);
+
+}  // namespace stretto

@@ -1,0 +1,27 @@
+// Private to the matrix products: one pair of functions per implementation, and what they share.
+#pragma once
+
+#include "backend/cpu/gemm.h"
+
+namespace stretto {
+
+bool supports_openblas(const GemmArgs& args);
+void gemm_openblas(const GemmArgs& args, GemmContext& context);
+
+// Applies the epilogue of `args` to the finished f32 block `x` (rows, columns; row stride
+// `x_stride`) of A B at (row0, column0) and writes it to C. `x` may be C's own memory when C is f32
+// and nothing accumulates.
+void finish_block(const GemmArgs& args, const float* x, int64_t x_stride, int64_t row0, int64_t column0,
+                  int64_t rows, int64_t columns);
+
+// Address of element (row, column) of a stored matrix.
+inline const char* element(const void* data, DType type, int64_t stride, int64_t row,
+                           int64_t column) {
+  return static_cast<const char*>(data) +
+         static_cast<size_t>(row * stride + column) * dtype_size(type);
+}
+inline char* element(void* data, DType type, int64_t stride, int64_t row, int64_t column) {
+  return static_cast<char*>(data) + static_cast<size_t>(row * stride + column) * dtype_size(type);
+}
+
+}  // namespace stretto

@@ -1,0 +1,73 @@
+// Matrix products through OpenBLAS: single-threaded calls on blocks that the shape alone decides,
+// spread over our own threads. So the result does not depend on their number, and a call from
+// several std::threads at once never starts threads inside threads.
+#include <cblas.h>
+
+#include <algorithm>
+#include <mutex>
+
+#include "backend/cpu/gemm_implementations.h"
+#include "backend/cpu/parallel_for.h"
+
+namespace stretto {
+namespace {
+
+constexpr int64_t kBlockRows = 256;
+constexpr int64_t kBlockColumns = 768;
+
+void one_blas_thread() {
+  static std::once_flag once;
+  std::call_once(once, [] { openblas_set_num_threads(1); });
+}
+
+// A block of an operand as f32: the operand itself, or a converted copy in `scratch`.
+ConstMatrix block_f32(const ConstMatrix& m, int64_t row, int64_t column, int64_t rows,
+                      int64_t columns, float* scratch) {
+  if (m.transposed) {
+    std::swap(row, column);
+    std::swap(rows, columns);
+  }
+  const char* first = element(m.data, m.type, m.stride, row, column);
+  if (m.type == DType::f32) return {first, DType::f32, m.stride, m.transposed};
+  for (int64_t r = 0; r < rows; ++r) {
+    load_floats(scratch + r * columns, element(first, m.type, m.stride, r, 0), m.type, columns);
+  }
+  return {scratch, DType::f32, columns, m.transposed};
+}
+
+void run_block(const GemmArgs& args, int64_t row, int64_t column, Scratch& scratch) {
+  const int64_t rows = std::min(kBlockRows, args.m - row);
+  const int64_t columns = std::min(kBlockColumns, args.n - column);
+  const bool in_place = args.c.type == DType::f32 && args.epilogue.empty();
+  const int64_t a_size = args.a.type == DType::f32 ? 0 : rows * args.k;
+  const int64_t b_size = args.b.type == DType::f32 ? 0 : columns * args.k;
+  float* a_copy = scratch.floats(a_size + b_size + (in_place ? 0 : rows * columns) + 1);
+  const ConstMatrix a = block_f32(args.a, row, 0, rows, args.k, a_copy);
+  const ConstMatrix b = block_f32(args.b, 0, column, args.k, columns, a_copy + a_size);
+  char* c = element(args.c.data, args.c.type, args.c.stride, row, column);
+  float* x = in_place ? reinterpret_cast<float*>(c) : a_copy + a_size + b_size;
+  const int64_t x_stride = in_place ? args.c.stride : columns;
+  const auto order = [](bool transposed) { return transposed ? CblasTrans : CblasNoTrans; };
+  const auto narrow = [](int64_t size) { return static_cast<blasint>(size); };
+  cblas_sgemm(CblasRowMajor, order(a.transposed), order(b.transposed), narrow(rows),
+              narrow(columns), narrow(args.k), 1.0f, static_cast<const float*>(a.data),
+              narrow(a.stride), static_cast<const float*>(b.data), narrow(b.stride),
+              in_place && args.accumulate ? 1.0f : 0.0f, x, narrow(x_stride));
+  if (!in_place) finish_block(args, x, x_stride, row, column, rows, columns);
+}
+
+}  // namespace
+
+bool supports_openblas(const GemmArgs&) { return true; }
+
+void gemm_openblas(const GemmArgs& args, GemmContext& context) {
+  one_blas_thread();
+  const int64_t across = (args.n + kBlockColumns - 1) / kBlockColumns;
+  const int64_t down = (args.m + kBlockRows - 1) / kBlockRows;
+  parallel_for(context.threads, across * down, [&](int64_t piece, int worker) {
+    run_block(args, piece / across * kBlockRows, piece % across * kBlockColumns,
+              context.worker[static_cast<size_t>(worker)]);
+  });
+}
+
+}  // namespace stretto

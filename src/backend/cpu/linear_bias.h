@@ -1,0 +1,13 @@
+// Column sums of a matrix: the gradient of a bias.
+#pragma once
+
+#include "backend/backend.h"
+#include "backend/cpu/gemm.h"
+
+namespace stretto {
+
+// sums (columns) = or += the sum over the rows of `t` (rows, columns), in a fixed order: partial
+// sums of fixed row ranges in f32, added in row order.
+void column_sums(Tensor sums, ConstTensor t, Grad mode, GemmContext& context);
+
+}  // namespace stretto
