@@ -1,0 +1,86 @@
+// Mesh: which rank sits where on the axes dp, tp and pp. A value: nothing parallel is global.
+//
+// For the model author:
+//     const Mesh mesh(config.parallel);                 // or Mesh(dp, tp, pp, "tp,dp,pp")
+//     MeshComms comms = make_mesh_comms(mesh, world);   // collective over the world
+//     const Coordinates me = mesh.coordinates(world.rank());
+//     comms.tp->all_reduce(out);                        // always there, of size 1 when unused
+//     if (me.pp == 0) ...                               // first stage
+//     if (comms.embedding) ...                          // only on the first and last stage
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "comm/comm.h"
+
+namespace stretto {
+
+enum class Axis { dp, tp, pp };
+constexpr int kAxes = 3;
+const char* name_of(Axis axis);
+
+struct Coordinates {
+  int dp = 0;
+  int tp = 0;
+  int pp = 0;
+
+  int operator[](Axis axis) const { return axis == Axis::dp ? dp : axis == Axis::tp ? tp : pp; }
+  int& operator[](Axis axis) { return axis == Axis::dp ? dp : axis == Axis::tp ? tp : pp; }
+  bool operator==(const Coordinates&) const = default;
+};
+
+class Mesh {
+ public:
+  // `order` names the three axes, innermost (neighbouring ranks) first. `shard_group`: hybrid
+  // sharding, how many consecutive dp coordinates share one copy of the model; 0 = all of dp.
+  Mesh(int64_t dp, int64_t tp, int64_t pp, const std::string& order = "tp,dp,pp",
+       int64_t shard_group = 0);
+
+  int dp() const { return size(Axis::dp); }
+  int tp() const { return size(Axis::tp); }
+  int pp() const { return size(Axis::pp); }
+  int size(Axis axis) const { return sizes_[static_cast<size_t>(axis)]; }
+  int ranks() const { return dp() * tp() * pp(); }
+  int shard_group() const { return shard_group_; }
+  const std::string& order() const { return order_; }
+
+  Coordinates coordinates(int rank) const;
+  int rank(const Coordinates& at) const;
+
+  // Ranks that differ from `rank` on this axis only, by their coordinate on it.
+  std::vector<int> group(Axis axis, int rank) const;
+  // The number of that group among the groups of its axis: equal for its members only.
+  int group_index(Axis axis, int rank) const;
+
+  std::string text() const;  // "dp2 x tp2 x pp1"
+
+ private:
+  std::array<int, kAxes> sizes_;    // by Axis
+  std::array<int, kAxes> strides_;  // by Axis
+  std::string order_;
+  int shard_group_;
+};
+
+// One rank's communicators. Rank in each of them = coordinate on the axis.
+struct MeshComms {
+  Comm* world = nullptr;  // not owned
+  std::unique_ptr<Comm> dp;
+  std::unique_ptr<Comm> tp;
+  std::unique_ptr<Comm> pp;
+  // Hybrid sharding cuts the dp axis: ranks that hold the shards of one copy, and ranks that hold
+  // the same shard of different copies. Without it dp_shard is all of dp, dp_replica one rank.
+  std::unique_ptr<Comm> dp_shard;
+  std::unique_ptr<Comm> dp_replica;
+  // First and last stage of one pipeline, for the gradient of a tied embedding: rank 0 is the first
+  // stage. nullptr on stages between; of size 1 where pp is 1.
+  std::unique_ptr<Comm> embedding;
+};
+
+// Collective over `world`, whose size must be mesh.ranks().
+MeshComms make_mesh_comms(const Mesh& mesh, Comm& world);
+
+}  // namespace stretto

@@ -1,0 +1,159 @@
+// A rank that fails ends the job: nobody is left waiting, and the first error is the one reported.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <stdexcept>
+#include <thread>
+
+#include "comm/contract.h"
+#include "comm/threads.h"
+
+namespace stretto {
+namespace {
+
+using contract::Array;
+
+std::string error_of(int n, const std::function<void(Comm&)>& body) {
+  const auto begin = std::chrono::steady_clock::now();
+  std::string text = "no error";
+  try {
+    run_thread_ranks(n, body);
+  } catch (const std::exception& error) {
+    text = error.what();
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(3));
+  return text;
+}
+
+TEST(Failure, WakesPeersInEveryBlockingCall) {
+  const std::vector<contract::Case> calls = {
+      [](Comm& c) {
+        Array a(DType::f32, 90000);
+        c.all_reduce(a.tensor());
+      },
+      [](Comm& c) {
+        Array a(DType::f32, 1);
+        c.all_reduce(a.tensor());
+      },
+      [](Comm& c) { c.barrier(); },
+      [](Comm& c) {
+        Array a(DType::f32, 1);
+        c.recv(a.tensor(), 2);
+      },
+      [](Comm& c) {
+        Array a(DType::f32, 90000);
+        c.send(a.tensor(), 2);
+      },
+      [](Comm& c) { c.split(0, 0, "x"); },
+  };
+  for (const contract::Case call : calls) {
+    const std::string text = error_of(3, [&](Comm& comm) {
+      if (comm.rank() == 2) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(30));
+        throw std::runtime_error("rank 2 breaks");
+      }
+      call(comm);
+    });
+    EXPECT_EQ(text, "rank 2 breaks");
+  }
+}
+
+TEST(Failure, PeersGetPeerLostWithTheReason) {
+  std::string seen;
+  EXPECT_EQ(error_of(2,
+                     [&](Comm& comm) {
+                       if (comm.rank() == 1) throw std::runtime_error("disk on fire");
+                       try {
+                         comm.barrier();
+                       } catch (const Error& error) {
+                         EXPECT_EQ(error.code(), ExitCode::peer_lost);
+                         seen = error.what();
+                         throw;
+                       }
+                     }),
+            "disk on fire");
+  EXPECT_NE(seen.find("disk on fire"), std::string::npos) << seen;
+  EXPECT_NE(seen.find("rank 0"), std::string::npos) << seen;
+  EXPECT_NE(seen.find("barrier"), std::string::npos) << seen;
+}
+
+TEST(Failure, UnwindingWithStartedOperationsDoesNotWait) {
+  EXPECT_EQ(error_of(4,
+                     [](Comm& comm) {
+                       Array a(DType::f32, 200000);
+                       Array b(DType::f32, 200000);
+                       const auto sum = comm.start_all_reduce(a.tensor());
+                       const auto got = comm.start_recv(b.tensor(), (comm.rank() + 1) % 4, 9);
+                       if (comm.rank() == 1) throw std::runtime_error("one breaks");
+                       sum->wait();
+                       got->wait();
+                     }),
+            "one breaks");
+}
+
+TEST(Failure, LeavingEarlyEndsTheJob) {
+  const std::string text = error_of(3, [](Comm& comm) {
+    if (comm.rank() != 1) comm.barrier();
+  });
+  EXPECT_NE(text.find("rank 1 has left"), std::string::npos) << text;
+}
+
+TEST(Failure, DifferentCallsAreNamed) {
+  const std::string text = error_of(2, [](Comm& comm) {
+    Array a(DType::f32, comm.rank() == 0 ? 8 : 9);
+    comm.all_reduce(a.tensor());
+  });
+  EXPECT_NE(text.find("all_reduce of 8"), std::string::npos) << text;
+  EXPECT_NE(text.find("9"), std::string::npos) << text;
+}
+
+TEST(Failure, DifferentMessageSizesAreNamed) {
+  const std::string text = error_of(2, [](Comm& comm) {
+    Array a(DType::f32, comm.rank() == 0 ? 8 : 9);
+    if (comm.rank() == 0) comm.send(a.tensor(), 1);
+    if (comm.rank() == 1) comm.recv(a.tensor(), 0);
+    comm.barrier();
+  });
+  EXPECT_NE(text.find("32 bytes"), std::string::npos) << text;
+}
+
+TEST(Failure, AfterManyRandomFailuresNothingIsLeft) {
+  for (int round = 0; round < 60; ++round) {
+    const std::string text = error_of(4, [&](Comm& comm) {
+      const auto half = comm.split(comm.rank() / 2, 0, "half");
+      Array a(DType::f32, 1 + (round * 3571) % 100000);
+      for (int k = 0; k < 20; ++k) {
+        if (comm.rank() == round % 4 && k == round % 19) throw std::runtime_error("injected");
+        const auto outer = comm.start_all_reduce(a.tensor());
+        Array b(DType::f32, 10 + k);
+        half->all_reduce(b.tensor());
+      }
+    });
+    EXPECT_EQ(text, "injected");
+  }
+}
+
+TEST(FailureDeathTest, RankThatDoesNotStopIsNotWaitedFor) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(run_thread_ranks(
+                  2,
+                  [](Comm& comm) {
+                    if (comm.rank() == 1) throw Error(ExitCode::io_error, "disk full");
+                    std::this_thread::sleep_for(std::chrono::seconds(60));
+                  },
+                  0.2),
+              testing::ExitedWithCode(74), "rank 1: disk full");
+}
+
+TEST(FailureDeathTest, AbortEndsTheProcess) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(run_thread_ranks(3,
+                               [](Comm& comm) {
+                                 if (comm.rank() == 1) comm.abort(79, "loss is NaN");
+                                 comm.barrier();
+                               }),
+              testing::ExitedWithCode(79), "loss is NaN");
+}
+
+}  // namespace
+}  // namespace stretto
