@@ -1,0 +1,107 @@
+#include "reference/check.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "reference/figures.h"
+
+namespace stretto {
+namespace {
+
+// The rows of one table that share hardware, or a formula of the same days.
+std::string group_of(const ReferenceRow& r) {
+  if (r.file == "mpt") return r.section.substr(0, r.section.find(" with "));
+  if (r.file == "mosaicgpt") return r.hardware == "a100_40gb" ? "A100 40GB" : "A100 80GB";
+  if (r.file != "bloom") return r.table + " " + r.size_label;
+  if (r.date.empty()) return "hang table";
+  return r.date < "02-21" ? r.date : "from 02-21";
+}
+
+const char* prefix_of(FigureKind kind) {
+  return kind == FigureKind::formula ? "formula:" : "structure:";
+}
+
+// A known anomaly is marked in the table; where it comes with a fix, the fix must make it fit.
+bool is_known(const ReferenceRow& row, const FigureTest& failed) {
+  if (!row.anomaly.starts_with(prefix_of(failed.kind))) return false;
+  if (row.suggested_fix.empty()) return true;
+  for (const FigureTest& test : figure_tests(with_suggested_fix(row))) {
+    if (test.name == failed.name) return test.reproduces();
+  }
+  return false;
+}
+
+FigureFailure failure_of(const ReferenceRow& row, const FigureTest& test) {
+  FigureFailure failure{row.file,       row.id,          test.name,           row.line,
+                        test.published, test.recomputed, is_known(row, test), row.anomaly};
+  if (failure.known) return failure;
+  failure.reason = "the row's own columns give another figure";
+  if (!row.anomaly.empty()) failure.reason += "; the table notes: " + row.anomaly;
+  return failure;
+}
+
+double median_of(std::vector<double>& values) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  const size_t half = values.size() / 2;
+  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
+}
+
+}  // namespace
+
+bool ReferenceCheck::passed() const {
+  return std::all_of(failures.begin(), failures.end(), [](const auto& f) { return f.known; });
+}
+
+ReferenceCheck check_reference(const std::vector<ReferenceRow>& rows) {
+  using Key = std::tuple<std::string, std::string, std::string>;
+  ReferenceCheck check;
+  std::map<Key, size_t> index;
+  std::vector<std::vector<double>> errors;
+  for (const ReferenceRow& row : rows) {
+    for (const FigureTest& test : figure_tests(row)) {
+      const Key key{row.file, group_of(row), test.name};
+      const auto [it, fresh] = index.try_emplace(key, check.figures.size());
+      if (fresh) {
+        check.figures.push_back({row.file, std::get<1>(key), test.name});
+        errors.emplace_back();
+      }
+      FigureSummary& summary = check.figures[it->second];
+      ++summary.rows;
+      ++check.checks;
+      if (test.reproduces()) {
+        ++summary.reproduced;
+        errors[it->second].push_back(test.relative_error());
+        continue;
+      }
+      check.failures.push_back(failure_of(row, test));
+      if (check.failures.back().known) ++summary.known;
+    }
+  }
+  for (size_t i = 0; i < errors.size(); ++i) {
+    check.figures[i].median_error = median_of(errors[i]);
+    check.figures[i].max_error = errors[i].empty() ? 0 : errors[i].back();
+  }
+  return check;
+}
+
+void require_as_many_rows(ReferenceCheck& check, const ReferenceCheck& expected) {
+  for (const FigureSummary& want : expected.figures) {
+    int64_t have = 0;
+    for (const FigureSummary& summary : check.figures) {
+      if (std::tie(summary.file, summary.group, summary.figure) ==
+          std::tie(want.file, want.group, want.figure)) {
+        have = summary.rows;
+      }
+    }
+    if (have >= want.rows) continue;
+    check.failures.push_back({want.file, want.group, want.figure, 0, fmt::format("{} rows", have),
+                              static_cast<double>(want.rows), false,
+                              "rows or cells are missing that the built-in table has"});
+  }
+}
+
+}  // namespace stretto

@@ -1,0 +1,38 @@
+// The figures that a row carries, each with what it should be.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "reference/rows.h"
+
+namespace stretto {
+
+struct Interval {
+  double low = 0, high = 0;
+
+  bool meets(const Interval& other) const { return low <= other.high && other.low <= high; }
+};
+
+enum class FigureKind { formula, structure };  // which anomalies excuse it
+
+struct FigureTest {
+  std::string name;
+  FigureKind kind = FigureKind::formula;
+  std::string published;  // as printed
+  double published_value = 0;
+  Interval published_range;
+  double recomputed = 0;  // from the printed digits as they stand
+  Interval recomputed_range;
+  // Some rows hold a figure that was worked out from another rounded figure of the row.
+  bool has_second_source = false;
+  Interval second_range;
+
+  bool reproduces() const;
+  double relative_error() const;
+};
+
+// Every figure of the row that its other columns determine.
+std::vector<FigureTest> figure_tests(const ReferenceRow& row);
+
+}  // namespace stretto

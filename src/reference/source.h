@@ -1,0 +1,29 @@
+// Where the published tables come from: a directory of CSV files, or the copy inside the program.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "reference/csv.h"
+#include "reference/rows.h"
+
+namespace stretto {
+
+struct ReferenceTables {
+  std::string origin;            // "reference/" or "built in"
+  std::vector<CsvTable> tables;  // mpt, mosaicgpt, bloom, fugaku
+};
+
+ReferenceTables embedded_reference();
+// Throws Error: no_input for a missing file, bad_data for one that cannot be read as a table.
+ReferenceTables read_reference(const std::filesystem::path& directory);
+// `directory` if given; else reference/ here when it holds the four tables; else the built-in ones.
+ReferenceTables find_reference(const std::optional<std::filesystem::path>& directory);
+
+// All rows of all tables, in table order. Without an argument: the built-in tables.
+std::vector<ReferenceRow> load_reference(const ReferenceTables& tables);
+std::vector<ReferenceRow> load_reference();
+
+}  // namespace stretto
