@@ -2,7 +2,9 @@
 #include <fmt/format.h>
 
 #include <exception>
+#include <memory>
 #include <new>
+#include <sstream>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -15,7 +17,19 @@ constexpr const char* kExamples =
     "Stretto trains GPT language models, measures what the hardware delivers, and plans the\n"
     "fastest topology.\n\n"
     "Examples:\n"
+    "  stretto reference check                   recompute every published figure\n"
     "  stretto version                           what this program was built from\n";
+
+// A verb's description holds its examples; lists of verbs show the first line alone.
+class HelpFormatter : public CLI::Formatter {
+ public:
+  std::string make_subcommand(const CLI::App* verb) const override {
+    const std::string all = verb->get_description();
+    std::stringstream out;
+    CLI::detail::format_help(out, verb->get_name(), all.substr(0, all.find('\n')), column_width_);
+    return out.str();
+  }
+};
 
 int report(const Error& error) {
   fmt::print(stderr, "stretto: {}\n", error.what());
@@ -29,6 +43,7 @@ int run(int argc, char** argv) {
   init_log(LogLevel::normal);
   CLI::App app{kExamples, "stretto"};
   app.require_subcommand(1);
+  app.formatter(std::make_shared<HelpFormatter>());  // verbs inherit it
   add_verbs(app);
   try {
     app.parse(argc, argv);

@@ -3,6 +3,7 @@
 namespace stretto::cli {
 
 void add_verbs(CLI::App& app) {
+  add_reference(app);
   add_version(app);
 }
 

@@ -50,11 +50,11 @@ struct Throughput {
 
 void add_batch_tests(std::vector<FigureTest>& tests, const ReferenceRow& r) {
   if (r.global_batch && r.seq_len && r.global_batch_tokens) {
-    tests.push_back(integer_test("batch in tokens", FigureKind::formula, d(*r.global_batch_tokens),
+    tests.push_back(integer_test("batch in tokens", FigureKind::strict, d(*r.global_batch_tokens),
                                  d(*r.global_batch) * d(*r.seq_len)));
   }
   if (r.global_batch && r.grad_accum && r.micro_batch) {
-    tests.push_back(integer_test("global batch", FigureKind::formula, d(*r.global_batch),
+    tests.push_back(integer_test("global batch", FigureKind::strict, d(*r.global_batch),
                                  d(*r.micro_batch) * d(*r.grad_accum) * d(r.devices())));
   }
 }
@@ -119,7 +119,7 @@ std::vector<FigureTest> composer_tests(const ReferenceRow& r) {
   const bool mpt = r.file == "mpt";
   std::vector<FigureTest> tests;
   if (r.params) {
-    tests.push_back(integer_test("parameters", FigureKind::formula, d(*r.params),
+    tests.push_back(integer_test("parameters", FigureKind::strict, d(*r.params),
                                  d(parameter_formula(r.shape()))));
   }
   add_batch_tests(tests, r);
@@ -174,6 +174,7 @@ void add_tflops_test(std::vector<FigureTest>& tests, const ReferenceRow& r) {
   tests.push_back(
       test_of("TFLOPs", *r.tflops, published, iteration_tflops(r, v.likely, r.sec_per_iter->value),
               {iteration_tflops(r, v.low, sec.high), iteration_tflops(r, v.high, sec.low)}));
+  tests.back().kind = FigureKind::formula;
 }
 
 void add_aggregate_test(std::vector<FigureTest>& tests, const ReferenceRow& r) {

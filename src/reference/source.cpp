@@ -1,11 +1,12 @@
 #include "reference/source.h"
 
+#include <algorithm>
 #include <array>
-#include <fstream>
 #include <iterator>
 
 #include "base/embedded.h"
 #include "base/error.h"
+#include "base/fs.h"
 
 namespace stretto {
 
@@ -13,38 +14,13 @@ std::span<const EmbeddedFile> embedded_reference_files();
 
 namespace {
 
-namespace fs = std::filesystem;
-
 constexpr std::array kFiles = {"mpt.csv", "mosaicgpt.csv", "bloom.csv", "fugaku.csv"};
-constexpr uintmax_t kMaxBytes = 16 << 20;  // the real ones have 0.1 MB
+constexpr int64_t kMaxBytes = 16 << 20;  // the real ones have 0.1 MB
 
-std::string read_file(const fs::path& path) {
-  std::error_code error;
-  if (!fs::is_regular_file(path, error)) {
-    throw Error(ExitCode::no_input, fmt::format("no table file {}", path.string()),
-                "a reference directory holds mpt.csv, mosaicgpt.csv, bloom.csv and fugaku.csv");
-  }
-  const uintmax_t size = fs::file_size(path, error);
-  if (error || size > kMaxBytes) {
-    throw Error(ExitCode::bad_data,
-                fmt::format("{} is too large for a result table", path.string()),
-                "name the directory of the published tables");
-  }
-  std::ifstream in(path, std::ios::binary);
-  std::string bytes((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
-  if (!in.good() && !in.eof()) {
-    throw Error(ExitCode::io_error, fmt::format("cannot read {}", path.string()),
-                "check its permissions");
-  }
-  return bytes;
-}
-
-bool holds_all_tables(const fs::path& directory) {
-  std::error_code error;
-  for (const char* file : kFiles) {
-    if (!fs::is_regular_file(directory / file, error)) return false;
-  }
-  return true;
+bool holds_all_tables(const std::string& directory) {
+  return std::all_of(kFiles.begin(), kFiles.end(), [&](const char* file) {
+    return posix_fs().info(join_path(directory, file)).has_value();
+  });
 }
 
 }  // namespace
@@ -60,15 +36,16 @@ ReferenceTables embedded_reference() {
   return result;
 }
 
-ReferenceTables read_reference(const fs::path& directory) {
-  ReferenceTables result{directory.string(), {}};
+ReferenceTables read_reference(const std::string& directory) {
+  ReferenceTables result{directory, {}};
   for (const char* file : kFiles) {
-    result.tables.push_back(parse_csv(read_file(directory / file), file));
+    result.tables.push_back(
+        parse_csv(read_file(posix_fs(), join_path(directory, file), kMaxBytes), file));
   }
   return result;
 }
 
-ReferenceTables find_reference(const std::optional<fs::path>& directory) {
+ReferenceTables find_reference(const std::optional<std::string>& directory) {
   if (directory) return read_reference(*directory);
   if (holds_all_tables("reference")) return read_reference("reference");
   return embedded_reference();

@@ -1,7 +1,6 @@
 // Where the published tables come from: a directory of CSV files, or the copy inside the program.
 #pragma once
 
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,10 +16,11 @@ struct ReferenceTables {
 };
 
 ReferenceTables embedded_reference();
-// Throws Error: no_input for a missing file, bad_data for one that cannot be read as a table.
-ReferenceTables read_reference(const std::filesystem::path& directory);
+// The four files in `directory`. Throws Error: no_input for a missing one, bad_data for one that
+// cannot be read as a table.
+ReferenceTables read_reference(const std::string& directory);
 // `directory` if given; else reference/ here when it holds the four tables; else the built-in ones.
-ReferenceTables find_reference(const std::optional<std::filesystem::path>& directory);
+ReferenceTables find_reference(const std::optional<std::string>& directory);
 
 // All rows of all tables, in table order. Without an argument: the built-in tables.
 std::vector<ReferenceRow> load_reference(const ReferenceTables& tables);
