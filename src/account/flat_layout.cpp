@@ -93,6 +93,21 @@ FlatRange owned_replicated(const FlatUnit& unit, int64_t dp, int64_t dp_rank) {
   return part(unit.replicated, unit.end, dp, dp_rank);
 }
 
+std::vector<OwnedStretch> owned_stretches(const FlatUnit& unit, FlatRange range, int64_t dp,
+                                          int64_t dp_rank) {
+  std::vector<OwnedStretch> stretches;
+  const FlatRange halves[2] = {owned_cut(unit, dp, dp_rank), owned_replicated(unit, dp, dp_rank)};
+  const int64_t shard_begin[2] = {unit.begin / dp, unit.replicated / dp};
+  for (int half = 0; half < 2; ++half) {
+    const int64_t begin = std::max(range.begin, halves[half].begin);
+    const int64_t end = std::min(range.end, halves[half].end);
+    if (begin < end) {
+      stretches.push_back({begin, end - begin, shard_begin[half] + begin - halves[half].begin});
+    }
+  }
+  return stretches;
+}
+
 std::vector<FlatRange> stat_pieces(const FlatUnit& unit, int64_t dp) {
   const int64_t parts = std::lcm(kStatPieces, dp);
   std::vector<FlatRange> pieces;

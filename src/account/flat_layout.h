@@ -67,6 +67,16 @@ struct FlatRange {
 FlatRange owned_cut(const FlatUnit& unit, int64_t dp, int64_t dp_rank);
 FlatRange owned_replicated(const FlatUnit& unit, int64_t dp, int64_t dp_rank);
 
+// The stretches of flat range [begin, end) that lie in rank's own part, with their place in the
+// rank's shard buffer (all units' owned cut and replicated parts, one after the other).
+struct OwnedStretch {
+  int64_t flat_begin = 0;
+  int64_t count = 0;
+  int64_t shard_begin = 0;
+};
+std::vector<OwnedStretch> owned_stretches(const FlatUnit& unit, FlatRange range, int64_t dp,
+                                          int64_t dp_rank);
+
 // The pieces over which gradient statistics are summed, in order: their borders are the same for
 // every dp that divides kStatPieces.
 constexpr int64_t kStatPieces = 16;

@@ -78,29 +78,36 @@ void append_states(std::vector<TensorSpec>& plan, const RankShape& s) {
 void append_workspace(std::vector<TensorSpec>& plan, const RankShape& s) {
   const Dims d(s);
   plan.push_back(activation("work.branch", d.type, {d.rows, d.C}));
-  if (s.tp > 1) plan.push_back(activation("work.partial", d.type, {d.n, d.C}));
-  if (s.gathers_sequence()) plan.push_back(activation("work.gathered", d.type, {d.n, d.C}));
+  if (s.gathers_sequence()) {
+    plan.push_back(activation("work.partial", d.type, {d.n, d.C}));
+    plan.push_back(activation("work.gathered", d.type, {d.n, d.C}));
+  }
   if (!s.train) return;
-  plan.push_back(activation("work.dstream", d.type, {d.rows, d.C}));
+  // Two gradient streams: one may still be on its way to the previous stage.
+  plan.push_back(activation("work.dstream.0", d.type, {d.rows, d.C}));
+  plan.push_back(activation("work.dstream.1", d.type, {d.rows, d.C}));
   plan.push_back(activation("work.dnorm", d.type, {d.rows, d.C}));
   plan.push_back(activation("work.datt", d.type, {d.n, d.Cl}));
   if (s.gathers_sequence()) plan.push_back(activation("work.dgathered", d.type, {d.n, d.C}));
   if (!s.split_backward) append(plan, "grad.", layer_gradient_specs(s));
 }
 
-void append_head(std::vector<TensorSpec>& plan, const RankShape& s) {
+// The end of the last chunk, kept per micro-batch in flight.
+std::vector<TensorSpec> head_specs(const RankShape& s) {
+  const Dims d(s);
+  return {activation("stream", d.type, {d.rows, d.C}), activation("norm", d.type, {d.rows, d.C}),
+          activation("mean", DType::f32, {d.rows}), activation("rstd", DType::f32, {d.rows})};
+}
+
+void append_loss(std::vector<TensorSpec>& plan, const RankShape& s) {
   const Dims d(s);
   const int64_t rows = s.loss_rows();
   const int64_t vocab = padded_vocab(s.model, s.tp) / s.tp;
-  plan.push_back(activation("head.stream", d.type, {d.rows, d.C}));
-  plan.push_back(activation("head.norm", d.type, {d.rows, d.C}));
-  plan.push_back(activation("head.mean", DType::f32, {d.rows}));
-  plan.push_back(activation("head.rstd", DType::f32, {d.rows}));
-  plan.push_back({MemoryTerm::logits, "head.logits", d.type, {rows, vocab}});
-  plan.push_back({MemoryTerm::logits, "head.lse", DType::f32, {rows}});
-  plan.push_back({MemoryTerm::logits, "head.lse_parts", DType::f32, {s.tp, rows}});
-  plan.push_back({MemoryTerm::logits, "head.target", DType::f32, {rows}});
-  plan.push_back({MemoryTerm::logits, "head.losses", DType::f64, {s.accumulation}});
+  plan.push_back({MemoryTerm::logits, "loss.logits", d.type, {rows, vocab}});
+  plan.push_back({MemoryTerm::logits, "loss.lse", DType::f32, {rows}});
+  plan.push_back({MemoryTerm::logits, "loss.lse_parts", DType::f32, {s.tp, rows}});
+  plan.push_back({MemoryTerm::logits, "loss.target", DType::f32, {rows}});
+  plan.push_back({MemoryTerm::logits, "loss.sums", DType::f64, {s.accumulation}});
 }
 
 }  // namespace
@@ -174,10 +181,13 @@ std::vector<TensorSpec> recomputed_specs(const RankShape& s) {
 
 std::vector<TensorSpec> layer_gradient_specs(const RankShape& s) {
   const Dims d(s);
-  return {activation("dbranch2", d.type, {d.rows, d.C}),     // of the MLP branch
-          activation("dpre", d.type, {d.n, d.Fl}),
-          activation("dbranch1", d.type, {d.rows, d.C}),     // of the attention branch
-          activation("dqkv", d.type, {d.B, d.T, 3 * d.Cl})};
+  std::vector<TensorSpec> specs = {activation("dpre", d.type, {d.n, d.Fl}),
+                                   activation("dqkv", d.type, {d.B, d.T, 3 * d.Cl})};
+  if (s.split_backward) {  // the stream's gradient moves on, so the branches need copies
+    specs.push_back(activation("dmlp", d.type, {d.rows, d.C}));
+    specs.push_back(activation("dattn", d.type, {d.rows, d.C}));
+  }
+  return specs;
 }
 
 std::vector<TensorSpec> memory_plan(const RankShape& s) {
@@ -190,7 +200,11 @@ std::vector<TensorSpec> memory_plan(const RankShape& s) {
     for (int64_t slot = 0; slot < slots; ++slot) {
       plan.push_back({MemoryTerm::data, fmt::format("tokens.{}.{}", c, slot), DType::i32, {d.B, d.T}});
       plan.push_back({MemoryTerm::data, fmt::format("targets.{}.{}", c, slot), DType::i32, {d.B, d.T}});
-      plan.push_back(activation(fmt::format("output.{}.{}", c, slot).c_str(), d.type, {d.rows, d.C}));
+      if (s.last_stage && c + 1 == s.chunks.size()) {
+        append(plan, fmt::format("head.{}.", slot), head_specs(s));
+      } else {
+        append(plan, fmt::format("output.{}.{}", c, slot), {activation("", d.type, {d.rows, d.C})});
+      }
       for (int64_t l = 0; l < layers; ++l) {
         append(plan, fmt::format("act.{}.{}.{}.", c, slot, l), saved_specs(s));
         if (s.split_backward) {
@@ -201,7 +215,7 @@ std::vector<TensorSpec> memory_plan(const RankShape& s) {
   }
   if (s.train || s.checkpointing != Checkpointing::none) append(plan, "again.", recomputed_specs(s));
   append_workspace(plan, s);
-  if (s.last_stage) append_head(plan, s);
+  if (s.last_stage) append_loss(plan, s);
   return plan;
 }
 

@@ -33,13 +33,38 @@ float CounterRng::uniform(uint64_t index) const {
   return static_cast<float>(bits(index) >> 40) * 0x1p-24f;
 }
 
-float CounterRng::normal(uint64_t index) const {
-  const Pair p = philox(seed_, index, stream_);
-  // Box-Muller in double; u1 in (0, 1] keeps the logarithm finite.
+namespace {
+
+struct NormalPair {
+  float even, odd;
+};
+
+// Box-Muller: one draw of 128 bits gives the normals of indices 2 i and 2 i + 1.
+NormalPair normal_pair(uint64_t seed, uint64_t stream, uint64_t i) {
+  const Pair p = philox(seed, i, stream);
+  // u1 in (0, 1] keeps the logarithm finite.
   const double u1 = (static_cast<double>(p.a >> 11) + 1.0) * 0x1p-53;
-  const double u2 = static_cast<double>(p.b >> 11) * 0x1p-53;
-  return static_cast<float>(std::sqrt(-2.0 * std::log(u1)) *
-                            std::cos(2.0 * std::numbers::pi * u2));
+  const double angle = static_cast<double>(p.b >> 11) * (0x1p-53 * 2.0 * std::numbers::pi);
+  const double radius = std::sqrt(-2.0 * std::log(u1));
+  return {static_cast<float>(radius * std::cos(angle)), static_cast<float>(radius * std::sin(angle))};
+}
+
+}  // namespace
+
+float CounterRng::normal(uint64_t index) const {
+  const NormalPair pair = normal_pair(seed_, stream_, index / 2);
+  return index % 2 == 0 ? pair.even : pair.odd;
+}
+
+void CounterRng::fill_normal(float* out, uint64_t begin, size_t count, float scale) const {
+  size_t i = 0;
+  if (begin % 2 == 1 && count > 0) out[i++] = scale * normal(begin);
+  for (; i + 1 < count; i += 2) {
+    const NormalPair pair = normal_pair(seed_, stream_, (begin + i) / 2);
+    out[i] = scale * pair.even;
+    out[i + 1] = scale * pair.odd;
+  }
+  if (i < count) out[i] = scale * normal(begin + i);
 }
 
 uint64_t stream_of(std::string_view name) {

@@ -2,6 +2,7 @@
 // of a tensor, on any rank and thread, draws exactly the numbers of its slice.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 
@@ -14,6 +15,7 @@ class CounterRng {
   uint64_t bits(uint64_t index) const;    // 64 random bits
   float uniform(uint64_t index) const;    // in [0, 1), 24 bits
   float normal(uint64_t index) const;     // standard normal
+  void fill_normal(float* out, uint64_t begin, size_t count, float scale) const;  // index begin...
 
  private:
   uint64_t seed_;

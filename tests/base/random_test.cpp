@@ -23,6 +23,17 @@ TEST(CounterRng, NormalHasItsMoments) {
   EXPECT_NEAR(fourths / n, 3, 5 * std::sqrt(96.0 / n));
 }
 
+TEST(CounterRng, FillEqualsElementByElement) {
+  const CounterRng rng(7, 3);
+  for (const uint64_t begin : {0u, 1u, 6u, 11u}) {
+    for (const size_t count : {0u, 1u, 2u, 5u, 8u}) {
+      std::vector<float> out(count);
+      rng.fill_normal(out.data(), begin, count, 2.0f);
+      for (size_t i = 0; i < count; ++i) EXPECT_EQ(out[i], 2.0f * rng.normal(begin + i));
+    }
+  }
+}
+
 TEST(CounterRng, StreamsAndSeedsDiffer) {
   EXPECT_NE(CounterRng(1, 2).bits(0), CounterRng(1, 3).bits(0));
   EXPECT_NE(CounterRng(1, 2).bits(0), CounterRng(2, 2).bits(0));

@@ -1,0 +1,83 @@
+#include "model/activations.h"
+
+namespace stretto {
+namespace {
+
+// Looks a label up in the saved set of a layer, then in the set that is recomputed.
+class Finder {
+ public:
+  Finder(const RankMemory& memory, const RankShape& shape, int64_t batch)
+      : memory_(memory), shape_(shape), batch_(batch) {}
+
+  Tensor at(const std::string& label) const { return fit(shape_, memory_.at(label), batch_); }
+
+  LayerActivations layer(const std::string& prefix) const {
+    auto find = [&](const char* name) {
+      const bool kept = kept_in(saved_, name);
+      return at((kept ? prefix : std::string("again.")) + name);
+    };
+    return {find("stream"), find("mean1"), find("rstd1"),   find("norm1"), find("qkv"),
+            find("att"),    find("lse"),   find("stream2"), find("mean2"), find("rstd2"),
+            find("norm2"),  find("pre"),   find("act")};
+  }
+
+  LayerGradients gradients(const std::string& prefix) const {
+    LayerGradients g{at(prefix + "dpre"), at(prefix + "dqkv"), {}, {}};
+    if (shape_.split_backward) {
+      g.dmlp = at(prefix + "dmlp");
+      g.dattn = at(prefix + "dattn");
+    }
+    return g;
+  }
+
+ private:
+  static bool kept_in(const std::vector<TensorSpec>& specs, const char* name) {
+    for (const TensorSpec& spec : specs) {
+      if (spec.label == name) return true;
+    }
+    return false;
+  }
+
+  const RankMemory& memory_;
+  const RankShape& shape_;
+  int64_t batch_;
+  std::vector<TensorSpec> saved_ = saved_specs(shape_);
+};
+
+}  // namespace
+
+Tensor fit(const RankShape& shape, Tensor t, int64_t batch) {
+  const Shape& s = t.shape();
+  const int64_t first = s[0] / shape.micro_batch * batch;
+  switch (s.dims()) {
+    case 1: return {t.data(), t.dtype(), {first}};
+    case 2: return {t.data(), t.dtype(), {first, s[1]}};
+    default: return {t.data(), t.dtype(), {first, s[1], s[2]}};
+  }
+}
+
+ChunkActivations chunk_activations(const RankMemory& memory, const RankShape& shape, size_t chunk,
+                                   int64_t slot, int64_t batch) {
+  const Finder find(memory, shape, batch);
+  ChunkActivations a;
+  a.tokens = find.at(fmt::format("tokens.{}.{}", chunk, slot));
+  a.targets = find.at(fmt::format("targets.{}.{}", chunk, slot));
+  for (size_t l = 0; l < shape.chunks[chunk].size(); ++l) {
+    // Forward only: one set serves all layers.
+    const size_t set = shape.train ? l : 0;
+    a.layers.push_back(find.layer(fmt::format("act.{}.{}.{}.", chunk, slot, set)));
+    if (!shape.train) continue;
+    a.gradients.push_back(find.gradients(
+        shape.split_backward ? fmt::format("grad.{}.{}.{}.", chunk, slot, l) : "grad."));
+  }
+  if (shape.last_stage && chunk + 1 == shape.chunks.size()) {
+    const std::string head = fmt::format("head.{}.", slot);
+    a.head = {find.at(head + "stream"), find.at(head + "norm"), find.at(head + "mean"),
+              find.at(head + "rstd")};
+  } else {
+    a.output = find.at(fmt::format("output.{}.{}", chunk, slot));
+  }
+  return a;
+}
+
+}  // namespace stretto

@@ -1,0 +1,157 @@
+#include "model/gradients.h"
+
+namespace stretto {
+
+Gradients::Gradients(Backend& backend, const RankShape& shape, const FlatLayout& layout,
+                     RankMemory& memory, Comm& dp, Comm& tp)
+    : backend_(backend), shape_(shape), layout_(layout), dp_(dp), tp_(tp),
+      flat_(memory.at("grads")), state_(layout.units.size()) {
+  size_t layers = 0;
+  if (shape.reduces_each_micro_batch()) {
+    for (int i = 0; i < 2 && !shape.holdings().layers.empty(); ++i) {
+      buffers_.push_back(memory.at(fmt::format("unit_grads.layer.{}", i)));
+    }
+  }
+  for (const FlatUnit& unit : layout.units) {
+    if (!shape.reduces_each_micro_batch()) {
+      buffer_of_.push_back(buffers_.size());
+      buffers_.push_back(flat_.slice(unit.begin, unit.end));
+    } else if (unit.layer >= 0) {
+      buffer_of_.push_back(layers++ % 2);
+    } else {
+      buffer_of_.push_back(buffers_.size());
+      buffers_.push_back(memory.at("unit_grads." + unit.name));
+    }
+  }
+  pending_.resize(buffers_.size());
+  for (size_t u = 0; u < layout.units.size(); ++u) {
+    const FlatUnit& unit = layout.units[u];
+    base_.push_back(buffers_[buffer_of_[u]].slice(0, unit.count()));
+    layers_.push_back(unit.layer >= 0 ? layer_in(unit, base_[u]) : LayerGrads{});
+  }
+}
+
+void Gradients::begin_step(int64_t micro_batches) {
+  micro_batches_ = micro_batches;
+  for (UnitState& state : state_) state = {};
+  if (shape_.reduces_each_micro_batch()) backend_.fill_zero(flat_);
+}
+
+Tensor Gradients::open(size_t u) {
+  if (!state_[u].open) {
+    wait(buffer_of_[u]);
+    zero_small(u, base_[u]);
+    state_[u].open = true;
+  }
+  return base_[u];
+}
+
+// What only ever accumulates starts at zero: vectors, the position table, and the token table where
+// no head writes it first.
+void Gradients::zero_small(size_t u, Tensor base) {
+  const FlatUnit& unit = layout_.units[u];
+  const bool head_writes = shape_.last_stage && shape_.model.tied_embedding;
+  for (const FlatParameter& p : unit.parameters) {
+    const bool accumulates =
+        p.spec.vector() || unit.name == "wpe" || (unit.name == "wte" && !head_writes);
+    const int64_t begin = p.offset - unit.begin;
+    if (accumulates) backend_.fill_zero(base.slice(begin, begin + p.count));
+  }
+  // Layer buffers serve units of different shapes, so the padding is cleared as well.
+  if (shape_.reduces_each_micro_batch()) {
+    int64_t end = 0;
+    for (const FlatParameter& p : unit.parameters) {
+      const int64_t begin = p.offset - unit.begin;
+      if (begin > end) backend_.fill_zero(base.slice(end, begin));
+      end = begin + p.count;
+    }
+    if (end < unit.count()) backend_.fill_zero(base.slice(end, unit.count()));
+  }
+}
+
+const LayerGrads& Gradients::layer(size_t unit) {
+  open(unit);
+  return layers_[unit];
+}
+
+void Gradients::wait(size_t buffer) {
+  for (RequestPtr& request : pending_[buffer]) {
+    if (request) request->wait();
+  }
+  pending_[buffer].clear();
+}
+
+Grad Gradients::matrix_mode(size_t unit) {
+  const Grad mode = state_[unit].written ? Grad::accumulate : Grad::overwrite;
+  state_[unit].written = true;
+  return mode;
+}
+
+void Gradients::close(size_t unit) {
+  open(unit);
+  state_[unit].closed += 1;
+  if (shape_.reduces_each_micro_batch()) {
+    reduce(unit);
+    state_[unit].open = false;
+    state_[unit].written = false;
+  } else if (state_[unit].closed == micro_batches_) {
+    reduce(unit);
+  }
+}
+
+void Gradients::reduce(size_t u) {
+  const FlatUnit& unit = layout_.units[u];
+  const Tensor base = base_[u];
+  auto& pending = pending_[buffer_of_[u]];
+  const Tensor halves[2] = {base.slice(0, unit.replicated - unit.begin),
+                            base.slice(unit.replicated - unit.begin, unit.count())};
+  // With a cut sequence each tensor-parallel rank saw only its own rows of what is replicated.
+  if (shape_.gathers_sequence() && halves[1].count() > 0) tp_.all_reduce(halves[1]);
+  for (int half = 0; half < 2; ++half) {
+    if (halves[half].count() == 0) continue;
+    if (shape_.reduces_each_micro_batch()) {
+      pending.push_back(dp_.start_reduce_scatter(owned_part(u, half), halves[half], Accumulate::yes));
+    } else if (shape_.zero == 0) {
+      pending.push_back(dp_.start_all_reduce(halves[half]));
+    } else {  // in place: the owned part lies inside the input
+      pending.push_back(dp_.start_reduce_scatter(owned_part(u, half), halves[half]));
+    }
+  }
+}
+
+void Gradients::finish_step(Comm* ends) {
+  for (size_t buffer = 0; buffer < buffers_.size(); ++buffer) wait(buffer);
+  for (size_t u = 0; u < layout_.units.size(); ++u) {
+    const FlatUnit& unit = layout_.units[u];
+    if (ends != nullptr && unit.name == "wte") ends->all_reduce(owned_part(u, 0));
+    if (shape_.zero > 0 || !shape_.reduces_each_micro_batch()) continue;
+    for (int half = 0; half < 2; ++half) {  // unsharded optimizer: everyone needs everything
+      const int64_t begin = half == 0 ? unit.begin : unit.replicated;
+      const int64_t end = half == 0 ? unit.replicated : unit.end;
+      if (begin < end) dp_.all_gather(flat_.slice(begin, end), owned_part(u, half));
+    }
+  }
+}
+
+// Where this data-parallel rank's share of the sum goes: a part of the flat buffer, or of the shard
+// buffer with ZeRO 2 and 3. Without ZeRO and deterministic order, everything.
+Tensor Gradients::owned_part(size_t u, int half) {
+  const FlatUnit& unit = layout_.units[u];
+  const int64_t dp = layout_.dp, rank = dp_.rank();
+  if (shape_.zero == 0 && !shape_.reduces_each_micro_batch()) return owned(u, half);
+  if (shape_.zero >= 2) {
+    return half == 0 ? flat_.slice(unit.begin / dp, unit.replicated / dp)
+                     : flat_.slice(unit.replicated / dp, unit.end / dp);
+  }
+  const FlatRange range = half == 0 ? owned_cut(unit, dp, rank) : owned_replicated(unit, dp, rank);
+  return flat_.slice(range.begin, range.end);
+}
+
+Tensor Gradients::owned(size_t u, int half) {
+  const FlatUnit& unit = layout_.units[u];
+  if (shape_.zero > 0) return owned_part(u, half);
+  return half == 0 ? flat_.slice(unit.begin, unit.replicated)
+                   : flat_.slice(unit.replicated, unit.end);
+}
+
+}  // namespace stretto

@@ -1,0 +1,42 @@
+#include "model/host_values.h"
+
+namespace stretto {
+namespace {
+
+template <typename T, typename Convert>
+void upload(Backend& backend, Tensor t, const float* values, Convert convert) {
+  std::vector<T> narrow(static_cast<size_t>(t.count()));
+  for (size_t i = 0; i < narrow.size(); ++i) narrow[i] = convert(values[i]);
+  backend.copy_from_host(t, narrow.data());
+}
+
+template <typename T>
+std::vector<float> download(Backend& backend, ConstTensor t) {
+  std::vector<T> narrow(static_cast<size_t>(t.count()));
+  backend.copy_to_host(narrow.data(), t);
+  std::vector<float> values(narrow.size());
+  for (size_t i = 0; i < narrow.size(); ++i) values[i] = to_float(narrow[i]);
+  return values;
+}
+
+}  // namespace
+
+void assign_host_values(Backend& backend, Tensor t, const float* values) {
+  switch (t.dtype()) {
+    case DType::f32: backend.copy_from_host(t, values); break;
+    case DType::bf16: upload<bf16_t>(backend, t, values, to_bf16); break;
+    case DType::f16: upload<f16_t>(backend, t, values, to_f16); break;
+    default: STRETTO_CHECK(false, "assign to {}", dtype_name(t.dtype()));
+  }
+}
+
+std::vector<float> host_values(Backend& backend, ConstTensor t) {
+  switch (t.dtype()) {
+    case DType::f32: return download<float>(backend, t);
+    case DType::bf16: return download<bf16_t>(backend, t);
+    case DType::f16: return download<f16_t>(backend, t);
+    default: STRETTO_CHECK(false, "values of {}", dtype_name(t.dtype()));
+  }
+}
+
+}  // namespace stretto

@@ -1,0 +1,118 @@
+#include "model/layer.h"
+
+namespace stretto {
+
+Layer::Layer(Backend& backend, TensorParallel& tp, const RankShape& shape,
+             const RankMemory& memory)
+    : backend_(backend), tp_(tp), shape_(shape), branch_(memory.at("work.branch")) {
+  attention_.heads = shape.model.heads / shape.tp;
+  attention_.total_heads = shape.model.heads;
+  attention_.first_head = attention_.heads * tp.rank();
+  attention_.alibi = shape.model.position_kind == Positions::alibi;
+  if (shape.train) {
+    dnorm_ = memory.at("work.dnorm");
+    datt_ = memory.at("work.datt");
+  }
+}
+
+Tensor Layer::branch(int64_t batch) const { return fit(shape_, branch_, batch); }
+
+// From norm1 to the attention branch.
+void Layer::attention_block(const LayerWeights& w, const LayerActivations& a, int64_t batch) {
+  backend_.linear_forward(a.qkv, tp_.gather(a.norm1, batch), w.qkv_weight, w.qkv_bias);
+  backend_.attention_forward(a.att, a.lse, a.qkv, attention_);
+  const Tensor out = branch(batch), partial = tp_.partial(out, batch);
+  backend_.linear_forward(partial, a.att, w.proj_weight, tp_.once(w.proj_bias));
+  tp_.reduce(out, partial);
+}
+
+void Layer::forward(const LayerWeights& w, const LayerActivations& a, ConstTensor residual,
+                    int64_t batch) {
+  const Tensor out = branch(batch);
+  if (residual.none()) {
+    backend_.layernorm_forward(a.norm1, a.mean1, a.rstd1, a.stream, w.ln1_weight, w.ln1_bias);
+  } else {
+    backend_.residual_layernorm_forward(a.stream, a.norm1, a.mean1, a.rstd1, residual, out,
+                                        w.ln1_weight, w.ln1_bias);
+  }
+  attention_block(w, a, batch);
+  backend_.residual_layernorm_forward(a.stream2, a.norm2, a.mean2, a.rstd2, a.stream, out,
+                                      w.ln2_weight, w.ln2_bias);
+  backend_.linear_forward(a.act, tp_.gather(a.norm2, batch), w.up_weight, w.up_bias,
+                          {.gelu = true, .pre = a.pre});
+  const Tensor partial = tp_.partial(out, batch);
+  backend_.linear_forward(partial, a.act, w.down_weight, tp_.once(w.down_bias));
+  tp_.reduce(out, partial);
+}
+
+void Layer::recompute(const LayerWeights& w, const LayerActivations& a, int64_t batch) {
+  if (shape_.checkpointing == Checkpointing::none) return;
+  backend_.layernorm_forward(a.norm1, a.mean1, a.rstd1, a.stream, w.ln1_weight, w.ln1_bias);
+  if (shape_.checkpointing == Checkpointing::selective) {
+    backend_.layernorm_forward(a.norm2, a.mean2, a.rstd2, a.stream2, w.ln2_weight, w.ln2_bias);
+    backend_.gelu_forward(a.act, a.pre);
+    return;
+  }
+  attention_block(w, a, batch);
+  backend_.residual_layernorm_forward(a.stream2, a.norm2, a.mean2, a.rstd2, a.stream,
+                                      branch(batch), w.ln2_weight, w.ln2_bias);
+  backend_.linear_forward(a.act, tp_.gather(a.norm2, batch), w.up_weight, w.up_bias,
+                          {.gelu = true, .pre = a.pre});
+}
+
+void Layer::backward(const LayerWeights& w, const LayerGrads& dw, const LayerActivations& a,
+                     const LayerGradients& g, Tensor dstream, Grad mode, bool deferred,
+                     int64_t batch) {
+  const Tensor dnorm = fit(shape_, dnorm_, batch), partial = tp_.partial(dnorm, batch);
+
+  // The MLP branch: its output gradient is that of the stream.
+  ConstTensor dout = tp_.gather_gradient(dstream, batch);
+  backend_.linear_backward_input(g.dpre, dout, w.down_weight, {.pre = a.pre, .dbias = dw.up_bias});
+  if (deferred) {
+    backend_.copy(g.dmlp, dstream);
+  } else {
+    mlp_weight_gradients(dw, a, g, dout, mode, batch);
+  }
+  backend_.linear_backward_input(partial, g.dpre, w.up_weight);
+  tp_.reduce(dnorm, partial);
+  backend_.layernorm_backward(dstream, dw.ln2_weight, dw.ln2_bias, dnorm, a.stream2, a.mean2,
+                              a.rstd2, w.ln2_weight, Grad::accumulate);
+
+  // The attention branch.
+  dout = tp_.gather_gradient(dstream, batch);
+  const Tensor datt = fit(shape_, datt_, batch);
+  backend_.linear_backward_input(datt, dout, w.proj_weight);
+  backend_.attention_backward(g.dqkv, datt.view(a.att.shape()), a.qkv, a.att, a.lse, attention_);
+  if (deferred) {
+    backend_.copy(g.dattn, dstream);
+  } else {
+    attention_weight_gradients(dw, a, g, dout, mode, batch);
+  }
+  backend_.linear_backward_input(partial, g.dqkv, w.qkv_weight);
+  tp_.reduce(dnorm, partial);
+  backend_.layernorm_backward(dstream, dw.ln1_weight, dw.ln1_bias, dnorm, a.stream, a.mean1,
+                              a.rstd1, w.ln1_weight, Grad::accumulate);
+}
+
+void Layer::weight_gradients(const LayerGrads& dw, const LayerActivations& a,
+                             const LayerGradients& g, Grad mode, int64_t batch) {
+  mlp_weight_gradients(dw, a, g, tp_.gather_gradient(g.dmlp, batch), mode, batch);
+  attention_weight_gradients(dw, a, g, tp_.gather_gradient(g.dattn, batch), mode, batch);
+}
+
+void Layer::mlp_weight_gradients(const LayerGrads& dw, const LayerActivations& a,
+                                 const LayerGradients& g, ConstTensor dout, Grad mode,
+                                 int64_t batch) {
+  backend_.linear_backward_weight(dw.down_weight, tp_.once(dw.down_bias), a.act, dout, mode);
+  backend_.linear_backward_weight(dw.up_weight, {}, tp_.gather(a.norm2, batch), g.dpre, mode);
+}
+
+void Layer::attention_weight_gradients(const LayerGrads& dw, const LayerActivations& a,
+                                       const LayerGradients& g, ConstTensor dout, Grad mode,
+                                       int64_t batch) {
+  backend_.linear_backward_weight(dw.proj_weight, tp_.once(dw.proj_bias), a.att, dout, mode);
+  backend_.linear_backward_weight(dw.qkv_weight, dw.qkv_bias, tp_.gather(a.norm1, batch), g.dqkv,
+                                  mode);
+}
+
+}  // namespace stretto

@@ -1,0 +1,49 @@
+// One transformer layer: forward, backward, and the split of backward into input and weight
+// gradients. Pre-LayerNorm:
+//   stream2 = stream + proj(attention(qkv(ln1(stream))))
+//   next    = stream2 + down(gelu(up(ln2(stream2))))
+// The last addition is left to the LayerNorm that follows it, which does both in one pass: a layer
+// takes its stream as `stream + branch` and hands over (stream2, branch).
+#pragma once
+
+#include "model/tensor_parallel.h"
+#include "model/weights.h"
+
+namespace stretto {
+
+class Layer {
+ public:
+  Layer(Backend& backend, TensorParallel& tp, const RankShape& shape, const RankMemory& memory);
+
+  // `residual`: none when a.stream already holds the input; else a.stream = residual + branch().
+  void forward(const LayerWeights& w, const LayerActivations& a, ConstTensor residual,
+               int64_t batch);
+  Tensor branch(int64_t batch) const;  // (rows, C), what the layer has still to add to stream2
+
+  // Repeats what checkpointing did not keep, bit for bit.
+  void recompute(const LayerWeights& w, const LayerActivations& a, int64_t batch);
+
+  // dstream holds the gradient of the output and becomes that of the input. LayerNorm gradients
+  // and the fused bias are complete; the matrices wait for weight_gradients() if `deferred`.
+  void backward(const LayerWeights& w, const LayerGrads& dw, const LayerActivations& a,
+                const LayerGradients& g, Tensor dstream, Grad mode, bool deferred, int64_t batch);
+  void weight_gradients(const LayerGrads& dw, const LayerActivations& a, const LayerGradients& g,
+                        Grad mode, int64_t batch);
+
+ private:
+  void attention_block(const LayerWeights& w, const LayerActivations& a, int64_t batch);
+  void mlp_weight_gradients(const LayerGrads& dw, const LayerActivations& a,
+                            const LayerGradients& g, ConstTensor dout, Grad mode, int64_t batch);
+  void attention_weight_gradients(const LayerGrads& dw, const LayerActivations& a,
+                                  const LayerGradients& g, ConstTensor dout, Grad mode,
+                                  int64_t batch);
+
+  Backend& backend_;
+  TensorParallel& tp_;
+  const RankShape& shape_;
+  AttentionOptions attention_;
+  Tensor branch_;          // (rows, C)
+  Tensor dnorm_, datt_;    // (rows, C), (n, C/tp)
+};
+
+}  // namespace stretto

@@ -1,0 +1,28 @@
+// One rank's memory: the plan of account/memory.h, allocated once and looked up by label.
+#pragma once
+
+#include <string>
+#include <unordered_map>
+
+#include "account/memory.h"
+#include "backend/backend.h"
+#include "tensor/arena.h"
+
+namespace stretto {
+
+class RankMemory {
+ public:
+  // Allocates the whole plan and zeroes it (so that every planned page is really there).
+  RankMemory(Backend& backend, const RankShape& shape);
+
+  Tensor at(const std::string& label) const;  // throws for a label that is not in the plan
+  size_t planned_bytes() const { return planned_; }
+  size_t used_bytes() const { return arena_.peak(); }
+
+ private:
+  Arena arena_;
+  size_t planned_ = 0;
+  std::unordered_map<std::string, Tensor> tensors_;
+};
+
+}  // namespace stretto

@@ -1,0 +1,45 @@
+// The collectives of tensor parallelism, by what they mean to a layer. With sequence parallelism the
+// residual stream is cut over ranks by rows: gather() brings the rows together before a
+// column-parallel product, reduce() adds the partial results of a row-parallel product and deals the
+// rows out again. Without it every rank holds all rows and reduce() is an all-reduce in place.
+#pragma once
+
+#include "comm/comm.h"
+#include "model/activations.h"
+
+namespace stretto {
+
+class TensorParallel {
+ public:
+  TensorParallel(Comm& comm, const RankShape& shape, const RankMemory& memory);
+
+  int rank() const { return comm_.rank(); }
+  int size() const { return comm_.size(); }
+  Comm& comm() { return comm_; }
+
+  // All rows of `x` (rows, C) -> (n, C). Valid until the next gather() into the same buffer.
+  ConstTensor gather(ConstTensor x, int64_t batch);
+  ConstTensor gather_gradient(ConstTensor dx, int64_t batch);  // a second buffer, for backward
+
+  // Where a row-parallel product writes its partial result before reduce(): `out` itself where
+  // nothing has to be added or dealt out.
+  Tensor partial(Tensor out, int64_t batch) const;
+  // Adds the partial results of all ranks into `out`.
+  void reduce(Tensor out, Tensor partial);
+
+  // A bias after the sum belongs to one rank's partial result, else it would count tp times.
+  ConstTensor once(ConstTensor bias) const { return rank() == 0 ? bias : ConstTensor(); }
+  // Gradients of replicated parameters that every rank could compute whole: with a cut sequence
+  // they are summed over ranks later, so one rank computes them.
+  Tensor once(Tensor dbias) const { return cut_ && rank() != 0 ? Tensor() : dbias; }
+
+ private:
+  ConstTensor gather_into(Tensor buffer, ConstTensor x, int64_t batch);
+
+  Comm& comm_;
+  const RankShape& shape_;
+  bool cut_;  // the residual stream is cut over ranks
+  Tensor partial_, gathered_, dgathered_;  // (n, C)
+};
+
+}  // namespace stretto

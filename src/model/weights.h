@@ -1,0 +1,79 @@
+// Weight access: prefetch, then get. Replicated weights (ZeRO 0-2) are simply there; sharded weights
+// (ZeRO 3) are gathered into their unit's buffer, which they leave when another unit needs it. The
+// layer loop cannot tell. A unit's buffer never moves, so tensors over it are made once.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "account/flat_layout.h"
+#include "comm/comm.h"
+#include "model/rank_memory.h"
+
+namespace stretto {
+
+// A layer's parameters by role. A parameter that the model lacks (bias: false) is none.
+template <typename T>
+struct LayerOf {
+  T ln1_weight, ln1_bias;    // (C)
+  T qkv_weight, qkv_bias;    // (3C/tp, C), (3C/tp)
+  T proj_weight, proj_bias;  // (C, C/tp), (C)
+  T ln2_weight, ln2_bias;    // (C)
+  T up_weight, up_bias;      // (F/tp, C), (F/tp)
+  T down_weight, down_bias;  // (C, F/tp), (C)
+};
+using LayerWeights = LayerOf<ConstTensor>;
+using LayerGrads = LayerOf<Tensor>;
+
+// The parameters of a unit as tensors over `base`, a flat view of the whole unit.
+Tensor parameter_in(const FlatUnit& unit, Tensor base, const std::string& name);
+LayerOf<Tensor> layer_in(const FlatUnit& unit, Tensor base);
+
+class Weights {
+ public:
+  Weights(Backend& backend, const RankShape& shape, const FlatLayout& layout, RankMemory& memory,
+          Comm& dp);
+
+  const FlatLayout& layout() const { return layout_; }
+
+  void prefetch(size_t unit);               // start fetching; harmless when it is there already
+  Tensor get(size_t unit);                  // flat view of the whole unit, there until the unit
+                                            // two layers on is fetched
+  const LayerWeights& layer(size_t unit);   // get() by role
+  // A tensor over the unit's buffer; it holds the weights only after get().
+  ConstTensor parameter(size_t unit, const std::string& name) const;
+
+  // The part that this rank's optimizer updates, of the cut (0) or replicated (1) half.
+  Tensor owned(size_t unit, int half);
+  // After an update of the owned parts: makes all replicas whole again. ZeRO 3 forgets gathers.
+  void publish();
+
+  size_t layer_unit(int64_t layer) const;  // index of layer's unit
+  size_t unit_index(const std::string& name) const;
+
+  // Sets flat elements [begin, begin + count) of a unit from host floats; keeps what this rank
+  // stores of them.
+  void assign(size_t unit, int64_t begin, const float* values, int64_t count);
+
+ private:
+  struct Slot {
+    Tensor buffer;
+    int64_t unit = -1;
+    RequestPtr pending[2];
+  };
+  void make_slots(RankMemory& memory);
+  Slot& slot_of(size_t unit);
+  void gather(size_t unit, Slot& slot);
+
+  Backend& backend_;
+  const RankShape& shape_;
+  const FlatLayout& layout_;
+  Comm& dp_;
+  Tensor flat_;  // all of it, or the owned shard with ZeRO 3
+  std::vector<Slot> slots_;                 // ZeRO 3: one per embedding or head unit, two for layers
+  std::vector<size_t> slot_index_;          // unit -> slot
+  std::vector<Tensor> base_;                // unit -> flat view
+  std::vector<LayerWeights> layers_;        // unit -> parameters by role
+};
+
+}  // namespace stretto
