@@ -12,7 +12,7 @@ namespace {
 constexpr int64_t kGrain = 64;
 
 int64_t padded(int64_t count, int64_t dp) {
-  const int64_t multiple = kGrain * std::lcm(kStatPieces, dp);
+  const int64_t multiple = kGrain * pieces_per_half(dp);
   return (count + multiple - 1) / multiple * multiple;
 }
 
@@ -108,18 +108,10 @@ std::vector<OwnedStretch> owned_stretches(const FlatUnit& unit, FlatRange range,
   return stretches;
 }
 
-std::vector<FlatRange> stat_pieces(const FlatUnit& unit, int64_t dp) {
-  const int64_t parts = std::lcm(kStatPieces, dp);
-  std::vector<FlatRange> pieces;
-  for (int64_t i = 0; i < parts; ++i) {
-    const FlatRange piece = part(unit.begin, unit.replicated, parts, i);
-    if (piece.count() > 0) pieces.push_back(piece);
-  }
-  for (int64_t i = 0; i < parts; ++i) {
-    const FlatRange piece = part(unit.replicated, unit.end, parts, i);
-    if (piece.count() > 0) pieces.push_back(piece);
-  }
-  return pieces;
+int64_t pieces_per_half(int64_t dp) { return std::lcm(kStatPieces, dp); }
+
+int64_t stat_piece_count(const FlatLayout& layout) {
+  return 2 * pieces_per_half(layout.dp) * static_cast<int64_t>(layout.units.size());
 }
 
 std::vector<FlatSegment> decay_segments(const FlatUnit& unit, FlatRange range) {

@@ -77,10 +77,11 @@ struct OwnedStretch {
 std::vector<OwnedStretch> owned_stretches(const FlatUnit& unit, FlatRange range, int64_t dp,
                                           int64_t dp_rank);
 
-// The pieces over which gradient statistics are summed, in order: their borders are the same for
-// every dp that divides kStatPieces.
+// Gradient statistics are summed over pieces, in order: their borders are the same for every dp that
+// divides kStatPieces, so the gradient norm does not depend on dp.
 constexpr int64_t kStatPieces = 16;
-std::vector<FlatRange> stat_pieces(const FlatUnit& unit, int64_t dp);
+int64_t pieces_per_half(int64_t dp);                    // a multiple of dp
+int64_t stat_piece_count(const FlatLayout& layout);     // two halves for every unit
 
 // Segments of equal decay inside a flat range.
 std::vector<FlatSegment> decay_segments(const FlatUnit& unit, FlatRange range);

@@ -66,6 +66,9 @@ void append_states(std::vector<TensorSpec>& plan, const RankShape& s) {
   if (types.has_master) add(MemoryTerm::optimizer, "master", DType::f32, owned);
   add(MemoryTerm::optimizer, "m", types.moment, owned);
   add(MemoryTerm::optimizer, "v", types.moment, owned);
+  add(MemoryTerm::optimizer, "stats.pieces", DType::f64, 3 * stat_piece_count(layout));
+  add(MemoryTerm::optimizer, "stats.sum", DType::f64, 3);
+  add(MemoryTerm::optimizer, "stats.control", DType::f32, 2);
   if (s.reduces_each_micro_batch()) {
     add(MemoryTerm::gradients, "grads", types.gradient, s.zero >= 2 ? owned : layout.total);
     add_unit_buffers(MemoryTerm::gradients, "unit_grads.", types.gradient);
@@ -107,6 +110,7 @@ void append_loss(std::vector<TensorSpec>& plan, const RankShape& s) {
   plan.push_back({MemoryTerm::logits, "loss.lse", DType::f32, {rows}});
   plan.push_back({MemoryTerm::logits, "loss.lse_parts", DType::f32, {s.tp, rows}});
   plan.push_back({MemoryTerm::logits, "loss.target", DType::f32, {rows}});
+  plan.push_back({MemoryTerm::logits, "loss.scale", DType::f32, {1}});
   plan.push_back({MemoryTerm::logits, "loss.sums", DType::f64, {s.accumulation}});
 }
 

@@ -1,7 +1,9 @@
-// The public half of every operator: check once, count the work, open a range, hand over.
+// The public half of every operator: check once, count the work, open a range, hand over. An empty
+// micro-batch (no rows) is legal everywhere and does nothing.
 #include "backend/backend.h"
 
 #include <chrono>
+#include <vector>
 
 #include "base/units.h"
 
@@ -65,6 +67,7 @@ Buffer Backend::allocate(size_t bytes, const char* label) {
 }
 
 void Backend::copy(Tensor dst, ConstTensor src) {
+  if (dst.count() == 0) return;
   check_same("copy: dst", dst, src);
   Range range(*this, Op::copy, 0, sizes_of(dst, src));
   do_copy(dst, src);
@@ -86,6 +89,7 @@ void Backend::fill_zero(Tensor t) {
 }
 
 void Backend::convert(Tensor dst, ConstTensor src) {
+  if (dst.count() == 0) return;
   check_count("convert: dst", dst, src.count());
   Range range(*this, Op::convert, 0, sizes_of(dst, src));
   do_convert(dst, src);
@@ -93,6 +97,7 @@ void Backend::convert(Tensor dst, ConstTensor src) {
 
 void Backend::embedding_forward(Tensor out, ConstTensor tokens, ConstTensor wte, ConstTensor wpe,
                                 int64_t vocab_begin, int64_t first_position) {
+  if (out.count() == 0) return;
   check_type("embedding: tokens", tokens, DType::i32);
   check_count("embedding: tokens", tokens, out.rows());
   STRETTO_CHECK(wte.none() || wte.last() == out.last(), "{} {}", wte.shape().text(),
@@ -107,6 +112,7 @@ void Backend::embedding_forward(Tensor out, ConstTensor tokens, ConstTensor wte,
 
 void Backend::embedding_backward(Tensor dwte, Tensor dwpe, ConstTensor dout, ConstTensor tokens,
                                  int64_t vocab_begin, int64_t first_position) {
+  if (dout.count() == 0) return;
   check_type("embedding: tokens", tokens, DType::i32);
   check_count("embedding: tokens", tokens, dout.rows());
   Range range(*this, Op::embedding_backward, 0, 3 * size_of(dout) + size_of(tokens));
@@ -121,6 +127,7 @@ void Backend::layernorm_forward(Tensor out, Tensor mean, Tensor rstd, ConstTenso
 void Backend::residual_layernorm_forward(Tensor sum, Tensor out, Tensor mean, Tensor rstd,
                                          ConstTensor a, ConstTensor b, ConstTensor weight,
                                          ConstTensor bias) {
+  if (out.count() == 0) return;
   check_same("layernorm: out", out, b);
   check_same("layernorm: a", a, b);
   check_same("layernorm: sum", sum, b);
@@ -136,6 +143,7 @@ void Backend::residual_layernorm_forward(Tensor sum, Tensor out, Tensor mean, Te
 void Backend::layernorm_backward(Tensor dinp, Tensor dweight, Tensor dbias, ConstTensor dout,
                                  ConstTensor inp, ConstTensor mean, ConstTensor rstd,
                                  ConstTensor weight, Grad mode) {
+  if (dinp.count() == 0) return;
   check_same("layernorm: dinp", dinp, inp);
   check_same("layernorm: dout", dout, inp);
   check_count("layernorm: dweight", dweight, inp.last());
@@ -147,6 +155,7 @@ void Backend::layernorm_backward(Tensor dinp, Tensor dweight, Tensor dbias, Cons
 
 void Backend::linear_forward(Tensor out, ConstTensor inp, ConstTensor weight, ConstTensor bias,
                              const LinearOptions& options) {
+  if (out.count() == 0) return;
   const int64_t m = inp.rows(), n = weight.rows(), k = weight.last();
   STRETTO_CHECK(inp.last() == k && out.last() == n && out.rows() == m,
                 "linear: out {}, inp {}, weight {}", out.shape().text(), inp.shape().text(),
@@ -161,6 +170,7 @@ void Backend::linear_forward(Tensor out, ConstTensor inp, ConstTensor weight, Co
 
 void Backend::linear_backward_input(Tensor dinp, ConstTensor dout, ConstTensor weight,
                                     const LinearInputGradOptions& options) {
+  if (dinp.count() == 0) return;
   const int64_t m = dout.rows(), n = weight.rows(), k = weight.last();
   STRETTO_CHECK(dinp.last() == k && dout.last() == n && dinp.rows() == m,
                 "linear: dinp {}, dout {}, weight {}", dinp.shape().text(), dout.shape().text(),
@@ -179,18 +189,25 @@ void Backend::linear_backward_weight(Tensor dweight, Tensor dbias, ConstTensor i
                 "linear: dweight {}, inp {}, dout {}", dweight.shape().text(), inp.shape().text(),
                 dout.shape().text());
   check_count("linear: dbias", dbias, n);
+  if (m == 0) {  // an empty micro-batch: the gradient is zero
+    if (mode == Grad::overwrite) fill_zero(dweight);
+    if (mode == Grad::overwrite && dbias) fill_zero(dbias);
+    return;
+  }
   Range range(*this, Op::linear_backward_weight, 2 * d(m) * d(n) * d(k),
               sizes_of(dweight, inp, dout));
   do_linear_backward_weight(dweight, dbias, inp, dout, mode);
 }
 
 void Backend::gelu_forward(Tensor out, ConstTensor pre) {
+  if (out.count() == 0) return;
   check_same("gelu: out", out, pre);
   Range range(*this, Op::gelu_forward, 0, sizes_of(out, pre));
   do_gelu_forward(out, pre);
 }
 
 void Backend::add(Tensor out, ConstTensor a, ConstTensor b) {
+  if (out.count() == 0) return;
   check_same("add: out", out, a);
   check_same("add: b", b, a);
   Range range(*this, Op::add, 0, sizes_of(out, a, b));
@@ -221,6 +238,7 @@ double causal_flops(const AttentionSizes& s) {
 
 void Backend::attention_forward(Tensor out, Tensor lse, ConstTensor qkv,
                                 const AttentionOptions& options) {
+  if (out.count() == 0) return;
   const AttentionSizes s = attention_sizes(qkv, out, options);
   check_count("attention: lse", lse, s.b * s.h * s.t);
   check_type("attention: out", out, qkv.dtype());
@@ -230,6 +248,7 @@ void Backend::attention_forward(Tensor out, Tensor lse, ConstTensor qkv,
 
 void Backend::attention_backward(Tensor dqkv, ConstTensor dout, ConstTensor qkv, ConstTensor out,
                                  ConstTensor lse, const AttentionOptions& options) {
+  if (dqkv.count() == 0) return;
   const AttentionSizes s = attention_sizes(qkv, out, options);
   check_same("attention: dqkv", dqkv, qkv);
   check_same("attention: dout", dout, out);
@@ -253,6 +272,7 @@ void Backend::attention_decode(Tensor out, Tensor k_cache, Tensor v_cache, Const
 
 void Backend::cross_entropy_forward(Tensor lse, Tensor target, ConstTensor logits,
                                     ConstTensor targets, VocabRange vocab) {
+  if (logits.count() == 0) return;
   check_count("cross entropy: lse", lse, logits.rows());
   check_count("cross entropy: target", target, logits.rows());
   check_count("cross entropy: targets", targets, logits.rows());
@@ -262,6 +282,7 @@ void Backend::cross_entropy_forward(Tensor lse, Tensor target, ConstTensor logit
 }
 
 void Backend::combine_lse(Tensor lse, ConstTensor parts) {
+  if (lse.count() == 0) return;
   STRETTO_CHECK(parts.count() % lse.count() == 0);
   Range range(*this, Op::cross_entropy_forward, 0, sizes_of(lse, parts));
   do_combine_lse(lse, parts);
@@ -269,6 +290,7 @@ void Backend::combine_lse(Tensor lse, ConstTensor parts) {
 
 void Backend::cross_entropy_loss(Tensor loss_sum, ConstTensor lse, ConstTensor target,
                                  ConstTensor targets) {
+  if (lse.count() == 0) return;
   check_type("cross entropy: loss_sum", loss_sum, DType::f64);
   check_count("cross entropy: target", target, lse.count());
   check_count("cross entropy: targets", targets, lse.count());
@@ -278,6 +300,7 @@ void Backend::cross_entropy_loss(Tensor loss_sum, ConstTensor lse, ConstTensor t
 
 void Backend::cross_entropy_backward(Tensor logits, ConstTensor lse, ConstTensor targets,
                                      ConstTensor scale, VocabRange vocab) {
+  if (logits.count() == 0) return;
   check_count("cross entropy: lse", lse, logits.rows());
   check_count("cross entropy: targets", targets, logits.rows());
   check_count("cross entropy: scale", scale, 1);
@@ -290,6 +313,22 @@ void Backend::gradient_stats(Tensor stats, ConstTensor grad) {
   check_type("gradient stats", stats, DType::f64);
   Range range(*this, Op::gradient_stats, 0, sizes_of(grad));
   do_gradient_stats(stats, grad);
+}
+
+void Backend::sum_stats(Tensor sum, ConstTensor rows) {
+  check_count("sum stats", sum, 3);
+  check_type("sum stats", sum, DType::f64);
+  check_type("sum stats", rows, DType::f64);
+  Range range(*this, Op::gradient_stats, 0, sizes_of(rows));
+  do_sum_stats(sum, rows);
+}
+
+void Backend::do_sum_stats(Tensor sum, ConstTensor rows) {
+  std::vector<double> values(static_cast<size_t>(rows.count()));
+  do_copy_to_host(values.data(), rows);
+  double total[3] = {0, 0, 0};
+  for (size_t i = 0; i < values.size(); ++i) total[i % 3] += values[i];
+  do_copy_from_host(sum, total);
 }
 
 void Backend::clip_control(Tensor control, ConstTensor stats, float clip, float grad_scale) {

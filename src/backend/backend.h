@@ -143,6 +143,8 @@ class Backend {
 
   // stats (3) f64 += { sum of squares, number of zeros, number of NaN or infinite elements }.
   void gradient_stats(Tensor stats, ConstTensor grad);
+  // sum (3) f64 = rows (n, 3) f64 added up in order.
+  void sum_stats(Tensor sum, ConstTensor rows);
   // control (2) f32 = { multiplier for gradients, 1 if the step must be skipped }. The norm is
   // sqrt(stats[0]) * grad_scale; with clip > 0 the multiplier is grad_scale * min(1, clip / norm).
   void clip_control(Tensor control, ConstTensor stats, float clip, float grad_scale);
@@ -203,6 +205,7 @@ class Backend {
   virtual void do_cross_entropy_backward(Tensor logits, ConstTensor lse, ConstTensor targets,
                                          ConstTensor scale, VocabRange vocab) = 0;
   virtual void do_gradient_stats(Tensor stats, ConstTensor grad) = 0;
+  virtual void do_sum_stats(Tensor sum, ConstTensor rows);  // by way of the host
   virtual void do_clip_control(Tensor control, ConstTensor stats, float clip,
                                float grad_scale) = 0;
   virtual void do_adamw(Tensor weight, Tensor master, Tensor m, Tensor v, ConstTensor grad,

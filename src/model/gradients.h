@@ -25,6 +25,10 @@ class Gradients {
   // vectors, LayerNorm and embedding gradients always accumulate (their space is zeroed first).
   Tensor open(size_t unit);
   const LayerGrads& layer(size_t unit);
+  // A tensor over the unit's buffer; write to it only between open() and close().
+  Tensor parameter(size_t unit, const std::string& name) const {
+    return parameter_in(layout_.units[unit], base_[unit], name);
+  }
   // `overwrite` for the first writer since the buffer was last reduced, then `accumulate`.
   Grad matrix_mode(size_t unit);
   // No more gradients for this unit from this micro-batch: reduces when its turn has come.

@@ -1,0 +1,188 @@
+#include "model/gpt.h"
+
+#include <algorithm>
+
+namespace stretto {
+
+Gpt::Gpt(Backend& backend, const RankShape& shape, RankComms comms)
+    : backend_(backend), shape_(shape), layout_(flat_layout(shape)), comms_(comms),
+      memory_(backend, shape_), weights_(backend, shape_, layout_, memory_, *comms.dp),
+      tp_(*comms.tp, shape_, memory_), layer_(backend, tp_, shape_, memory_) {
+  if (shape.train) {
+    gradients_ = std::make_unique<Gradients>(backend, shape_, layout_, memory_, *comms.dp, *comms.tp);
+  }
+  for (const auto& chunk : shape.chunks) {
+    units_.emplace_back();
+    for (const int64_t layer : chunk) units_.back().push_back(weights_.layer_unit(layer));
+  }
+  vocab_begin_ = padded_vocab(shape.model, shape.tp) / shape.tp * comms.tp->rank();
+  auto find = [&](size_t& unit, ConstTensor& w, Tensor& dw, const char* unit_name, const char* name) {
+    unit = weights_.unit_index(unit_name);
+    w = weights_.parameter(unit, name);
+    if (gradients_) dw = gradients_->parameter(unit, name);
+  };
+  const bool tied = shape.model.tied_embedding;
+  if (shape.first_stage) {
+    find(head_.token_unit, head_.wte, dhead_.wte, "wte", "wte");
+    if (shape.model.position_kind == Positions::learned) {
+      find(head_.position_unit, head_.wpe, dhead_.wpe, "wpe", "wpe");
+    }
+  }
+  if (shape.last_stage) {
+    find(head_.norm_unit, head_.norm_weight, dhead_.norm_weight, "head", "ln_f.weight");
+    find(head_.norm_unit, head_.norm_bias, dhead_.norm_bias, "head", "ln_f.bias");
+    find(head_.matrix_unit, head_.matrix, dhead_.matrix, tied ? "wte" : "head",
+         tied ? "wte" : "head");
+    loss_scale_ = memory_.at("loss.scale");
+    logits_ = memory_.at("loss.logits");
+    lse_ = memory_.at("loss.lse");
+    lse_parts_ = memory_.at("loss.lse_parts");
+    target_ = memory_.at("loss.target");
+    loss_sums_ = memory_.at("loss.sums");
+  }
+}
+
+const ChunkActivations& Gpt::activations(size_t chunk, const MicroBatch& mb) {
+  const auto key = std::make_tuple(chunk, mb.slot, mb.batch);
+  const auto it = activations_.find(key);
+  if (it != activations_.end()) return it->second;
+  return activations_[key] = chunk_activations(memory_, shape_, chunk, mb.slot, mb.batch);
+}
+
+void Gpt::set_batch(size_t chunk, const MicroBatch& mb, const int32_t* tokens,
+                    const int32_t* targets) {
+  const ChunkActivations& a = activations(chunk, mb);
+  backend_.copy_from_host(a.tokens, tokens);
+  if (targets != nullptr) backend_.copy_from_host(a.targets, targets);
+}
+
+Tensor Gpt::input(size_t chunk, const MicroBatch& mb) { return activations(chunk, mb).layers[0].stream; }
+Tensor Gpt::output(size_t chunk, const MicroBatch& mb) { return activations(chunk, mb).output; }
+
+Tensor Gpt::dstream(int which, const MicroBatch& mb) {
+  return fit(shape_, memory_.at(which == 0 ? "work.dstream.0" : "work.dstream.1"), mb.batch);
+}
+
+void Gpt::begin_step(int64_t micro_batches, float loss_scale) {
+  gradients_->begin_step(micro_batches);
+  if (!shape_.last_stage) return;
+  backend_.fill_zero(loss_sums_);
+  backend_.copy_from_host(loss_scale_, &loss_scale);
+}
+
+void Gpt::forward(size_t chunk, const MicroBatch& mb, bool train) {
+  const ChunkActivations& a = activations(chunk, mb);
+  const auto& units = units_[chunk];
+  if (begins_model(chunk)) embed(a, mb.batch);
+  for (size_t l = 0; l < units.size(); ++l) {
+    const LayerWeights& w = weights_.layer(units[l]);
+    if (l + 1 < units.size()) weights_.prefetch(units[l + 1]);
+    layer_.forward(w, a.layers[l], l == 0 ? ConstTensor() : a.layers[l - 1].stream2, mb.batch);
+  }
+  if (ends_model(chunk)) {
+    head_forward(a, mb, train);
+  } else {
+    backend_.add(a.output, a.layers.back().stream2, layer_.branch(mb.batch));
+  }
+}
+
+void Gpt::embed(const ChunkActivations& a, int64_t batch) {
+  weights_.get(head_.token_unit);
+  if (!head_.wpe.none()) weights_.get(head_.position_unit);
+  const Tensor stream = a.layers[0].stream, partial = tp_.partial(stream, batch);
+  backend_.embedding_forward(partial, a.tokens, head_.wte, tp_.once(head_.wpe), vocab_begin_);
+  tp_.reduce(stream, partial);
+}
+
+void Gpt::embed_backward(const ChunkActivations& a, Tensor dstream, int64_t batch) {
+  gradients_->open(head_.token_unit);
+  if (!head_.wpe.none()) gradients_->open(head_.position_unit);
+  backend_.embedding_backward(dhead_.wte, tp_.once(dhead_.wpe), tp_.gather_gradient(dstream, batch),
+                              a.tokens, vocab_begin_);
+  if (!head_.wpe.none()) gradients_->close(head_.position_unit);
+  gradients_->close(head_.token_unit);
+}
+
+void Gpt::head_forward(const ChunkActivations& a, const MicroBatch& mb, bool train) {
+  const HeadActivations& h = a.head;
+  weights_.get(head_.norm_unit);
+  backend_.residual_layernorm_forward(h.stream, h.norm, h.mean, h.rstd, a.layers.back().stream2,
+                                      layer_.branch(mb.batch), head_.norm_weight, head_.norm_bias);
+  weights_.get(head_.matrix_unit);
+  if (train) gradients_->open(head_.matrix_unit);
+  // The gradient takes the place of its own input: each chunk of rows is used up before.
+  const ConstTensor norm = tp_.gather(h.norm, mb.batch);
+  const Tensor dnorm = tp_.partial(h.norm, mb.batch);
+  const int64_t n = norm.rows(), step = logits_.rows();
+  for (int64_t begin = 0; begin < n; begin += step) {
+    loss_rows(a, mb, begin, std::min(n, begin + step), norm, dnorm, train);
+  }
+  if (!train) return;
+  if (n == 0 && gradients_->matrix_mode(head_.matrix_unit) == Grad::overwrite) {
+    backend_.fill_zero(dhead_.matrix);  // no rows, so nobody else writes it
+  }
+  tp_.reduce(h.norm, dnorm);
+  // Whoever writes last closes: the embedding where it shares the table with this head, the final
+  // LayerNorm's backward pass where the head has a matrix of its own.
+  const bool shared = shape_.first_stage && head_.matrix_unit == head_.token_unit;
+  if (!shared && head_.matrix_unit != head_.norm_unit) gradients_->close(head_.matrix_unit);
+}
+
+// Logits, loss and gradient of rows [begin, end).
+void Gpt::loss_rows(const ChunkActivations& a, const MicroBatch& mb, int64_t begin, int64_t end,
+                    ConstTensor norm, Tensor dnorm, bool train) {
+  const int64_t rows = end - begin;
+  const VocabRange vocab{vocab_begin_, shape_.model.vocab};
+  const Tensor logits = logits_.row_range(0, rows);
+  const Tensor lse = lse_.slice(0, rows), target = target_.slice(0, rows);
+  const Tensor lse_parts = lse_parts_.slice(0, rows * shape_.tp).view({shape_.tp, rows});
+  const ConstTensor targets = a.targets.view({a.targets.count()}).slice(begin, end);
+
+  backend_.linear_forward(logits, norm.row_range(begin, end), head_.matrix, {});
+  backend_.cross_entropy_forward(lse, target, logits, targets, vocab);
+  tp_.comm().all_gather(lse_parts, lse);
+  backend_.combine_lse(lse, lse_parts);
+  tp_.comm().all_reduce(target);
+  backend_.cross_entropy_loss(loss_sums_.slice(mb.index, mb.index + 1), lse, target, targets);
+  if (!train) return;
+  backend_.cross_entropy_backward(logits, lse, targets, loss_scale_, vocab);
+  backend_.linear_backward_weight(dhead_.matrix, {}, norm.row_range(begin, end), logits,
+                                  gradients_->matrix_mode(head_.matrix_unit));
+  backend_.linear_backward_input(dnorm.row_range(begin, end), logits, head_.matrix);
+}
+
+void Gpt::backward(size_t chunk, const MicroBatch& mb, Tensor dstream, bool deferred) {
+  const ChunkActivations& a = activations(chunk, mb);
+  const auto& units = units_[chunk];
+  if (ends_model(chunk)) {
+    const HeadActivations& h = a.head;
+    weights_.get(head_.norm_unit);
+    gradients_->open(head_.norm_unit);
+    backend_.layernorm_backward(dstream, dhead_.norm_weight, dhead_.norm_bias, h.norm, h.stream,
+                                h.mean, h.rstd, head_.norm_weight, Grad::overwrite);
+    gradients_->close(head_.norm_unit);
+  }
+  for (size_t l = units.size(); l-- > 0;) {
+    const LayerWeights& w = weights_.layer(units[l]);
+    if (l > 0) weights_.prefetch(units[l - 1]);
+    layer_.recompute(w, a.layers[l], mb.batch);
+    const LayerGrads& dw = gradients_->layer(units[l]);
+    const Grad mode = deferred ? Grad::accumulate : gradients_->matrix_mode(units[l]);
+    layer_.backward(w, dw, a.layers[l], a.gradients[l], dstream, mode, deferred, mb.batch);
+    if (!deferred) gradients_->close(units[l]);
+  }
+  if (begins_model(chunk)) embed_backward(a, dstream, mb.batch);
+}
+
+void Gpt::backward_weights(size_t chunk, const MicroBatch& mb) {
+  const ChunkActivations& a = activations(chunk, mb);
+  const auto& units = units_[chunk];
+  for (size_t l = units.size(); l-- > 0;) {
+    layer_.recompute(weights_.layer(units[l]), a.layers[l], mb.batch);
+    layer_.weight_gradients(gradients_->layer(units[l]), a.layers[l], a.gradients[l],
+                            gradients_->matrix_mode(units[l]), mb.batch);
+    gradients_->close(units[l]);
+  }
+}
+
+}  // namespace stretto

@@ -1,0 +1,67 @@
+// AdamW over the part of the parameters that this rank owns, with the global gradient norm, clipping
+// and the decision to skip taken once for all ranks.
+#pragma once
+
+#include <vector>
+
+#include "model/gpt.h"
+
+namespace stretto {
+
+struct OptimizerSettings {
+  float beta1 = 0.9f;
+  float beta2 = 0.95f;
+  float eps = 1e-8f;
+  float weight_decay = 0.1f;
+  float clip = 1.0f;
+  uint64_t seed = 0;  // stochastic rounding of pure bf16 weights
+};
+
+struct StepResult {
+  double grad_norm = 0;   // before clipping, loss scale removed
+  double zeros = 0;       // gradient elements that are exactly zero
+  bool skipped = false;   // NaN or infinite gradients: nothing was changed
+};
+
+class Optimizer {
+ public:
+  Optimizer(Backend& backend, Gpt& gpt, OptimizerSettings settings);
+
+  // Initial weights for weights and master copies.
+  void initialise(uint64_t seed);
+  // Weights (and master copies) of flat range [begin, begin + count) of a unit.
+  void assign(size_t unit, int64_t begin, const float* values, int64_t count);
+
+  // One update from the finished gradients. `scale` is the loss scale they carry; `step` counts
+  // updates from 1.
+  StepResult step(double lr, double loss_scale, int64_t step);
+
+  // State tensors by name ("master", "m", "v"); a checkpoint walks them with owned_stretches().
+  Tensor state(const char* name);
+
+ private:
+  // A stretch of owned parameters with one decay setting.
+  struct Segment {
+    Tensor weight, master, m, v;
+    ConstTensor grad;
+    bool decay = false;
+    uint64_t first_index = 0;
+  };
+  struct Piece {
+    Tensor row;
+    ConstTensor grad;
+  };
+  void plan_segments();
+  void plan_pieces();
+  void collect_stats();
+
+  Backend& backend_;
+  Gpt& gpt_;
+  OptimizerSettings settings_;
+  Tensor master_, m_, v_;
+  Tensor pieces_, sum_, control_;
+  std::vector<Segment> segments_;  // made once: a step allocates nothing
+  std::vector<Piece> stat_pieces_;
+};
+
+}  // namespace stretto
