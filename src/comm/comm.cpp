@@ -123,15 +123,16 @@ void Comm::reduce_scatter(Tensor out, ConstTensor in) {
   check_reducible(in);
   check_parts(out, in);
   counters_.reduce_scatter_bytes += ring_share_bytes(in.bytes(), size());
-  run_blocking(CommKind::reduce_scatter, in.bytes(), [&] { return do_reduce_scatter(out, in); });
+  run_blocking(CommKind::reduce_scatter, in.bytes(),
+               [&] { return do_reduce_scatter(out, in, Accumulate::no); });
 }
 
-RequestPtr Comm::start_reduce_scatter(Tensor out, ConstTensor in) {
+RequestPtr Comm::start_reduce_scatter(Tensor out, ConstTensor in, Accumulate add) {
   check_reducible(in);
   check_parts(out, in);
   counters_.reduce_scatter_bytes += ring_share_bytes(in.bytes(), size());
   return run_started(CommKind::reduce_scatter, in.bytes(),
-                     [&] { return do_reduce_scatter(out, in); });
+                     [&] { return do_reduce_scatter(out, in, add); });
 }
 
 void Comm::all_gather(Tensor out, ConstTensor in) {

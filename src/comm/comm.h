@@ -27,6 +27,7 @@
 namespace stretto {
 
 enum class ReduceOp { sum, max };
+enum class Accumulate { no, yes };
 
 // A started operation. wait() returns when the tensors may be used again; the destructor waits.
 // While an exception unwinds the stack the destructor gives the operation up instead (and with it
@@ -93,7 +94,8 @@ class Comm {
   // Started forms, for overlap with compute. The tensors stay untouched until wait(). Requests may
   // be waited for in any order.
   RequestPtr start_all_reduce(Tensor t, ReduceOp op = ReduceOp::sum);
-  RequestPtr start_reduce_scatter(Tensor out, ConstTensor in);
+  // With Accumulate::yes the sum begins with what `out` holds: out + part of rank 0 + rank 1 + ...
+  RequestPtr start_reduce_scatter(Tensor out, ConstTensor in, Accumulate add = Accumulate::no);
   RequestPtr start_all_gather(Tensor out, ConstTensor in);
   RequestPtr start_send(ConstTensor t, int to, int tag = 0);
   RequestPtr start_recv(Tensor t, int from, int tag = 0);
@@ -115,7 +117,7 @@ class Comm {
   // Each starts one operation; nullptr means it is complete already. A destroyed request that
   // nobody waited for is given up: it must not block for ever.
   virtual RequestPtr do_all_reduce(Tensor t, ReduceOp op) = 0;
-  virtual RequestPtr do_reduce_scatter(Tensor out, ConstTensor in) = 0;
+  virtual RequestPtr do_reduce_scatter(Tensor out, ConstTensor in, Accumulate add) = 0;
   virtual RequestPtr do_all_gather(Tensor out, ConstTensor in) = 0;
   virtual RequestPtr do_broadcast(Tensor t, int root) = 0;
   virtual RequestPtr do_send(ConstTensor t, int to, int tag) = 0;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "comm/comm.h"
+#include "comm/reduce.h"
 
 namespace stretto {
 namespace {
@@ -33,7 +34,12 @@ class SelfComm final : public Comm {
 
  protected:
   RequestPtr do_all_reduce(Tensor, ReduceOp) override { return nullptr; }
-  RequestPtr do_reduce_scatter(Tensor out, ConstTensor in) override { return copy(out, in); }
+  RequestPtr do_reduce_scatter(Tensor out, ConstTensor in, Accumulate add) override {
+    if (add == Accumulate::no) return copy(out, in);
+    const void* sources[] = {out.data(), in.data()};
+    ordered_reduce(in.dtype(), ReduceOp::sum, out.data(), sources, 2, in.count());
+    return nullptr;
+  }
   RequestPtr do_all_gather(Tensor out, ConstTensor in) override { return copy(out, in); }
   RequestPtr do_broadcast(Tensor, int) override { return nullptr; }
   RequestPtr do_barrier() override { return nullptr; }

@@ -95,9 +95,9 @@ class ThreadComm final : public Comm {
   RequestPtr do_all_reduce(Tensor t, ReduceOp op) override {
     return start({CommKind::all_reduce, t.dtype(), op, 0, t.count()}, t.data(), t.data());
   }
-  RequestPtr do_reduce_scatter(Tensor out, ConstTensor in) override {
-    return start({CommKind::reduce_scatter, in.dtype(), ReduceOp::sum, 0, out.count()}, in.data(),
-                 out.data());
+  RequestPtr do_reduce_scatter(Tensor out, ConstTensor in, Accumulate add) override {
+    return start({CommKind::reduce_scatter, in.dtype(), ReduceOp::sum, 0, out.count(), add},
+                 in.data(), out.data());
   }
   RequestPtr do_all_gather(Tensor out, ConstTensor in) override {
     return start({CommKind::all_gather, in.dtype(), ReduceOp::sum, 0, in.count()}, in.data(),

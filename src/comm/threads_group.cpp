@@ -81,10 +81,12 @@ void Op::reduce_block(int64_t part, int64_t begin, int64_t len) {
   const bool scatter = call.kind == CommKind::reduce_scatter;
   const size_t n = in.size();
   const int64_t from = (scatter ? part * call.count : 0) + begin;
-  std::vector<const void*> sources(n);
-  for (size_t r = 0; r < n; ++r) sources[r] = at(in[r], from, call.dtype);
   void* result = at(out[static_cast<size_t>(part)], begin, call.dtype);
-  ordered_reduce(call.dtype, call.op, result, sources.data(), static_cast<int>(n), len);
+  std::vector<const void*> sources;
+  sources.reserve(n + 1);
+  if (call.add == Accumulate::yes) sources.push_back(result);
+  for (size_t r = 0; r < n; ++r) sources.push_back(at(in[r], from, call.dtype));
+  ordered_reduce(call.dtype, call.op, result, sources.data(), static_cast<int>(sources.size()), len);
   if (scatter) return;
   const size_t bytes = static_cast<size_t>(len) * dtype_size(call.dtype);
   for (size_t r = 1; r < n; ++r) std::memcpy(at(out[r], begin, call.dtype), result, bytes);

@@ -51,6 +51,7 @@ struct Call {  // what all ranks must agree on
   ReduceOp op = ReduceOp::sum;
   int root = 0;
   int64_t count = 0;  // elements; of one part for reduce_scatter and all_gather
+  Accumulate add = Accumulate::no;
   bool operator==(const Call&) const = default;
 };
 

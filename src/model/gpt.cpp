@@ -77,7 +77,7 @@ void Gpt::forward(size_t chunk, const MicroBatch& mb, bool train) {
   for (size_t l = 0; l < units.size(); ++l) {
     const LayerWeights& w = weights_.layer(units[l]);
     if (l + 1 < units.size()) weights_.prefetch(units[l + 1]);
-    layer_.forward(w, a.layers[l], l == 0 ? ConstTensor() : a.layers[l - 1].stream2, mb.batch);
+    layer_.forward(w, a.layers[l], l == 0 ? Tensor() : a.layers[l - 1].stream2, mb.batch);
   }
   if (ends_model(chunk)) {
     head_forward(a, mb, train);

@@ -66,6 +66,20 @@ void all_reduce_takes_maximum(Comm& comm) {
   EXPECT_TRUE(std::isnan(nan.get(0)));
 }
 
+void reduce_scatter_adds_to_what_is_there(Comm& comm) {
+  for (const int64_t count : {1, 7, 20000}) {
+    Array in(DType::f32, count * comm.size()), out(DType::f32, count);
+    fill(in, comm.rank());
+    for (int64_t i = 0; i < count; ++i) out.set(i, 100);
+    const RequestPtr request =
+        comm.start_reduce_scatter(out.tensor(), in.tensor(), Accumulate::yes);
+    if (request) request->wait();
+    expect_all(
+        out, [&](int64_t i) { return 100 + sum_of(comm.size(), comm.rank() * count + i); },
+        "added sum");
+  }
+}
+
 void reduce_scatter_gives_own_part(Comm& comm) {
   for (const DType type : kSums) {
     for (const int64_t count : {int64_t{0}, int64_t{1}, int64_t{33}, int64_t{20011}}) {
@@ -372,6 +386,7 @@ const std::vector<Named>& cases() {
       {"AllReduceSums", all_reduce_sums},
       {"AllReduceTakesMaximum", all_reduce_takes_maximum},
       {"ReduceScatterGivesOwnPart", reduce_scatter_gives_own_part},
+      {"ReduceScatterAddsToWhatIsThere", reduce_scatter_adds_to_what_is_there},
       {"AllGatherOrdersParts", all_gather_orders_parts},
       {"BroadcastFromEveryRoot", broadcast_from_every_root},
       {"SumsAreInRankOrder", sums_are_in_rank_order},
