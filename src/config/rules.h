@@ -1,0 +1,35 @@
+// Every constraint between values, as a named rule with a message that gives the fix. Rules are
+// pure: they look at a Config and never at the machine.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "config/config.h"
+#include "config/reader.h"
+
+namespace stretto {
+
+enum class Severity { error, advice };
+
+struct Finding {
+  Severity severity = Severity::error;
+  std::string rule;     // heads-tp
+  std::string key;      // the value to look at first: parallel.tp
+  std::string message;  // "does not divide model.heads: 8"; other keys appear as "key: value"
+  std::string fix;      // "use 1, 2, 4 or 8"
+};
+
+// Everything that is wrong (errors first) or could be better (advice); empty when all is well.
+std::vector<Finding> check_config(const Config& config);
+
+// Throws Error (bad_config) with all errors and their places. Advice does not throw.
+void require_valid(const ResolvedConfig& resolved);
+void require_valid(const Config& config);  // without places
+
+// place  key: value / message (places of other keys); the fix is separate.
+std::string describe(const Finding& finding, const ResolvedConfig& resolved);
+
+std::vector<std::string> rule_names();
+
+}  // namespace stretto

@@ -1,0 +1,162 @@
+// Rules about batches: over ranks, over micro-batches, over time. Ragged micro-batches are legal:
+// 48 sequences with micro_batch 11 run as 11, 11, 11, 11, 4.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "config/rule_set.h"
+
+namespace stretto {
+namespace {
+
+// Micro-batches per rank and step for a global batch; 0 when micro_batch is auto.
+int64_t micro_batches(const Config& c, int64_t global_batch) {
+  if (c.micro_batch == kAuto) return 0;
+  return ceil_div(ceil_div(global_batch, c.parallel.dp), c.micro_batch);
+}
+
+void batch_dp(const Config& c, Report& report) {
+  if (c.global_batch % c.parallel.dp == 0) return;
+  report.add("global_batch", "is not a multiple of " + shown(c, "parallel.dp"),
+             "use " + multiples_near(c.global_batch, c.parallel.dp));
+}
+
+void micro_batch_size(const Config& c, Report& report) {
+  const int64_t per_rank = std::max<int64_t>(1, c.global_batch / c.parallel.dp);
+  if (c.micro_batch == kAuto || c.micro_batch <= per_rank) return;
+  report.add("micro_batch",
+             fmt::format("is more than the {} sequences per rank of {} over {}", per_rank,
+                         shown(c, "global_batch"), shown(c, "parallel.dp")),
+             fmt::format("use at most {}", per_rank));
+}
+
+void interleave_batch(const Config& c, Report& report) {
+  if (c.parallel.schedule != PipelineSchedule::interleaved || c.micro_batch == kAuto) return;
+  const int64_t count = micro_batches(c, c.global_batch);
+  if (count % c.parallel.pp == 0) return;
+  const int64_t step = c.parallel.dp * c.micro_batch * c.parallel.pp;
+  report.add("global_batch",
+             fmt::format("makes {} micro-batches per rank; the interleaved schedule needs a "
+                         "multiple of {}",
+                         count, shown(c, "parallel.pp")),
+             "use " + multiples_near(c.global_batch, step));
+}
+
+void pipeline_fill(const Config& c, Report& report) {
+  const int64_t count = micro_batches(c, c.global_batch);
+  if (c.parallel.pp == 1 || count == 0 || count >= c.parallel.pp) return;
+  report.add("global_batch",
+             fmt::format("makes {} micro-batches per rank, fewer than {}; most of the pipeline "
+                         "idles",
+                         count, shown(c, "parallel.pp")),
+             fmt::format("use global_batch={} or more",
+                         4 * c.parallel.pp * c.parallel.dp * c.micro_batch));
+}
+
+// The fused softmax kernels of GPU stacks want a multiple of 4 rows of heads per launch.
+void fused_softmax(const Config& c, Report& report) {
+  if (c.device != Device::cuda || c.micro_batch == kAuto) return;
+  if (c.model.heads % c.parallel.tp != 0) return;
+  const int64_t rows = c.model.heads / c.parallel.tp * c.micro_batch;
+  if (rows % 4 == 0) return;
+  report.add("micro_batch",
+             fmt::format("x heads / tp is {} ({}, {}), not a multiple of 4: fused softmax kernels "
+                         "refuse it",
+                         rows, shown(c, "model.heads"), shown(c, "parallel.tp")),
+             "use micro_batch=" + multiples_near(c.micro_batch, rows % 2 == 0 ? 2 : 4));
+}
+
+bool ramps(const Config& c) { return c.train.ramp_up.start > 0; }
+
+void ramp_up_fields(const Config& c, Report& report) {
+  const RampUp& r = c.train.ramp_up;
+  if (!ramps(c)) {
+    if (r.increment == 0 && r.samples == 0) return;
+    report.add("train.ramp_up.start", "is missing for a batch ramp-up",
+               "set train.ramp_up.start, or remove the ramp-up");
+    return;
+  }
+  if (r.increment == 0) {
+    report.add("train.ramp_up.increment", "leaves the batch where it starts",
+               fmt::format("set train.ramp_up.increment={}", r.start));
+  }
+  if (r.samples == 0) {
+    report.add("train.ramp_up.samples", "gives the ramp-up no length",
+               "set train.ramp_up.samples, e.g. 100k");
+  }
+}
+
+void ramp_up_range(const Config& c, Report& report) {
+  const RampUp& r = c.train.ramp_up;
+  if (!ramps(c) || r.increment == 0) return;
+  if (r.start > c.global_batch) {
+    report.add("train.ramp_up.start", "is more than " + shown(c, "global_batch"),
+               fmt::format("use at most {}", c.global_batch));
+  } else if ((c.global_batch - r.start) % r.increment != 0) {
+    report.add("train.ramp_up.increment",
+               fmt::format("does not lead from {} to {}", shown(c, "train.ramp_up.start"),
+                           shown(c, "global_batch")),
+               "use " + divisors_near(c.global_batch - r.start, r.increment));
+  }
+}
+
+void ramp_up_dp(const Config& c, Report& report) {
+  if (!ramps(c)) return;
+  const RampUp& r = c.train.ramp_up;
+  if (r.start % c.parallel.dp != 0) {
+    report.add("train.ramp_up.start", "is not a multiple of " + shown(c, "parallel.dp"),
+               "use " + multiples_near(r.start, c.parallel.dp));
+  }
+  if (r.increment % c.parallel.dp != 0) {
+    report.add("train.ramp_up.increment", "is not a multiple of " + shown(c, "parallel.dp"),
+               "use " + multiples_near(r.increment, c.parallel.dp));
+  }
+}
+
+// Every stage of the ramp must suit the interleaved schedule, not only the last.
+void ramp_up_interleave(const Config& c, Report& report) {
+  if (!ramps(c) || c.parallel.schedule != PipelineSchedule::interleaved) return;
+  if (c.micro_batch == kAuto) return;
+  const int64_t step = c.parallel.dp * c.micro_batch * c.parallel.pp;
+  const RampUp& r = c.train.ramp_up;
+  for (const auto& [key, value] : {std::pair{"train.ramp_up.start", r.start},
+                                   std::pair{"train.ramp_up.increment", r.increment}}) {
+    if (value % step == 0) continue;
+    report.add(key,
+               fmt::format("is not a multiple of dp x micro_batch x pp = {}, as the interleaved "
+                           "schedule needs at every stage of the ramp",
+                           step),
+               "use " + multiples_near(value, step));
+  }
+}
+
+void ramp_up_micro(const Config& c, Report& report) {
+  if (!ramps(c) || c.micro_batch == kAuto) return;
+  const int64_t step = c.parallel.dp * c.micro_batch;
+  const int64_t increment = c.train.ramp_up.increment;
+  if (increment % step == 0 && c.train.ramp_up.start % step == 0) return;
+  report.add("micro_batch",
+             fmt::format("leaves ragged micro-batches during the ramp-up ({}, {}, {})",
+                         shown(c, "train.ramp_up.start"), shown(c, "train.ramp_up.increment"),
+                         shown(c, "parallel.dp")),
+             fmt::format("use a start and an increment that are multiples of {}", step));
+}
+
+constexpr Rule kRules[] = {
+    {"batch-dp", Severity::error, batch_dp},
+    {"interleave-batch", Severity::error, interleave_batch},
+    {"ramp-up-fields", Severity::error, ramp_up_fields},
+    {"ramp-up-range", Severity::error, ramp_up_range},
+    {"ramp-up-dp", Severity::error, ramp_up_dp},
+    {"ramp-up-interleave", Severity::error, ramp_up_interleave},
+    {"micro-batch", Severity::advice, micro_batch_size},
+    {"pipeline-fill", Severity::advice, pipeline_fill},
+    {"fused-softmax", Severity::advice, fused_softmax},
+    {"ramp-up-micro", Severity::advice, ramp_up_micro},
+};
+
+}  // namespace
+
+std::span<const Rule> batch_rules() { return kRules; }
+
+}  // namespace stretto

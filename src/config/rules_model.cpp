@@ -1,0 +1,83 @@
+// Rules about the model's shape and the arithmetic it runs in.
+#include <fmt/format.h>
+
+#include "config/rule_set.h"
+
+namespace stretto {
+namespace {
+
+void hidden_heads(const Config& c, Report& report) {
+  if (c.model.hidden % c.model.heads == 0) return;
+  report.add("model.heads", "does not divide " + shown(c, "model.hidden"),
+             "use " + divisors_near(c.model.hidden, c.model.heads));
+}
+
+void positions(const Config& c, Report& report) {
+  if (c.seq_len <= c.model.positions) return;
+  report.add("seq_len", "is longer than " + shown(c, "model.positions"),
+             fmt::format("use at most {}, or set model.positions={}", c.model.positions,
+                         c.seq_len));
+}
+
+void head_size(const Config& c, Report& report) {
+  if (c.model.hidden % c.model.heads != 0 || c.model.head_size() % 8 == 0) return;
+  report.add("model.heads",
+             fmt::format("gives heads of {} with {}; sizes that are multiples of 8 are faster",
+                         c.model.head_size(), shown(c, "model.hidden")),
+             fmt::format("choose heads so that hidden / heads is {}",
+                         multiples_near(c.model.head_size(), 8)));
+}
+
+// Unpadded vocabularies leave the largest matrix product of the model misaligned; with tensor
+// parallelism every rank's share should be aligned too.
+void vocab_padding(const Config& c, Report& report) {
+  const int64_t wanted = c.parallel.tp == 1 ? 8 : 64 * c.parallel.tp;
+  if (c.model.vocab % wanted == 0) return;
+  const int64_t step = 64 * c.parallel.tp;
+  report.add("model.vocab",
+             fmt::format("is not a multiple of {}; the output layer is faster padded", wanted),
+             fmt::format("set model.vocab={}", ceil_div(c.model.vocab, step) * step));
+}
+
+void tile_quantisation(const Config& c, Report& report) {
+  if (c.device != Device::cuda || c.model.hidden % 128 == 0) return;
+  report.add("model.hidden", "is not a multiple of 128, the tile of GPU matrix products",
+             "use " + multiples_near(c.model.hidden, 128));
+}
+
+void precision_device(const Config& c, Report& report) {
+  if (c.precision != Precision::amp_fp8 || c.device == Device::cuda) return;
+  report.add("precision", "needs a GPU, but this is " + shown(c, "device"),
+             "set device=cuda, or precision=amp_bf16");
+}
+
+void tf32_device(const Config& c, Report& report) {
+  if (!c.tf32 || c.device == Device::cuda) return;
+  report.add("tf32", "exists on GPUs only, but this is " + shown(c, "device"),
+             "set tf32=false, or device=cuda");
+}
+
+void offload_device(const Config& c, Report& report) {
+  if (c.device == Device::cuda) return;
+  const char* fix = "remove it, or set device=cuda";
+  const std::string why = "has no effect with " + shown(c, "device") + ": memory is host memory";
+  if (c.activation_offload) report.add("activation_offload", why, fix);
+  if (c.optimizer_offload) report.add("optimizer_offload", why, fix);
+}
+
+constexpr Rule kRules[] = {
+    {"hidden-heads", Severity::error, hidden_heads},
+    {"positions", Severity::error, positions},
+    {"precision-device", Severity::error, precision_device},
+    {"tf32-device", Severity::error, tf32_device},
+    {"head-size", Severity::advice, head_size},
+    {"vocab-padding", Severity::advice, vocab_padding},
+    {"tile-quantisation", Severity::advice, tile_quantisation},
+    {"offload-device", Severity::advice, offload_device},
+};
+
+}  // namespace
+
+std::span<const Rule> model_rules() { return kRules; }
+
+}  // namespace stretto

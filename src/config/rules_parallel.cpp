@@ -1,0 +1,172 @@
+// Rules about how the model is cut over ranks.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "config/rule_set.h"
+#include "config/schema.h"
+
+namespace stretto {
+namespace {
+
+void divides(const Config& c, Report& report, int64_t size, const char* key) {
+  if (size % c.parallel.tp == 0) return;
+  report.add("parallel.tp", "does not divide " + shown(c, key),
+             "use " + divisors_near(size, c.parallel.tp));
+}
+
+void heads_tp(const Config& c, Report& report) { divides(c, report, c.model.heads, "model.heads"); }
+void hidden_tp(const Config& c, Report& report) {
+  divides(c, report, c.model.hidden, "model.hidden");
+}
+void ffn_tp(const Config& c, Report& report) { divides(c, report, c.model.ffn, "model.ffn"); }
+
+void sequence_tp(const Config& c, Report& report) {
+  if (!c.parallel.sequence_parallel || c.seq_len % c.parallel.tp == 0) return;
+  report.add("parallel.tp",
+             "does not divide " + shown(c, "seq_len") + ", which sequence parallelism splits",
+             fmt::format("use seq_len={}, or parallel.sequence_parallel=false",
+                         c.seq_len / c.parallel.tp * c.parallel.tp));
+}
+
+int64_t stages(const Config& c) { return c.parallel.pp * c.parallel.interleave; }
+
+void layers_pp(const Config& c, Report& report) {
+  if (c.model.layers >= stages(c)) return;
+  const std::string what = fmt::format("has fewer layers than the {} stages of {} and {}",
+                                       stages(c), shown(c, "parallel.pp"),
+                                       shown(c, "parallel.interleave"));
+  report.add("model.layers", what,
+             fmt::format("use pp x interleave of at most {}", c.model.layers));
+}
+
+void even_stages(const Config& c, Report& report) {
+  const bool listed = !partition_list(c.parallel.partition).empty();
+  if (listed || c.model.layers < stages(c) || c.model.layers % stages(c) == 0) return;
+  report.add("model.layers",
+             fmt::format("is not a multiple of the {} stages of {} and {}; the fullest stage sets "
+                         "the pace",
+                         stages(c), shown(c, "parallel.pp"), shown(c, "parallel.interleave")),
+             fmt::format("use {} layers", multiples_near(c.model.layers, stages(c))));
+}
+
+void interleave_schedule(const Config& c, Report& report) {
+  if (c.parallel.interleave == 1 || c.parallel.schedule == PipelineSchedule::interleaved) return;
+  report.add("parallel.interleave",
+             "needs the interleaved schedule, not " + shown(c, "parallel.schedule"),
+             "set parallel.schedule=interleaved, or parallel.interleave=1");
+}
+
+void interleaved_chunks(const Config& c, Report& report) {
+  if (c.parallel.schedule != PipelineSchedule::interleaved) return;
+  if (c.parallel.interleave > 1 && c.parallel.pp > 1) return;
+  report.add("parallel.schedule",
+             fmt::format("needs several chunks on several stages, not {} with {}",
+                         shown(c, "parallel.interleave"), shown(c, "parallel.pp")),
+             "set parallel.interleave=2 and parallel.pp=2 or more, or parallel.schedule=1f1b");
+}
+
+void zero_pp(const Config& c, Report& report) {
+  if (c.parallel.zero < 2 || c.parallel.pp == 1) return;
+  report.add("parallel.zero",
+             "shards what every micro-batch of a pipeline needs again (" +
+                 shown(c, "parallel.pp") + ")",
+             "use parallel.zero=1 with a pipeline, or parallel.pp=1");
+}
+
+void zero_dp(const Config& c, Report& report) {
+  if (c.parallel.zero == 0 || c.parallel.dp > 1) return;
+  report.add("parallel.zero", "has nothing to shard with " + shown(c, "parallel.dp"),
+             "set parallel.zero=0, or parallel.dp=2 or more");
+}
+
+void zero_group(const Config& c, Report& report) {
+  const int64_t group = c.parallel.zero_group;
+  if (group == 0) return;
+  if (c.parallel.zero == 0) {
+    report.add("parallel.zero_group", "needs sharding, but this is " + shown(c, "parallel.zero"),
+               "set parallel.zero=3, or parallel.zero_group=0");
+  } else if (c.parallel.dp % group != 0) {
+    report.add("parallel.zero_group", "does not divide " + shown(c, "parallel.dp"),
+               "use " + divisors_near(c.parallel.dp, group) + ", or 0 for the whole axis");
+  }
+}
+
+void partition(const Config& c, Report& report) {
+  const std::string& text = c.parallel.partition;
+  if (text == "transformer" || text == "transformer+embedding") return;
+  const std::vector<int64_t> list = partition_list(text);
+  const std::string fix = fmt::format(
+      "use transformer, transformer+embedding, or {} numbers of at least 1 that sum to {}",
+      stages(c), c.model.layers);
+  if (list.empty()) {
+    report.add("parallel.partition", "is neither a known word nor a list of layers", fix);
+    return;
+  }
+  if (static_cast<int64_t>(list.size()) != stages(c)) {
+    report.add("parallel.partition",
+               fmt::format("lists {} stages, but {} and {} make {}", list.size(),
+                           shown(c, "parallel.pp"), shown(c, "parallel.interleave"), stages(c)),
+               fix);
+    return;
+  }
+  int64_t sum = 0;  // bounded: entries out of range end the loop
+  for (const int64_t layers : list) {
+    if (layers < 1 || layers > c.model.layers) {
+      report.add("parallel.partition", fmt::format("gives a stage {} layers", layers), fix);
+      return;
+    }
+    sum += layers;
+  }
+  if (sum != c.model.layers) {
+    report.add("parallel.partition",
+               fmt::format("sums to {}, not to {}", sum, shown(c, "model.layers")), fix);
+  }
+}
+
+void rank_order(const Config& c, Report& report) {
+  std::string axes;
+  for (const char ch : c.parallel.order) {
+    if (ch != ' ') axes += ch;
+  }
+  for (const char* known : {"tp,dp,pp", "tp,pp,dp", "dp,tp,pp", "dp,pp,tp", "pp,tp,dp",
+                            "pp,dp,tp"}) {
+    if (axes == known) return;
+  }
+  report.add("parallel.order", "does not name each of tp, dp and pp once",
+             "use tp,dp,pp (tp ranks next to each other)");
+}
+
+void world_size(const Config& c, Report& report) {
+  constexpr int64_t kMost = 1 << 20;
+  // dp and tp are each at most 2^20, so their product fits; pp is divided out.
+  if (c.parallel.dp * c.parallel.tp <= kMost / c.parallel.pp) return;
+  report.add("parallel.dp",
+             fmt::format("x {} x {} is more than {} ranks", shown(c, "parallel.tp"),
+                         shown(c, "parallel.pp"), kMost),
+             "use smaller degrees");
+}
+
+constexpr Rule kRules[] = {
+    {"world-size", Severity::error, world_size},
+    {"heads-tp", Severity::error, heads_tp},
+    {"hidden-tp", Severity::error, hidden_tp},
+    {"ffn-tp", Severity::error, ffn_tp},
+    {"sequence-tp", Severity::error, sequence_tp},
+    {"layers-pp", Severity::error, layers_pp},
+    {"interleave-schedule", Severity::error, interleave_schedule},
+    {"interleaved-chunks", Severity::error, interleaved_chunks},
+    {"zero-pp", Severity::error, zero_pp},
+    {"zero-group", Severity::error, zero_group},
+    {"partition", Severity::error, partition},
+    {"rank-order", Severity::error, rank_order},
+    {"even-stages", Severity::advice, even_stages},
+    {"zero-dp", Severity::advice, zero_dp},
+};
+
+}  // namespace
+
+std::span<const Rule> parallel_rules() { return kRules; }
+
+}  // namespace stretto

@@ -1,0 +1,136 @@
+// The parts of the strict YAML layer that do not need yaml-cpp: places, nodes, file reading.
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/units.h"
+#include "config/yaml.h"
+
+namespace stretto {
+namespace {
+
+// Length of the UTF-8 sequence at `at`, or 0 when it is malformed (overlong, surrogate, cut off).
+size_t utf8_length(std::string_view text, size_t at) {
+  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned char lead = byte(at);
+  if (lead < 0x80) return 1;
+  const size_t length = lead < 0xC2 ? 0 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : lead < 0xF5 ? 4 : 0;
+  if (length == 0 || at + length > text.size()) return 0;
+  for (size_t i = 1; i < length; ++i) {
+    if ((byte(at + i) & 0xC0) != 0x80) return 0;
+  }
+  const unsigned char second = byte(at + 1);
+  if (lead == 0xE0 && second < 0xA0) return 0;
+  if (lead == 0xED && second > 0x9F) return 0;
+  if (lead == 0xF0 && second < 0x90) return 0;
+  if (lead == 0xF4 && second > 0x8F) return 0;
+  return length;
+}
+
+}  // namespace
+
+std::string Place::line_text() const {
+  switch (source) {
+    case Source::default_value: return "default";
+    case Source::command_line: return "command line";
+    case Source::file: return line > 0 ? fmt::format("{}:{}", file, line) : file;
+    case Source::derived:
+    case Source::registry: return file;
+  }
+  return file;
+}
+
+std::string Place::text() const {
+  return source == Source::file && line > 0 ? fmt::format("{}:{}:{}", file, line, column)
+                                            : line_text();
+}
+
+const YamlNode* YamlNode::find(std::string_view key) const {
+  for (size_t i = 0; i < keys.size(); ++i) {
+    if (keys[i].name == key) return &items[i];
+  }
+  return nullptr;
+}
+
+YamlNode* YamlNode::find(std::string_view key) {
+  return const_cast<YamlNode*>(static_cast<const YamlNode*>(this)->find(key));
+}
+
+void YamlNode::set(std::string_view key, YamlNode value) {
+  if (YamlNode* old = find(key)) {
+    *old = std::move(value);
+    return;
+  }
+  keys.push_back({std::string(key), value.place});
+  items.push_back(std::move(value));
+}
+
+YamlNode yaml_scalar(std::string text, Place place) {
+  YamlNode node;
+  node.kind = YamlNode::Kind::scalar;
+  node.text = std::move(text);
+  node.place = std::move(place);
+  return node;
+}
+
+void require_text(std::string_view text, const std::string& name) {
+  int line = 1;
+  size_t line_start = 0;
+  for (size_t i = 0; i < text.size();) {
+    const size_t length = utf8_length(text, i);
+    const auto byte = static_cast<unsigned char>(text[i]);
+    const bool control = (byte < 0x20 && byte != '\t' && byte != '\n' && byte != '\r') ||
+                         byte == 0x7F;
+    if (length == 0 || control) {
+      throw Error(ExitCode::bad_config,
+                  fmt::format("{}:{}:{}  byte 0x{:02x} is not UTF-8 text", printable(name), line,
+                              i - line_start + 1, byte),
+                  "give a YAML text file in UTF-8");
+    }
+    if (byte == '\n') {
+      ++line;
+      line_start = i + 1;
+    }
+    i += length;
+  }
+}
+
+YamlNode read_yaml_file(const std::string& path) {
+  const std::string name = printable(path);
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0) {
+    throw Error(errno == EACCES ? ExitCode::no_permission : ExitCode::no_input,
+                fmt::format("cannot read {}: {}", name, std::strerror(errno)),
+                "check the path; `stretto models` lists the names that need no file");
+  }
+  if (S_ISDIR(info.st_mode)) {
+    throw Error(ExitCode::bad_config, fmt::format("{} is a directory, not a YAML file", name),
+                "name a file in it");
+  }
+  if (!S_ISREG(info.st_mode) && !S_ISFIFO(info.st_mode)) {
+    throw Error(ExitCode::bad_config, fmt::format("{} is not a file", name), "name a YAML file");
+  }
+  std::ifstream file(path, std::ios::binary);
+  if (!file) {
+    throw Error(ExitCode::no_permission, fmt::format("cannot open {}", name),
+                "check the permissions");
+  }
+  std::string text;
+  char block[4096];
+  while (file.read(block, sizeof block), file.gcount() > 0) {
+    text.append(block, static_cast<size_t>(file.gcount()));
+    if (text.size() > kMaxYamlBytes) {
+      throw Error(ExitCode::bad_config,
+                  fmt::format("{} is larger than {}", name, format_bytes(kMaxYamlBytes)),
+                  "a configuration is a small text file; data belongs in data.path");
+    }
+  }
+  return parse_yaml(text, name);
+}
+
+}  // namespace stretto
