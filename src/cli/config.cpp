@@ -70,8 +70,8 @@ void check(const Options& options) {
   }
   std::fflush(stdout);
   if (errors > 0) {
-    throw Error(ExitCode::bad_config, fmt::format("{} rule{} broken", errors,
-                                                  errors == 1 ? " is" : "s are"),
+    throw Error(ExitCode::bad_config,
+                fmt::format("{} rule{} broken", errors, errors == 1 ? " is" : "s are"),
                 "follow the fixes above");
   }
 }

@@ -4,6 +4,8 @@ namespace stretto::cli {
 
 void add_verbs(CLI::App& app) {
   add_reference(app);
+  add_models(app);
+  add_config(app);
   add_version(app);
 }
 

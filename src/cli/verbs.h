@@ -7,6 +7,8 @@ namespace stretto::cli {
 
 // A verb sets its options on a new subcommand and runs from its callback. Verbs throw Error.
 void add_reference(CLI::App& app);
+void add_config(CLI::App& app);
+void add_models(CLI::App& app);
 void add_version(CLI::App& app);
 
 void add_verbs(CLI::App& app);

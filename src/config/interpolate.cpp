@@ -49,9 +49,9 @@ YamlNode Interpolator::value_of(const std::string& path, const Place& place) {
   if (found == nullptr) {
     std::vector<std::string> paths;
     collect_paths(root_, "", paths);
-    const std::string otherwise =
-        find_key(path) != nullptr ? fmt::format("set {} in the file", path)
-                                  : "refer to a key, or set it under `variables:`";
+    const std::string otherwise = find_key(path) != nullptr
+                                      ? fmt::format("set {} in the file", path)
+                                      : "refer to a key, or set it under `variables:`";
     fail(place, fmt::format("${{{}}}: nothing has this name", shown),
          did_you_mean(path, paths, otherwise));
   }

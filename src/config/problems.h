@@ -13,9 +13,7 @@ struct Problem {
 
 class Problems {
  public:
-  void add(std::string text, std::string fix) {
-    all_.push_back({std::move(text), std::move(fix)});
-  }
+  void add(std::string text, std::string fix) { all_.push_back({std::move(text), std::move(fix)}); }
   bool empty() const { return all_.empty(); }
   const std::vector<Problem>& all() const { return all_; }
 

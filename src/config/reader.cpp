@@ -22,8 +22,7 @@ bool ends_with(std::string_view text, std::string_view end) {
 bool looks_like_path(const std::string& word) {
   struct stat info {};
   return word.find('/') != std::string::npos || ends_with(word, ".yaml") ||
-         ends_with(word, ".yml") || ends_with(word, ".json") ||
-         ::stat(word.c_str(), &info) == 0;
+         ends_with(word, ".yml") || ends_with(word, ".json") || ::stat(word.c_str(), &info) == 0;
 }
 
 YamlNode empty_mapping() {
@@ -35,16 +34,31 @@ YamlNode empty_mapping() {
 // Names of the same thing in other frameworks: too far from ours for an edit distance.
 const std::map<std::string, std::string, std::less<>>& foreign_names() {
   static const std::map<std::string, std::string, std::less<>> names = {
-      {"n_layers", "layers"}, {"num_layers", "layers"}, {"n_layer", "layers"},
-      {"d_model", "hidden"}, {"hidden_size", "hidden"}, {"n_embd", "hidden"},
-      {"n_heads", "heads"}, {"num_attention_heads", "heads"}, {"n_head", "heads"},
-      {"vocab_size", "vocab"}, {"max_position_embeddings", "positions"},
-      {"max_seq_len", "seq_len"}, {"seq_length", "seq_len"},
-      {"global_train_batch_size", "global_batch"}, {"global_batch_size", "global_batch"},
-      {"device_train_microbatch_size", "micro_batch"}, {"micro_batch_size", "micro_batch"},
-      {"max_duration", "steps"}, {"train_iters", "steps"}, {"learning_rate", "lr"},
-      {"tensor_model_parallel_size", "tp"}, {"pipeline_model_parallel_size", "pp"},
-      {"sharding_strategy", "zero"}, {"zero_stage", "zero"}, {"grad_clip", "clip"}};
+      {"n_layers", "layers"},
+      {"num_layers", "layers"},
+      {"n_layer", "layers"},
+      {"d_model", "hidden"},
+      {"hidden_size", "hidden"},
+      {"n_embd", "hidden"},
+      {"n_heads", "heads"},
+      {"num_attention_heads", "heads"},
+      {"n_head", "heads"},
+      {"vocab_size", "vocab"},
+      {"max_position_embeddings", "positions"},
+      {"max_seq_len", "seq_len"},
+      {"seq_length", "seq_len"},
+      {"global_train_batch_size", "global_batch"},
+      {"global_batch_size", "global_batch"},
+      {"device_train_microbatch_size", "micro_batch"},
+      {"micro_batch_size", "micro_batch"},
+      {"max_duration", "steps"},
+      {"train_iters", "steps"},
+      {"learning_rate", "lr"},
+      {"tensor_model_parallel_size", "tp"},
+      {"pipeline_model_parallel_size", "pp"},
+      {"sharding_strategy", "zero"},
+      {"zero_stage", "zero"},
+      {"grad_clip", "clip"}};
   return names;
 }
 
@@ -63,7 +77,8 @@ std::string hint_for_unknown(const std::string& path) {
   }
   const std::string last = path.substr(path.rfind('.') + 1);
   const auto foreign = foreign_names().find(last);
-  const std::string known = key_ending_in(foreign != foreign_names().end() ? foreign->second : last);
+  const std::string known =
+      key_ending_in(foreign != foreign_names().end() ? foreign->second : last);
   if (!known.empty()) return fmt::format("did you mean '{}'?", known);
   std::vector<std::string> names = {"variables"};
   for (const Key& key : config_keys()) {
@@ -118,8 +133,8 @@ class Filler {
   void fill_section(const std::string& path, const YamlNode& value) {
     if (value.is_mapping()) return fill(value, path + ".");
     if (value.kind == YamlNode::Kind::null) return;
-    problems_.add(fmt::format("{}  {}: {}\n    is a group of keys, not a value",
-                              value.place.text(), path, shown_value(value)),
+    problems_.add(fmt::format("{}  {}: {}\n    is a group of keys, not a value", value.place.text(),
+                              path, shown_value(value)),
                   fmt::format("write its keys below it; `stretto config show` shows them"));
   }
 

@@ -40,8 +40,9 @@ void check_ranges(const Config& config, std::vector<Finding>& out) {
     }
     if (number >= key.least && number <= key.most) continue;
     const bool low = number < key.least;
-    report.add(key.name, low ? fmt::format("is below the least value, {:.12g}", key.least)
-                             : fmt::format("is above the limit, {:.12g}", key.most),
+    report.add(key.name,
+               low ? fmt::format("is below the least value, {:.12g}", key.least)
+                   : fmt::format("is above the limit, {:.12g}", key.most),
                fmt::format("use {:.12g} to {:.12g}{}", key.least, key.most,
                            key.unit.empty() ? "" : " " + key.unit));
   }
@@ -87,9 +88,8 @@ std::vector<Finding> check_config(const Config& config) {
       rule.check(config, report);
     }
   }
-  std::stable_sort(findings.begin(), findings.end(), [](const Finding& a, const Finding& b) {
-    return a.severity < b.severity;
-  });
+  std::stable_sort(findings.begin(), findings.end(),
+                   [](const Finding& a, const Finding& b) { return a.severity < b.severity; });
   return findings;
 }
 

@@ -14,9 +14,9 @@ void hidden_heads(const Config& c, Report& report) {
 
 void positions(const Config& c, Report& report) {
   if (c.seq_len <= c.model.positions) return;
-  report.add("seq_len", "is longer than " + shown(c, "model.positions"),
-             fmt::format("use at most {}, or set model.positions={}", c.model.positions,
-                         c.seq_len));
+  report.add(
+      "seq_len", "is longer than " + shown(c, "model.positions"),
+      fmt::format("use at most {}, or set model.positions={}", c.model.positions, c.seq_len));
 }
 
 void head_size(const Config& c, Report& report) {

@@ -34,9 +34,9 @@ int64_t stages(const Config& c) { return c.parallel.pp * c.parallel.interleave; 
 
 void layers_pp(const Config& c, Report& report) {
   if (c.model.layers >= stages(c)) return;
-  const std::string what = fmt::format("has fewer layers than the {} stages of {} and {}",
-                                       stages(c), shown(c, "parallel.pp"),
-                                       shown(c, "parallel.interleave"));
+  const std::string what =
+      fmt::format("has fewer layers than the {} stages of {} and {}", stages(c),
+                  shown(c, "parallel.pp"), shown(c, "parallel.interleave"));
   report.add("model.layers", what,
              fmt::format("use pp x interleave of at most {}", c.model.layers));
 }
@@ -69,10 +69,10 @@ void interleaved_chunks(const Config& c, Report& report) {
 
 void zero_pp(const Config& c, Report& report) {
   if (c.parallel.zero < 2 || c.parallel.pp == 1) return;
-  report.add("parallel.zero",
-             "shards what every micro-batch of a pipeline needs again (" +
-                 shown(c, "parallel.pp") + ")",
-             "use parallel.zero=1 with a pipeline, or parallel.pp=1");
+  report.add(
+      "parallel.zero",
+      "shards what every micro-batch of a pipeline needs again (" + shown(c, "parallel.pp") + ")",
+      "use parallel.zero=1 with a pipeline, or parallel.pp=1");
 }
 
 void zero_dp(const Config& c, Report& report) {
@@ -130,8 +130,8 @@ void rank_order(const Config& c, Report& report) {
   for (const char ch : c.parallel.order) {
     if (ch != ' ') axes += ch;
   }
-  for (const char* known : {"tp,dp,pp", "tp,pp,dp", "dp,tp,pp", "dp,pp,tp", "pp,tp,dp",
-                            "pp,dp,tp"}) {
+  for (const char* known :
+       {"tp,dp,pp", "tp,pp,dp", "dp,tp,pp", "dp,pp,tp", "pp,tp,dp", "pp,dp,tp"}) {
     if (axes == known) return;
   }
   report.add("parallel.order", "does not name each of tp, dp and pp once",

@@ -82,9 +82,9 @@ void needs_output(const Config& c, Report& report) {
 void checkpoint_keep(const Config& c, Report& report) {
   const CheckpointConfig& k = c.checkpoint;
   if (k.keep_every == 0 || (k.every > 0 && k.keep_every % k.every == 0)) return;
-  report.add("checkpoint.keep_every", "is not a multiple of " + shown(c, "checkpoint.every"),
-             k.every > 0 ? "use " + multiples_near(k.keep_every, k.every)
-                         : "set checkpoint.every too");
+  report.add(
+      "checkpoint.keep_every", "is not a multiple of " + shown(c, "checkpoint.every"),
+      k.every > 0 ? "use " + multiples_near(k.keep_every, k.every) : "set checkpoint.every too");
 }
 
 constexpr Rule kRules[] = {

@@ -89,27 +89,26 @@ Key reduce_dtype_key() {
           "element type of the gradient reduction",
           {},
           {}};
-  key.get = [](const Config& c) {
-    return Value(std::string(dtype_name(c.parallel.reduce_dtype)));
-  };
+  key.get = [](const Config& c) { return Value(std::string(dtype_name(c.parallel.reduce_dtype))); };
   key.set = [](Config& c, const Value& v) {
     c.parallel.reduce_dtype = dtype_from_name(std::get<std::string>(v));
   };
   return key;
 }
 
-#define FIELD(member) [](auto& c) -> auto& { return c.member; }
+#define FIELD(member) \
+  [](auto& c) -> auto& { return c.member; }
 
 void add_model(std::vector<Key>& keys) {
   keys.push_back(text("model.name", "registry name (base of the other fields) or your own",
                       FIELD(model.name)));
-  keys.push_back(count("model.layers", "", 1, kMaxLayers, "transformer blocks",
-                       FIELD(model.layers)));
-  keys.push_back(count("model.hidden", "", 1, kMaxWidth, "width of the residual stream",
-                       FIELD(model.hidden)));
+  keys.push_back(
+      count("model.layers", "", 1, kMaxLayers, "transformer blocks", FIELD(model.layers)));
+  keys.push_back(
+      count("model.hidden", "", 1, kMaxWidth, "width of the residual stream", FIELD(model.hidden)));
   keys.push_back(count("model.heads", "", 1, kMaxWidth, "attention heads", FIELD(model.heads)));
-  keys.push_back(count("model.vocab", "tokens", 1, kMaxTokens, "vocabulary size",
-                       FIELD(model.vocab)));
+  keys.push_back(
+      count("model.vocab", "tokens", 1, kMaxTokens, "vocabulary size", FIELD(model.vocab)));
   keys.push_back(count("model.positions", "tokens", 1, kMaxTokens,
                        "rows of the position table; the longest sequence with alibi",
                        FIELD(model.positions)));
@@ -134,20 +133,19 @@ void add_run(std::vector<Key>& keys) {
   keys.back().special = "auto";
   keys.push_back(count("global_batch", "sequences", 1, kMaxBatch,
                        "sequences per optimizer step, all ranks together", FIELD(global_batch)));
-  keys.push_back(count("seed", "", 0, kMaxSeed, "weights, data order and dropout",
-                       FIELD(seed)));
-  keys.push_back(flag("deterministic", "bit-equal results for every dp degree",
-                      FIELD(deterministic)));
+  keys.push_back(count("seed", "", 0, kMaxSeed, "weights, data order and dropout", FIELD(seed)));
+  keys.push_back(
+      flag("deterministic", "bit-equal results for every dp degree", FIELD(deterministic)));
   keys.push_back(choice("device", names(Device::cuda), "where tensors live", FIELD(device)));
-  keys.push_back(count("threads", "", 0, 4096, "CPU threads per rank; 0: cores / ranks",
-                       FIELD(threads)));
+  keys.push_back(
+      count("threads", "", 0, 4096, "CPU threads per rank; 0: cores / ranks", FIELD(threads)));
   keys.push_back(choice("activation_checkpointing", names(Checkpointing::full),
                         "what backward recomputes instead of keeping",
                         FIELD(activation_checkpointing)));
-  keys.push_back(flag("activation_offload", "keep activations in host memory",
-                      FIELD(activation_offload)));
-  keys.push_back(flag("optimizer_offload", "keep optimizer state in host memory",
-                      FIELD(optimizer_offload)));
+  keys.push_back(
+      flag("activation_offload", "keep activations in host memory", FIELD(activation_offload)));
+  keys.push_back(
+      flag("optimizer_offload", "keep optimizer state in host memory", FIELD(optimizer_offload)));
   keys.push_back(flag("tf32", "fp32 matrix products may use TF32 (cuda)", FIELD(tf32)));
   keys.push_back(number<int64_t>(ValueType::bytes, "memory_limit", "bytes", 0, kMaxBytes,
                                  "most memory per rank; 0: what the machine has",
@@ -157,12 +155,12 @@ void add_run(std::vector<Key>& keys) {
 }
 
 void add_parallel(std::vector<Key>& keys) {
-  keys.push_back(count("parallel.dp", "ranks", 1, kMaxRanks, "data-parallel replicas",
-                       FIELD(parallel.dp)));
-  keys.push_back(count("parallel.tp", "ranks", 1, kMaxRanks, "tensor-parallel degree",
-                       FIELD(parallel.tp)));
-  keys.push_back(count("parallel.pp", "ranks", 1, kMaxRanks, "pipeline stages",
-                       FIELD(parallel.pp)));
+  keys.push_back(
+      count("parallel.dp", "ranks", 1, kMaxRanks, "data-parallel replicas", FIELD(parallel.dp)));
+  keys.push_back(
+      count("parallel.tp", "ranks", 1, kMaxRanks, "tensor-parallel degree", FIELD(parallel.tp)));
+  keys.push_back(
+      count("parallel.pp", "ranks", 1, kMaxRanks, "pipeline stages", FIELD(parallel.pp)));
   keys.push_back(choice("parallel.zero", {"0", "1", "2", "3"},
                         "what dp ranks shard: 0 NO_SHARD, 1 optimizer (ZeRO-1), 2 and gradients "
                         "(SHARD_GRAD_OP), 3 and weights (FULL_SHARD)",
@@ -170,8 +168,8 @@ void add_parallel(std::vector<Key>& keys) {
   keys.push_back(count("parallel.zero_group", "ranks", 0, kMaxRanks,
                        "hybrid shard: ranks per sharding group; 0: the whole dp axis",
                        FIELD(parallel.zero_group)));
-  keys.push_back(count("parallel.interleave", "", 1, kMaxLayers,
-                       "model chunks per pipeline rank", FIELD(parallel.interleave)));
+  keys.push_back(count("parallel.interleave", "", 1, kMaxLayers, "model chunks per pipeline rank",
+                       FIELD(parallel.interleave)));
   keys.push_back(choice("parallel.schedule", names(PipelineSchedule::zero_bubble),
                         "order of pipeline work", FIELD(parallel.schedule)));
   keys.push_back(flag("parallel.sequence_parallel",
@@ -181,50 +179,50 @@ void add_parallel(std::vector<Key>& keys) {
                       "layers per stage: transformer, transformer+embedding, or a list [3, 4, 5]",
                       FIELD(parallel.partition)));
   keys.back().special = "list";
-  keys.push_back(text("parallel.order", "rank order, innermost axis first",
-                      FIELD(parallel.order)));
+  keys.push_back(text("parallel.order", "rank order, innermost axis first", FIELD(parallel.order)));
   keys.push_back(reduce_dtype_key());
   keys.push_back(number<int64_t>(ValueType::bytes, "parallel.bucket_bytes", "bytes", 1, kMaxBytes,
                                  "gradients reduced together", FIELD(parallel.bucket_bytes)));
 }
 
 void add_train(std::vector<Key>& keys) {
-  keys.push_back(count("train.steps", "steps", 1, kMaxSteps, "optimizer steps",
-                       FIELD(train.steps)));
+  keys.push_back(
+      count("train.steps", "steps", 1, kMaxSteps, "optimizer steps", FIELD(train.steps)));
   keys.push_back(real("train.lr", 0, 1e3, "peak learning rate", FIELD(train.lr)));
-  keys.push_back(real("train.min_lr", 0, 1e3, "learning rate at the end of the decay",
-                      FIELD(train.min_lr)));
+  keys.push_back(
+      real("train.min_lr", 0, 1e3, "learning rate at the end of the decay", FIELD(train.min_lr)));
   keys.push_back(choice("train.schedule", names(LrSchedule::wsd), "shape of the learning rate",
                         FIELD(train.schedule)));
-  keys.push_back(count("train.warmup", "steps", 0, kMaxSteps, "linear rise to lr",
-                       FIELD(train.warmup)));
+  keys.push_back(
+      count("train.warmup", "steps", 0, kMaxSteps, "linear rise to lr", FIELD(train.warmup)));
   keys.push_back(count("train.decay", "steps", 0, kMaxSteps,
                        "wsd: length of the final decay; others: 0 = to the end",
                        FIELD(train.decay)));
   keys.push_back(real("train.beta1", 0, 1, "Adam", FIELD(train.beta1)));
   keys.push_back(real("train.beta2", 0, 1, "Adam", FIELD(train.beta2)));
   keys.push_back(real("train.eps", 0, 1, "Adam", FIELD(train.eps)));
-  keys.push_back(real("train.weight_decay", 0, 1e3, "decoupled, on matrices only",
-                      FIELD(train.weight_decay)));
-  keys.push_back(real("train.clip", 0, 1e30, "global gradient norm; 0: no clipping",
-                      FIELD(train.clip)));
+  keys.push_back(
+      real("train.weight_decay", 0, 1e3, "decoupled, on matrices only", FIELD(train.weight_decay)));
+  keys.push_back(
+      real("train.clip", 0, 1e30, "global gradient norm; 0: no clipping", FIELD(train.clip)));
   keys.push_back(count("train.ramp_up.start", "sequences", 0, kMaxBatch,
                        "first global batch; 0: no ramp-up", FIELD(train.ramp_up.start)));
-  keys.push_back(count("train.ramp_up.increment", "sequences", 0, kMaxBatch,
-                       "growth per stage", FIELD(train.ramp_up.increment)));
+  keys.push_back(count("train.ramp_up.increment", "sequences", 0, kMaxBatch, "growth per stage",
+                       FIELD(train.ramp_up.increment)));
   keys.push_back(count("train.ramp_up.samples", "sequences", 0, kMaxSteps,
                        "consumed when the full batch is reached", FIELD(train.ramp_up.samples)));
-  keys.push_back(real("train.loss_scale.initial", 0, 0x1p100, "amp_fp16",
-                      FIELD(train.loss_scale.initial)));
-  keys.push_back(real("train.loss_scale.minimum", 0, 0x1p100, "amp_fp16",
-                      FIELD(train.loss_scale.minimum)));
+  keys.push_back(
+      real("train.loss_scale.initial", 0, 0x1p100, "amp_fp16", FIELD(train.loss_scale.initial)));
+  keys.push_back(
+      real("train.loss_scale.minimum", 0, 0x1p100, "amp_fp16", FIELD(train.loss_scale.minimum)));
   keys.push_back(count("train.loss_scale.growth_interval", "steps", 1, kMaxSteps,
-                       "good steps before the scale doubles", FIELD(train.loss_scale.growth_interval)));
+                       "good steps before the scale doubles",
+                       FIELD(train.loss_scale.growth_interval)));
   keys.push_back(count("train.loss_scale.hysteresis", "steps", 1, kMaxSteps,
                        "overflows tolerated before the scale halves",
                        FIELD(train.loss_scale.hysteresis)));
-  keys.push_back(count("train.eval_every", "steps", 0, kMaxSteps, "0: never",
-                       FIELD(train.eval_every)));
+  keys.push_back(
+      count("train.eval_every", "steps", 0, kMaxSteps, "0: never", FIELD(train.eval_every)));
   keys.push_back(count("train.eval_batches", "batches", 1, 1e9, "global batches per evaluation",
                        FIELD(train.eval_batches)));
   keys.push_back(count("train.max_skipped", "steps", 1, kMaxSteps,
@@ -239,26 +237,24 @@ void add_train(std::vector<Key>& keys) {
 }
 
 void add_rest(std::vector<Key>& keys) {
-  keys.push_back(text("data.path", "text or token file; empty: synthetic tokens",
-                      FIELD(data.path)));
-  keys.push_back(text("data.eval_path", "empty: a held-out tail of data.path",
-                      FIELD(data.eval_path)));
-  keys.push_back(real("data.eval_fraction", 0, 1, "held-out share of data.path",
-                      FIELD(data.eval_fraction)));
+  keys.push_back(
+      text("data.path", "text or token file; empty: synthetic tokens", FIELD(data.path)));
+  keys.push_back(
+      text("data.eval_path", "empty: a held-out tail of data.path", FIELD(data.eval_path)));
+  keys.push_back(
+      real("data.eval_fraction", 0, 1, "held-out share of data.path", FIELD(data.eval_fraction)));
   keys.push_back(text("data.tokenizer", "tokenizer file", FIELD(data.tokenizer)));
   keys.push_back(count("checkpoint.every", "steps", 0, kMaxSteps,
                        "0: only at the end and on a signal", FIELD(checkpoint.every)));
-  keys.push_back(count("checkpoint.keep", "", 1, 1e6, "newest checkpoints kept",
-                       FIELD(checkpoint.keep)));
+  keys.push_back(
+      count("checkpoint.keep", "", 1, 1e6, "newest checkpoints kept", FIELD(checkpoint.keep)));
   keys.push_back(count("checkpoint.keep_every", "steps", 0, kMaxSteps,
                        "checkpoints of these steps stay for good; 0: none",
                        FIELD(checkpoint.keep_every)));
-  keys.push_back(flag("checkpoint.async", "write while training goes on",
-                      FIELD(checkpoint.async)));
-  keys.push_back(choice("log.format", names(LogFormat::json), "console line",
-                        FIELD(log.format)));
-  keys.push_back(count("log.every", "steps", 1, kMaxSteps, "steps per console line",
-                       FIELD(log.every)));
+  keys.push_back(flag("checkpoint.async", "write while training goes on", FIELD(checkpoint.async)));
+  keys.push_back(choice("log.format", names(LogFormat::json), "console line", FIELD(log.format)));
+  keys.push_back(
+      count("log.every", "steps", 1, kMaxSteps, "steps per console line", FIELD(log.every)));
 }
 
 #undef FIELD

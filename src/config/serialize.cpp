@@ -53,8 +53,8 @@ std::string write_yaml(const Config& config, const ResolvedConfig* resolved) {
     for (size_t i = common; i < path.size(); ++i) {
       out += fmt::format("{:{}}{}:\n", "", 2 * i, path[i]);
     }
-    std::string line = fmt::format("{:{}}{}: {}", "", 2 * path.size(), leaf,
-                                   yaml_value(key, key.get(config)));
+    std::string line =
+        fmt::format("{:{}}{}: {}", "", 2 * path.size(), leaf, yaml_value(key, key.get(config)));
     if (resolved) line = fmt::format("{:<40} # {}", line, resolved->origin_of(key.name).text());
     out += line + "\n";
     open = path;
@@ -120,17 +120,32 @@ json key_schema(const Key& key) {
   const std::string seconds = fmt::format("^[0-9.eE+-]+(ms|s|min|h|d)?$|{}", kReference);
   json schema;
   switch (key.type) {
-    case ValueType::flag: schema = {{"type", "boolean"}}; break;
-    case ValueType::count: schema = number_schema(key, "integer", count.c_str()); break;
-    case ValueType::bytes: schema = number_schema(key, "integer", bytes.c_str()); break;
-    case ValueType::real: schema = number_schema(key, "number", kReference); break;
-    case ValueType::seconds: schema = number_schema(key, "number", seconds.c_str()); break;
-    case ValueType::word: schema = {{"enum", key.words}}; break;
-    case ValueType::text: schema = {{"type", json::array({"string", "null"})}}; break;
+    case ValueType::flag:
+      schema = {{"type", "boolean"}};
+      break;
+    case ValueType::count:
+      schema = number_schema(key, "integer", count.c_str());
+      break;
+    case ValueType::bytes:
+      schema = number_schema(key, "integer", bytes.c_str());
+      break;
+    case ValueType::real:
+      schema = number_schema(key, "number", kReference);
+      break;
+    case ValueType::seconds:
+      schema = number_schema(key, "number", seconds.c_str());
+      break;
+    case ValueType::word:
+      schema = {{"enum", key.words}};
+      break;
+    case ValueType::text:
+      schema = {{"type", json::array({"string", "null"})}};
+      break;
   }
   if (key.name == "parallel.zero") {
-    schema = {{"enum", {0, 1, 2, 3, "NO_SHARD", "ZeRO-1", "ZeRO-2", "SHARD_GRAD_OP", "ZeRO-3",
-                        "FULL_SHARD"}}};
+    schema = {
+        {"enum",
+         {0, 1, 2, 3, "NO_SHARD", "ZeRO-1", "ZeRO-2", "SHARD_GRAD_OP", "ZeRO-3", "FULL_SHARD"}}};
   }
   if (key.special == "list") {
     const json list = {{"type", "array"}, {"items", {{"type", "integer"}, {"minimum", 0}}}};

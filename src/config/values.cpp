@@ -41,9 +41,14 @@ double parse_real(const std::string& text) {
 
 // The names that other frameworks gave the ZeRO stages.
 std::string zero_alias(const std::string& text) {
-  constexpr std::array<std::pair<const char*, const char*>, 8> kNames = {
-      {{"no_shard", "0"}, {"zero-0", "0"}, {"zero-1", "1"}, {"zero-2", "2"},
-       {"shard_grad_op", "2"}, {"zero-3", "3"}, {"full_shard", "3"}, {"ddp", "0"}}};
+  constexpr std::array<std::pair<const char*, const char*>, 8> kNames = {{{"no_shard", "0"},
+                                                                          {"zero-0", "0"},
+                                                                          {"zero-1", "1"},
+                                                                          {"zero-2", "2"},
+                                                                          {"shard_grad_op", "2"},
+                                                                          {"zero-3", "3"},
+                                                                          {"full_shard", "3"},
+                                                                          {"ddp", "0"}}};
   for (const auto& [name, stage] : kNames) {
     if (lower(text) == name) return stage;
   }
@@ -75,13 +80,20 @@ std::string parse_list(const YamlNode& node) {
 
 const char* wanted_form(const Key& key) {
   switch (key.type) {
-    case ValueType::flag: return "true or false";
-    case ValueType::count: return "a whole number";
-    case ValueType::bytes: return "a size such as 80GiB";
-    case ValueType::real: return "a number";
-    case ValueType::seconds: return "a duration such as 30min";
-    case ValueType::word: return "a word";
-    case ValueType::text: return "a text";
+    case ValueType::flag:
+      return "true or false";
+    case ValueType::count:
+      return "a whole number";
+    case ValueType::bytes:
+      return "a size such as 80GiB";
+    case ValueType::real:
+      return "a number";
+    case ValueType::seconds:
+      return "a duration such as 30min";
+    case ValueType::word:
+      return "a word";
+    case ValueType::text:
+      return "a text";
   }
   return "a value";
 }
@@ -100,13 +112,20 @@ Value parse_value(const Key& key, const YamlNode& node) {
   const std::string& text = node.text;
   if (!key.special.empty() && key.special == text && key.type == ValueType::count) return kAuto;
   switch (key.type) {
-    case ValueType::flag: return parse_flag(text);
-    case ValueType::count: return parse_count(text);
-    case ValueType::bytes: return parse_bytes(text);
-    case ValueType::real: return parse_real(text);
-    case ValueType::seconds: return parse_seconds(text);
-    case ValueType::word: return parse_word(key, text);
-    case ValueType::text: break;
+    case ValueType::flag:
+      return parse_flag(text);
+    case ValueType::count:
+      return parse_count(text);
+    case ValueType::bytes:
+      return parse_bytes(text);
+    case ValueType::real:
+      return parse_real(text);
+    case ValueType::seconds:
+      return parse_seconds(text);
+    case ValueType::word:
+      return parse_word(key, text);
+    case ValueType::text:
+      break;
   }
   require_text(text, key.name);
   if (text.find_first_of("\n\r\t") != std::string::npos) wrong(text, "one line", "use one line");

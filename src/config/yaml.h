@@ -18,8 +18,8 @@ struct Place {
   int line = 0;      // from 1
   int column = 0;
 
-  std::string text() const;        // configs/my.yaml:14:7, "command line", "default"
-  std::string line_text() const;   // the same without the column
+  std::string text() const;       // configs/my.yaml:14:7, "command line", "default"
+  std::string line_text() const;  // the same without the column
 };
 
 struct YamlKey {
@@ -31,8 +31,8 @@ struct YamlNode {
   enum class Kind { null, scalar, sequence, mapping };
 
   Kind kind = Kind::null;
-  std::string text;             // scalar
-  bool quoted = false;          // scalar written in quotes
+  std::string text;     // scalar
+  bool quoted = false;  // scalar written in quotes
   Place place;
   std::vector<YamlKey> keys;    // mapping: keys[i] names items[i]
   std::vector<YamlNode> items;  // sequence or mapping
@@ -43,7 +43,7 @@ struct YamlNode {
 
   const YamlNode* find(std::string_view key) const;  // null when absent or not a mapping
   YamlNode* find(std::string_view key);
-  void set(std::string_view key, YamlNode value);    // replaces or appends
+  void set(std::string_view key, YamlNode value);  // replaces or appends
 };
 
 constexpr int kMaxYamlDepth = 64;

@@ -36,11 +36,15 @@ size_t utf8_length(std::string_view text, size_t at) {
 
 std::string Place::line_text() const {
   switch (source) {
-    case Source::default_value: return "default";
-    case Source::command_line: return "command line";
-    case Source::file: return line > 0 ? fmt::format("{}:{}", file, line) : file;
+    case Source::default_value:
+      return "default";
+    case Source::command_line:
+      return "command line";
+    case Source::file:
+      return line > 0 ? fmt::format("{}:{}", file, line) : file;
     case Source::derived:
-    case Source::registry: return file;
+    case Source::registry:
+      return file;
   }
   return file;
 }
@@ -84,8 +88,8 @@ void require_text(std::string_view text, const std::string& name) {
   for (size_t i = 0; i < text.size();) {
     const size_t length = utf8_length(text, i);
     const auto byte = static_cast<unsigned char>(text[i]);
-    const bool control = (byte < 0x20 && byte != '\t' && byte != '\n' && byte != '\r') ||
-                         byte == 0x7F;
+    const bool control =
+        (byte < 0x20 && byte != '\t' && byte != '\n' && byte != '\r') || byte == 0x7F;
     if (length == 0 || control) {
       throw Error(ExitCode::bad_config,
                   fmt::format("{}:{}:{}  byte 0x{:02x} is not UTF-8 text", printable(name), line,
