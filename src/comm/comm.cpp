@@ -175,6 +175,14 @@ RequestPtr Comm::start_recv(Tensor t, int from, int tag) {
   return run_started(CommKind::recv, t.bytes(), [&] { return do_recv(t, from, tag); });
 }
 
+std::unique_ptr<Comm> Comm::split(int colour, int key, const std::string& name) {
+  const uint64_t seq = monitor_->begin(CommKind::split, 0, tag_);
+  const Exposed exposed(*this, CommKind::split, 0);
+  std::unique_ptr<Comm> part = do_split(colour, key, name);
+  monitor_->finish(seq);
+  return part;
+}
+
 void Comm::barrier() {
   run_blocking(CommKind::barrier, 0, [&] { return do_barrier(); });
 }

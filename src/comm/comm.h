@@ -78,7 +78,7 @@ class Comm {
 
   // Ranks with the same colour form a new communicator, ordered by key. Collective. A negative
   // colour takes part in the call only and gets nullptr.
-  virtual std::unique_ptr<Comm> split(int colour, int key, const std::string& name) = 0;
+  std::unique_ptr<Comm> split(int colour, int key, const std::string& name);
 
   void all_reduce(Tensor t, ReduceOp op = ReduceOp::sum);  // in place; f32, f64, bf16, f16, i32
   // in: size() equal parts; out: sum of part rank(). `out` may be exactly that part of `in`.
@@ -123,6 +123,7 @@ class Comm {
   virtual RequestPtr do_send(ConstTensor t, int to, int tag) = 0;
   virtual RequestPtr do_recv(Tensor t, int from, int tag) = 0;
   virtual RequestPtr do_barrier() = 0;
+  virtual std::unique_ptr<Comm> do_split(int colour, int key, const std::string& name) = 0;
 
  private:
   friend class TrackedRequest;

@@ -6,6 +6,7 @@
 #include <list>
 #include <vector>
 
+#include "comm/abort.h"
 #include "comm/comm.h"
 #include "comm/reduce.h"
 
@@ -21,14 +22,8 @@ class SelfComm final : public Comm {
   int size() const override { return 1; }
   const char* transport() const override { return "self"; }
 
-  std::unique_ptr<Comm> split(int colour, int /*key*/, const std::string& name) override {
-    if (colour < 0) return nullptr;
-    return std::make_unique<SelfComm>(name, shared_monitor());
-  }
-
   void abort(int exit_code, const std::string& message) override {
-    fmt::print(stderr, "stretto: {}\n", message);
-    std::fflush(nullptr);
+    report_before_exit(monitor().board(), exit_code, message);
     std::_Exit(exit_code);
   }
 
@@ -43,6 +38,10 @@ class SelfComm final : public Comm {
   RequestPtr do_all_gather(Tensor out, ConstTensor in) override { return copy(out, in); }
   RequestPtr do_broadcast(Tensor, int) override { return nullptr; }
   RequestPtr do_barrier() override { return nullptr; }
+  std::unique_ptr<Comm> do_split(int colour, int /*key*/, const std::string& name) override {
+    if (colour < 0) return nullptr;
+    return std::make_unique<SelfComm>(name, shared_monitor());
+  }
 
   // A message to oneself is kept until its receive; nobody else could ever send it.
   RequestPtr do_send(ConstTensor t, int, int tag) override {

@@ -6,6 +6,7 @@
 #include <exception>
 #include <thread>
 
+#include "comm/abort.h"
 #include "comm/threads_group.h"
 
 namespace stretto {
@@ -76,18 +77,8 @@ class ThreadComm final : public Comm {
   int size() const override { return group_->size(); }
   const char* transport() const override { return "threads"; }
 
-  std::unique_ptr<Comm> split(int colour, int key, const std::string& name) override {
-    const Call call{CommKind::split, DType::u8, ReduceOp::sum, 0, 0};
-    const OpPtr op = group_->post(rank_, seq_++, call, nullptr, nullptr, {colour, key});
-    group_->wait(*op, rank_);
-    const auto& [group, rank] = op->grants[static_cast<size_t>(rank_)];
-    if (!group) return nullptr;
-    return std::make_unique<ThreadComm>(name, shared_monitor(), group, rank);
-  }
-
   void abort(int exit_code, const std::string& message) override {
-    fmt::print(stderr, "stretto: {}\n", message);
-    std::fflush(nullptr);
+    report_before_exit(monitor().board(), exit_code, message);
     std::_Exit(exit_code);
   }
 
@@ -109,6 +100,14 @@ class ThreadComm final : public Comm {
   }
   RequestPtr do_barrier() override {
     return start({CommKind::barrier, DType::u8, ReduceOp::sum, 0, 0}, nullptr, nullptr);
+  }
+  std::unique_ptr<Comm> do_split(int colour, int key, const std::string& name) override {
+    const Call call{CommKind::split, DType::u8, ReduceOp::sum, 0, 0};
+    const OpPtr op = group_->post(rank_, seq_++, call, nullptr, nullptr, {colour, key});
+    group_->wait(*op, rank_);
+    const auto& [group, rank] = op->grants[static_cast<size_t>(rank_)];
+    if (!group) return nullptr;
+    return std::make_unique<ThreadComm>(name, shared_monitor(), group, rank);
   }
   RequestPtr do_send(ConstTensor t, int to, int tag) override {
     check_running(CommKind::send);

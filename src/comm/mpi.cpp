@@ -1,0 +1,299 @@
+// MPI moves the bytes; sums are our own, in rank order (comm.h says why), so the result does not
+// depend on the library, its version or its choice of algorithm.
+#include "comm/mpi.h"
+
+#include <unistd.h>
+
+#include <climits>
+#include <cstring>
+#include <exception>
+#include <new>
+
+#include "comm/abort.h"
+#include "comm/mpi_op.h"
+#include "comm/reduce.h"
+
+namespace stretto {
+namespace {
+
+using mpi::check;
+using mpi::MpiOp;
+using mpi::Process;
+
+constexpr size_t kSmallBytes = 16 << 10;  // below it one exchange of everything beats two stages
+constexpr uint64_t kTags = 8192;          // sums in flight; MPI promises tags up to 32767
+
+MPI_Datatype unit_of(DType type) {
+  switch (dtype_size(type)) {
+    case 1:
+      return MPI_UINT8_T;
+    case 2:
+      return MPI_UINT16_T;
+    case 4:
+      return MPI_UINT32_T;
+    default:
+      return MPI_UINT64_T;
+  }
+}
+
+int count_of(int64_t count) {
+  STRETTO_CHECK(count <= INT_MAX, "{} elements in one call; use smaller buckets", count);
+  return static_cast<int>(count);
+}
+
+class MpiComm final : public Comm {
+ public:
+  MpiComm(const std::string& name, std::shared_ptr<RankMonitor> monitor,
+          std::shared_ptr<Process> process, MPI_Comm comm)
+      : Comm(name, std::move(monitor)), process_(std::move(process)), comm_(comm) {
+    MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
+    check(MPI_Comm_dup(comm_, &sums_), "duplication of a communicator");
+    MPI_Comm_set_errhandler(sums_, MPI_ERRORS_RETURN);
+    MPI_Comm_rank(comm_, &rank_);
+    MPI_Comm_size(comm_, &size_);
+  }
+
+  ~MpiComm() override {
+    if (std::uncaught_exceptions() > process_->exceptions) return;  // the peers will not come
+    MPI_Comm_free(&sums_);
+    MPI_Comm_free(&comm_);
+  }
+
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+  const char* transport() const override { return "mpi"; }
+
+  void abort(int exit_code, const std::string& message) override {
+    report_before_exit(monitor().board(), exit_code, message);
+    // Without the right to call MPI from here (the watchdog does): the launcher ends the others.
+    if (process_->any_thread_may_call) MPI_Abort(MPI_COMM_WORLD, exit_code);
+    ::_exit(exit_code);
+  }
+
+ protected:
+  RequestPtr do_all_reduce(Tensor t, ReduceOp op) override {
+    if (size_ == 1 || t.count() == 0) return nullptr;
+    if (size_ == 2 || t.bytes() <= kSmallBytes) return reduce_at_once(t, op);
+    return reduce_in_two_stages(t, op);
+  }
+
+  RequestPtr do_reduce_scatter(Tensor out, ConstTensor in) override {
+    auto request = make_op();
+    if (out.count() == 0) return nullptr;
+    const int64_t part = out.count();
+    std::vector<const void*> parts = exchange(
+        *request, in, [part](int r) { return part * r; }, part, next_tag());
+    request->then([=](MpiOp&) {
+      ordered_reduce(out.dtype(), ReduceOp::sum, out.data(), parts.data(),
+                     static_cast<int>(parts.size()), part);
+    });
+    return request;
+  }
+
+  RequestPtr do_all_gather(Tensor out, ConstTensor in) override {
+    auto request = make_op();
+    const bool in_place = at(out.data(), in.count() * rank_, out.dtype()) == in.data();
+    check(MPI_Iallgather(in_place ? MPI_IN_PLACE : in.data(), count_of(in.count()),
+                         unit_of(in.dtype()), out.data(), count_of(in.count()),
+                         unit_of(out.dtype()), comm_, request->add()),
+          "all_gather");
+    return request;
+  }
+
+  RequestPtr do_broadcast(Tensor t, int root) override {
+    auto request = make_op();
+    check(
+        MPI_Ibcast(t.data(), count_of(t.count()), unit_of(t.dtype()), root, comm_, request->add()),
+        "broadcast");
+    return request;
+  }
+
+  RequestPtr do_send(ConstTensor t, int to, int tag) override {
+    auto request = make_op();
+    check(MPI_Isend(t.data(), count_of(t.count()), unit_of(t.dtype()), to, tag, comm_,
+                    request->add()),
+          "send");
+    return request;
+  }
+
+  RequestPtr do_recv(Tensor t, int from, int tag) override {
+    auto request = make_op();
+    check(MPI_Irecv(t.data(), count_of(t.count()), unit_of(t.dtype()), from, tag, comm_,
+                    request->add()),
+          "receive");
+    return request;
+  }
+
+  RequestPtr do_barrier() override {
+    auto request = make_op();
+    check(MPI_Ibarrier(comm_, request->add()), "barrier");
+    return request;
+  }
+
+  std::unique_ptr<Comm> do_split(int colour, int key, const std::string& name) override {
+    MPI_Comm part = MPI_COMM_NULL;
+    check(MPI_Comm_split(comm_, colour < 0 ? MPI_UNDEFINED : colour, key, &part), "split");
+    if (part == MPI_COMM_NULL) return nullptr;
+    return std::make_unique<MpiComm>(name, shared_monitor(), process_, part);
+  }
+
+ private:
+  std::unique_ptr<MpiOp> make_op() { return std::make_unique<MpiOp>(process_); }
+
+  // Messages of sums carry their number: a rank may be in the second stage of one while a peer is
+  // in the first of the next.
+  int next_tag() { return static_cast<int>(2 * (sums_started_++ % kTags)); }
+
+  // Starts to send elements [begin_of(r), +count) of `t` to each rank r, and to receive `count`
+  // from each; returns where the contribution of each rank will be.
+  template <typename Begin>
+  std::vector<const void*> exchange(MpiOp& op, ConstTensor t, Begin begin_of, int64_t count,
+                                    int tag) {
+    const DType type = t.dtype();
+    char* scratch = op.take_scratch(static_cast<size_t>(count * (size_ - 1)) * dtype_size(type));
+    std::vector<const void*> parts(static_cast<size_t>(size_));
+    parts[static_cast<size_t>(rank_)] = at(t.data(), begin_of(rank_), type);
+    int64_t slot = 0;
+    for (int k = 1; k < size_; ++k) {  // each rank starts with another peer
+      const int from = (rank_ + k) % size_;
+      void* to = at(static_cast<void*>(scratch), count * slot++, type);
+      parts[static_cast<size_t>(from)] = to;
+      check(MPI_Irecv(to, count_of(count), unit_of(type), from, tag, sums_, op.add()), "sum");
+    }
+    for (int k = 1; k < size_; ++k) {
+      const int to = (rank_ + k) % size_;
+      check(MPI_Isend(at(t.data(), begin_of(to), type), count_of(count), unit_of(type), to, tag,
+                      sums_, op.add()),
+            "sum");
+    }
+    return parts;
+  }
+
+  RequestPtr reduce_at_once(Tensor t, ReduceOp op) {
+    auto request = make_op();
+    std::vector<const void*> parts = exchange(
+        *request, t, [](int) { return int64_t{0}; }, t.count(), next_tag());
+    request->then([=](MpiOp&) {
+      ordered_reduce(t.dtype(), op, t.data(), parts.data(), static_cast<int>(parts.size()),
+                     t.count());
+    });
+    return request;
+  }
+
+  // Each rank sums its slice, then sends it to all. The last slices may be short or empty.
+  RequestPtr reduce_in_two_stages(Tensor t, ReduceOp op) {
+    auto request = make_op();
+    const int tag = next_tag();
+    const int64_t slice = (t.count() + size_ - 1) / size_;
+    const auto slice_of = [=](int r) {
+      return t.slice(std::min(slice * r, t.count()), std::min(slice * (r + 1), t.count()));
+    };
+    const Tensor own = slice_of(rank_);
+    char* scratch = request->take_scratch(own.bytes() * static_cast<size_t>(size_ - 1));
+    std::vector<const void*> parts(static_cast<size_t>(size_), own.data());
+    for (int k = 1; k < size_; ++k) {
+      const int peer = (rank_ + k) % size_;
+      void* to = scratch + own.bytes() * static_cast<size_t>(k - 1);
+      parts[static_cast<size_t>(peer)] = to;
+      start_recv_slice(*request, {to, t.dtype(), own.shape()}, peer, tag);
+      start_send_slice(*request, slice_of(peer), peer, tag);
+    }
+    request->then([=, this](MpiOp& self) {
+      ordered_reduce(t.dtype(), op, own.data(), parts.data(), size_, own.count());
+      for (int k = 1; k < size_; ++k) {
+        const int peer = (rank_ + k) % size_;
+        start_recv_slice(self, slice_of(peer), peer, tag + 1);
+        start_send_slice(self, own, peer, tag + 1);
+      }
+    });
+    request->peers_need_next_stage();
+    return request;
+  }
+
+  void start_recv_slice(MpiOp& op, Tensor t, int from, int tag) {
+    check(MPI_Irecv(t.data(), count_of(t.count()), unit_of(t.dtype()), from, tag, sums_, op.add()),
+          "sum");
+  }
+  void start_send_slice(MpiOp& op, ConstTensor t, int to, int tag) {
+    check(MPI_Isend(t.data(), count_of(t.count()), unit_of(t.dtype()), to, tag, sums_, op.add()),
+          "sum");
+  }
+
+  std::shared_ptr<Process> process_;
+  MPI_Comm comm_;                  // collectives of MPI, and the user's messages
+  MPI_Comm sums_ = MPI_COMM_NULL;  // messages of our own sums
+  int rank_ = 0;
+  int size_ = 1;
+  uint64_t sums_started_ = 0;
+};
+
+// Rows in memory that all ranks of this machine map. It stays until the process ends.
+StatusBoard machine_board(int& row) {
+  MPI_Comm machine = MPI_COMM_NULL;
+  check(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &machine),
+        "split by machine");
+  int ranks = 0;
+  MPI_Comm_rank(machine, &row);
+  MPI_Comm_size(machine, &ranks);
+  const size_t bytes = sizeof(RankStatus) * static_cast<size_t>(ranks + 1);
+  void* base = nullptr;
+  MPI_Win window = MPI_WIN_NULL;
+  check(MPI_Win_allocate_shared(row == 0 ? static_cast<MPI_Aint>(bytes) : 0, 1, MPI_INFO_NULL,
+                                machine, &base, &window),
+        "shared memory");
+  MPI_Aint size = 0;
+  int unit = 0;
+  check(MPI_Win_shared_query(window, 0, &size, &unit, &base), "shared memory");
+  auto* rows = static_cast<RankStatus*>(base);
+  if (row == 0) {
+    for (int r = 0; r <= ranks; ++r) new (rows + r) RankStatus;
+  }
+  MPI_Barrier(machine);
+  // The row after the last holds who reports.
+  return {nullptr, rows, ranks, &rows[ranks].section};
+}
+
+}  // namespace
+
+bool mpi_built_in() { return true; }
+
+std::string mpi_version() {
+  char text[MPI_MAX_LIBRARY_VERSION_STRING] = {};
+  int length = 0;
+  MPI_Get_library_version(text, &length);
+  const std::string all(text, static_cast<size_t>(length));
+  return all.substr(0, all.find_first_of(",\n"));
+}
+
+std::unique_ptr<Comm> make_mpi_comm() {
+  auto process = std::make_shared<Process>();
+  MPI_Comm world = MPI_COMM_NULL;
+  check(MPI_Comm_dup(MPI_COMM_WORLD, &world), "duplication of the world");
+  int rank = 0;
+  MPI_Comm_rank(world, &rank);
+  int row = 0;
+  const StatusBoard board = machine_board(row);
+  auto monitor = std::make_shared<RankMonitor>(board, row, rank);
+  return std::make_unique<MpiComm>("world", std::move(monitor), std::move(process), world);
+}
+
+void run_mpi_ranks(const std::function<void(Comm&)>& body) {
+  const std::unique_ptr<Comm> world = make_mpi_comm();
+  const auto end = [&](ExitCode code, const std::string& text, const std::string& hint) {
+    std::string message = fmt::format("rank {}: {}", world->rank(), text);
+    if (!hint.empty()) message += fmt::format("\n  fix: {}", hint);
+    world->abort(static_cast<int>(code), message);
+  };
+  try {
+    body(*world);
+  } catch (const Error& error) {
+    end(error.code(), error.what(), error.hint());
+  } catch (const std::bad_alloc&) {
+    end(ExitCode::out_of_memory, "out of memory", "use a smaller batch or model");
+  } catch (const std::exception& error) {
+    end(ExitCode::internal, error.what(), "");
+  }
+  world->monitor().enter(Section::done);
+}
+
+}  // namespace stretto

@@ -1,0 +1,149 @@
+#include "comm/watchdog.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+
+namespace stretto {
+namespace {
+
+constexpr auto kRelaxed = std::memory_order_relaxed;
+constexpr size_t kShownEntries = 4;
+
+double seconds_since(const RankStatus& row, int64_t now_ns) {
+  return static_cast<double>(now_ns - row.beat_ns.load(kRelaxed)) * 1e-9;
+}
+
+CommKind waits_in(const RankStatus& row) {
+  return static_cast<CommKind>(row.waits_in.load(kRelaxed));
+}
+
+Section section_of(const RankStatus& row) {
+  return static_cast<Section>(row.section.load(kRelaxed));
+}
+
+std::string wait_text(const RankStatus& row) {
+  const GroupTag group = {row.group[0].load(kRelaxed), row.group[1].load(kRelaxed)};
+  return fmt::format("{} #{} ({} bytes, group {})", name_of(waits_in(row)), row.seq.load(kRelaxed),
+                     row.bytes.load(kRelaxed), group_name(group));
+}
+
+std::string place_text(const RankStatus& row) {
+  const int64_t step = row.step.load(kRelaxed);
+  if (section_of(row) == Section::step) return fmt::format("step {}", step);
+  if (step < 0) return name_of(section_of(row));
+  return fmt::format("{} at step {}", name_of(section_of(row)), step);
+}
+
+// Those to blame: ranks that do not wait for anyone. If all wait (one skipped a call, or a peer on
+// another machine is lost), those that have made the fewest calls.
+std::vector<const RankStatus*> culprits(const StatusBoard& board) {
+  std::vector<const RankStatus*> computing;
+  uint64_t fewest = UINT64_MAX;
+  uint64_t most = 0;
+  for (int r = 0; r < board.count; ++r) {
+    const RankStatus& row = board.rows[r];
+    if (row.rank.load(kRelaxed) < 0 || section_of(row) == Section::done) continue;
+    if (waits_in(row) == CommKind::none) computing.push_back(&row);
+    fewest = std::min(fewest, row.seq.load(kRelaxed));
+    most = std::max(most, row.seq.load(kRelaxed));
+  }
+  if (!computing.empty() || fewest == most) return computing;
+  for (int r = 0; r < board.count; ++r) {
+    if (board.rows[r].seq.load(kRelaxed) == fewest) computing.push_back(&board.rows[r]);
+  }
+  return computing;
+}
+
+}  // namespace
+
+std::string describe_hang(const StatusBoard& board, int64_t now_ns, double limit_seconds) {
+  const std::vector<const RankStatus*> blamed = culprits(board);
+  std::string text = fmt::format("no progress for {:.3g} s:", limit_seconds);
+  for (const RankStatus* row : blamed) {
+    text += fmt::format(" rank {} stands still in {} since {:.1f} s{};", row->rank.load(kRelaxed),
+                        place_text(*row), seconds_since(*row, now_ns),
+                        waits_in(*row) == CommKind::none ? "" : ", in " + wait_text(*row));
+  }
+  if (blamed.empty()) text += " every rank of this machine waits for another one;";
+  std::map<std::string, std::vector<int>> waiting;  // where -> ranks
+  for (int r = 0; r < board.count; ++r) {
+    const RankStatus& row = board.rows[r];
+    if (std::find(blamed.begin(), blamed.end(), &row) != blamed.end()) continue;
+    if (waits_in(row) == CommKind::none) continue;
+    waiting[fmt::format("{}, {}", wait_text(row), place_text(row))].push_back(
+        row.rank.load(kRelaxed));
+  }
+  for (const auto& [where, ranks] : waiting) {
+    text += fmt::format(" rank{} {} {} in {};", ranks.size() == 1 ? "" : "s",
+                        fmt::join(ranks, ", "), ranks.size() == 1 ? "waits" : "wait", where);
+  }
+  text.pop_back();
+  return text;
+}
+
+Watchdog::Watchdog(Comm& world, WatchdogOptions options)
+    : world_(world),
+      options_(std::move(options)),
+      parent_(std::string_view(world.transport()) == "mpi" ? getppid() : 0) {
+  beat();
+  if (options_.timeout <= 0) return;
+  thread_ = std::jthread([this](const std::stop_token& stop) { watch(stop); });
+}
+
+Watchdog::~Watchdog() = default;
+
+double Watchdog::limit_seconds() const {
+  const auto section = static_cast<size_t>(section_of(std::as_const(world_.monitor()).status()));
+  return options_.timeout * (section < options_.factor.size() ? options_.factor[section] : 1.0);
+}
+
+void Watchdog::watch(const std::stop_token& stop) {
+  const auto period = std::chrono::duration<double>(std::clamp(options_.timeout / 8, 0.01, 0.5));
+  int64_t watched_since = monotonic_ns();
+  int64_t last_look = watched_since;
+  std::unique_lock lock(mutex_);
+  while (!wake_.wait_for(lock, stop, period, [&] { return stop.stop_requested(); })) {
+    const int64_t now = monotonic_ns();
+    // If this very thread slept too long, the whole process was stopped (Ctrl-Z, a debugger, a
+    // suspended machine), and so may its peers have been: start the clock again.
+    if (static_cast<double>(now - last_look) * 1e-9 > period.count() + 1.0) watched_since = now;
+    last_look = now;
+    if (parent_ != 0 && getppid() != parent_) {
+      world_.abort(static_cast<int>(ExitCode::peer_lost),
+                   fmt::format("rank {}: the launcher has ended", world_.rank()));
+    }
+    const RankStatus& row = std::as_const(world_.monitor()).status();
+    const int64_t beat = std::max(row.beat_ns.load(kRelaxed), watched_since);
+    const double silent = static_cast<double>(now - beat) * 1e-9;
+    if (section_of(row) != Section::done && silent > limit_seconds()) end_job(silent);
+  }
+}
+
+void Watchdog::end_job(double silent_seconds) {
+  const FlightRecorder& recorder = world_.monitor().recorder();
+  if (!options_.dump_dir.empty()) {
+    const std::string path =
+        fmt::format("{}/flight-rank{}.txt", options_.dump_dir, world_.monitor().rank());
+    if (std::FILE* file = std::fopen(path.c_str(), "w")) {
+      const std::string text = recorder.text(FlightRecorder::kEntries);
+      std::fwrite(text.data(), 1, text.size(), file);
+      std::fclose(file);
+    }
+  }
+  const std::string text = describe_hang(world_.monitor().board(), monotonic_ns(), silent_seconds);
+  world_.abort(
+      static_cast<int>(ExitCode::peer_lost),
+      fmt::format("{}\n  last calls of rank {}:\n{}  fix: resume from the last checkpoint; "
+                  "a longer train.watchdog helps if the rank was only slow",
+                  text, world_.monitor().rank(), recorder.text(kShownEntries)));
+  std::_Exit(static_cast<int>(ExitCode::peer_lost));  // g++ does not see that abort() stays
+}
+
+}  // namespace stretto

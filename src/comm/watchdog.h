@@ -1,0 +1,59 @@
+// Watchdog: ends a job that stands still. MPI and threads have no time-outs of their own: one
+// stopped rank would block all others for ever.
+//
+//     Watchdog watchdog(world, {.timeout = config.train.watchdog});
+//     watchdog.enter(Section::step, step);   // at each step; every Comm call is a sign of life too
+//     watchdog.beat();                       // in long stretches without either
+//
+// When this rank gives no sign of life for `timeout` seconds (of its section), the first rank of
+// the machine to notice prints one message that names the ranks that stand still, their section and
+// step, and the collective the others wait in; then the job ends with exit code 81.
+#pragma once
+
+#include <array>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "comm/comm.h"
+
+namespace stretto {
+
+struct WatchdogOptions {
+  double timeout = 300;  // seconds; 0 = off
+  // Start and saving may rightly take longer than a step: multiples of the time-out, by Section.
+  std::array<double, 4> factor = {2, 1, 1, 2};
+  // Where the flight recorder's last 4096 entries go on a time-out, as <dir>/flight-rank<r>.txt;
+  // empty: only the last few, into the message.
+  std::string dump_dir = {};
+};
+
+class Watchdog {
+ public:
+  Watchdog(Comm& world, WatchdogOptions options);
+  ~Watchdog();  // stops watching
+  Watchdog(const Watchdog&) = delete;
+  Watchdog& operator=(const Watchdog&) = delete;
+
+  void enter(Section section, int64_t step = -1) { world_.monitor().enter(section, step); }
+  void beat() { world_.monitor().beat(); }
+
+ private:
+  void watch(const std::stop_token& stop);
+  double limit_seconds() const;
+  [[noreturn]] void end_job(double silent_seconds);
+
+  Comm& world_;
+  WatchdogOptions options_;
+  int parent_;  // process id of the launcher; 0 = not watched
+  std::mutex mutex_;
+  std::condition_variable_any wake_;
+  std::jthread thread_;
+};
+
+// The message, from what the board of this machine shows at `now_ns`; separate for tests.
+std::string describe_hang(const StatusBoard& board, int64_t now_ns, double limit_seconds);
+
+}  // namespace stretto

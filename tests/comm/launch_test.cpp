@@ -1,0 +1,63 @@
+#include "comm/launch.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "base/error.h"
+
+namespace stretto {
+namespace {
+
+using Environment = std::map<std::string, std::string>;
+
+LaunchInfo detect(const Environment& environment) {
+  return detect_launch([&](const char* name) {
+    const auto it = environment.find(name);
+    return it == environment.end() ? std::string() : it->second;
+  });
+}
+
+TEST(Launch, NoneIsOneRank) {
+  const LaunchInfo info = detect({});
+  EXPECT_EQ(info.launcher, Launcher::none);
+  EXPECT_EQ(info.size, 1);
+  EXPECT_FALSE(info.wants_mpi());
+}
+
+TEST(Launch, ReadsEachLauncher) {
+  const LaunchInfo ompi = detect({{"OMPI_COMM_WORLD_RANK", "5"},
+                                  {"OMPI_COMM_WORLD_SIZE", "8"},
+                                  {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
+                                  {"OMPI_COMM_WORLD_LOCAL_SIZE", "4"},
+                                  {"SLURM_PROCID", "0"},
+                                  {"SLURM_STEP_NUM_TASKS", "2"}});
+  EXPECT_EQ(ompi.launcher, Launcher::open_mpi);
+  EXPECT_EQ(ompi.rank, 5);
+  EXPECT_EQ(ompi.local_rank, 1);
+  EXPECT_EQ(ompi.local_size, 4);
+  EXPECT_TRUE(ompi.wants_mpi());
+  const LaunchInfo mpich = detect({{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}});
+  EXPECT_EQ(mpich.launcher, Launcher::mpich);
+  EXPECT_EQ(mpich.local_rank, 1);
+  const LaunchInfo slurm = detect({{"SLURM_PROCID", "6"},
+                                   {"SLURM_STEP_NUM_TASKS", "7"},
+                                   {"SLURM_LOCALID", "2"},
+                                   {"SLURM_STEP_TASKS_PER_NODE", "4,3"}});
+  EXPECT_EQ(slurm.launcher, Launcher::slurm);
+  EXPECT_EQ(slurm.local_size, 4);
+  EXPECT_EQ(detect({{"RANK", "0"}, {"WORLD_SIZE", "2"}}).launcher, Launcher::torchrun);
+}
+
+TEST(Launch, BatchScriptIsNoJobStep) {
+  EXPECT_EQ(detect({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}}).launcher, Launcher::none);
+}
+
+TEST(Launch, NonsenseIsRefused) {
+  EXPECT_THROW(detect({{"PMI_RANK", "x"}, {"PMI_SIZE", "2"}}), Error);
+  EXPECT_THROW(detect({{"PMI_RANK", "2"}, {"PMI_SIZE", "2"}}), Error);
+  EXPECT_THROW(detect({{"PMI_RANK", "-1"}, {"PMI_SIZE", "2"}}), Error);
+}
+
+}  // namespace
+}  // namespace stretto

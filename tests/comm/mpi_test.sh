@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# Usage: mpi_test.sh PROGRAM. The contract with 1 to 4 processes, then every way in which a rank may
+# fail: the job must end quickly, with the right exit code, and name the rank.
+set -u
+program=$1
+launcher=${STRETTO_MPIEXEC:-mpirun}
+if ! command -v "$launcher" > /dev/null; then
+  echo "skipped: no mpirun (apt-get install openmpi-bin)"
+  exit 125
+fi
+flags=()
+if "$launcher" --version 2>&1 | grep -q "Open MPI"; then
+  flags=(--oversubscribe)
+  [ "$(id -u)" -eq 0 ] && flags+=(--allow-run-as-root)
+fi
+failures=0
+
+for ranks in 1 2 3 4; do
+  if ! timeout 100 "$launcher" "${flags[@]}" -n "$ranks" "$program"; then
+    echo "FAILED: contract with $ranks ranks"
+    failures=$((failures + 1))
+  fi
+done
+
+# expect HOW EXIT_CODE TEXT: rank 1 of 4 fails.
+expect() {
+  local begin=$SECONDS output code
+  output=$(timeout 30 "$launcher" "${flags[@]}" -n 4 "$program" "$1" 2>&1)
+  code=$?
+  if [ "$code" -ne "$2" ] || ! grep -q "$3" <<< "$output" || [ $((SECONDS - begin)) -gt 8 ]; then
+    echo "FAILED: $1: exit code $code (expected $2) after $((SECONDS - begin)) s:"
+    echo "$output"
+    failures=$((failures + 1))
+  else
+    echo "ok: $1 ended with $code after $((SECONDS - begin)) s"
+  fi
+}
+expect throw 74 "rank 1: disk full"
+expect exit 3 ""
+expect kill 137 ""
+expect sleep 81 "rank 1 stands still in step 3.*ranks 0, 2, 3 wait in all_reduce #2 (200000 bytes, group world)"
+expect hang 81 "rank 1 stands still in step 3.*ranks 0, 2, 3 wait in all_reduce #2 (200000 bytes, group world)"
+
+for _ in 1 2 3 4 5 6; do  # the launcher may return while its last ranks are being ended
+  pgrep -x "$(basename "$program")" > /dev/null || break
+  sleep 0.5
+done
+if pgrep -x "$(basename "$program")" > /dev/null; then
+  echo "FAILED: processes are left over: $(pgrep -x "$(basename "$program")")"
+  failures=$((failures + 1))
+fi
+exit $((failures > 0))

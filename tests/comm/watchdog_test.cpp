@@ -1,0 +1,103 @@
+#include "comm/watchdog.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <thread>
+
+#include "comm/contract.h"
+#include "comm/threads.h"
+
+namespace stretto {
+namespace {
+
+using contract::Array;
+
+TEST(FlightRecorder, KeepsTheLast4096) {
+  FlightRecorder recorder;
+  EXPECT_TRUE(recorder.last(10).empty());
+  for (uint64_t seq = 1; seq <= 5000; ++seq) {
+    recorder.start(seq, CommKind::all_gather, seq * 2, group_tag("dp"));
+    if (seq != 4999) recorder.finish(seq);
+  }
+  recorder.finish(1);  // its slot belongs to another by now
+  const auto all = recorder.last(10000);
+  ASSERT_EQ(all.size(), FlightRecorder::kEntries);
+  EXPECT_EQ(all.front().seq, 905u);
+  EXPECT_EQ(all.back().seq, 5000u);
+  EXPECT_EQ(all.back().bytes, 10000u);
+  EXPECT_EQ(recorder.text(2),
+            "#4999 all_gather 9998 bytes, group dp, not finished\n"
+            "#5000 all_gather 10000 bytes, group dp, done\n");
+}
+
+TEST(Watchdog, MessageNamesWhoStandsStillAndWhereOthersWait) {
+  const StatusBoard board = StatusBoard::in_process(3);
+  std::vector<std::unique_ptr<RankMonitor>> ranks;
+  for (int r = 0; r < 3; ++r) ranks.push_back(std::make_unique<RankMonitor>(board, r, r + 4));
+  for (const auto& rank : ranks) rank->enter(Section::step, 17);
+  for (const int r : {0, 2}) {
+    ranks[static_cast<size_t>(r)]->begin(CommKind::all_reduce, 4096, group_tag("dp"));
+    ranks[static_cast<size_t>(r)]->wait_begins(CommKind::all_reduce, 4096, group_tag("dp"));
+  }
+  const std::string text = describe_hang(board, monotonic_ns(), 12.4);
+  EXPECT_NE(text.find("rank 5 stands still in step 17"), std::string::npos) << text;
+  EXPECT_NE(text.find("ranks 4, 6 wait in all_reduce #1 (4096 bytes, group dp), step 17"),
+            std::string::npos)
+      << text;
+  EXPECT_EQ(text.find("rank 4 stands"), std::string::npos) << text;
+}
+
+TEST(Watchdog, WhenAllWaitTheOneBehindIsNamed) {
+  const StatusBoard board = StatusBoard::in_process(2);
+  RankMonitor ahead(board, 0, 0);
+  RankMonitor behind(board, 1, 1);
+  ahead.begin(CommKind::barrier, 0, group_tag("world"));
+  for (RankMonitor* rank : {&ahead, &behind}) {
+    rank->begin(CommKind::barrier, 0, group_tag("world"));
+    rank->wait_begins(CommKind::barrier, 0, group_tag("world"));
+  }
+  const std::string text = describe_hang(board, monotonic_ns(), 1);
+  EXPECT_NE(text.find("rank 1 stands still"), std::string::npos) << text;
+}
+
+TEST(WatchdogDeathTest, EndsAHungJob) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(run_thread_ranks(3,
+                               [](Comm& world) {
+                                 Watchdog watchdog(world, {.timeout = 0.3});
+                                 watchdog.enter(Section::step, 8);
+                                 if (world.rank() == 2) {
+                                   std::this_thread::sleep_for(std::chrono::seconds(30));
+                                 }
+                                 Array a(DType::f32, 256);
+                                 world.all_reduce(a.tensor());
+                               }),
+              testing::ExitedWithCode(81),
+              "rank 2 stands still in step 8.*ranks 0, 1 wait in all_reduce #1 .1024 bytes, group "
+              "world.");
+}
+
+TEST(Watchdog, LeavesALivingJobAlone) {
+  run_thread_ranks(3, [](Comm& world) {
+    Watchdog watchdog(world, {.timeout = 0.5});
+    for (int step = 0; step < 30; ++step) {
+      watchdog.enter(Section::step, step);
+      if (world.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(25));
+      world.barrier();
+    }
+  });
+}
+
+TEST(Watchdog, BeatsAreCheap) {
+  const auto world = make_self_comm();
+  constexpr int kCalls = 200000;
+  const int64_t begin = monotonic_ns();
+  for (int i = 0; i < kCalls; ++i) world->monitor().beat();
+  const double ns = static_cast<double>(monotonic_ns() - begin) / kCalls;
+  RecordProperty("ns_per_beat", std::to_string(ns));
+  EXPECT_LT(ns, 5000);  // some 30 when the machine is idle
+}
+
+}  // namespace
+}  // namespace stretto
