@@ -77,12 +77,13 @@ class MpiComm final : public Comm {
     return reduce_in_two_stages(t, op);
   }
 
-  RequestPtr do_reduce_scatter(Tensor out, ConstTensor in) override {
-    auto request = make_op();
+  RequestPtr do_reduce_scatter(Tensor out, ConstTensor in, Accumulate add) override {
     if (out.count() == 0) return nullptr;
+    auto request = make_op();
     const int64_t part = out.count();
-    std::vector<const void*> parts = exchange(
-        *request, in, [part](int r) { return part * r; }, part, next_tag());
+    std::vector<const void*> parts =
+        exchange(*request, in, [part](int r) { return part * r; }, part, next_tag());
+    if (add == Accumulate::yes) parts.insert(parts.begin(), out.data());
     request->then([=](MpiOp&) {
       ordered_reduce(out.dtype(), ReduceOp::sum, out.data(), parts.data(),
                      static_cast<int>(parts.size()), part);
