@@ -1,9 +1,9 @@
 // Typed loads and stores for SIMD kernels: memory in f32, bf16, f16 or f8, arithmetic in f32.
 //
 // Per-target header: include it after hwy/foreach_target.h; it is compiled once for every ISA.
-// A kernel body is written once, as a lambda over (index, lanes); for_lanes() calls it with Full for
-// whole vectors and with Part for the rest of the row. Both go through the same arithmetic, so the
-// value of an element never depends on where it lies.
+// A kernel body is written once, as a lambda over (index, lanes); for_lanes() calls it with Full
+// for whole vectors and with Part for the rest of the row. Both go through the same arithmetic, so
+// the value of an element never depends on where it lies.
 #include <cstring>
 
 #include "base/dtype.h"
@@ -77,10 +77,10 @@ HWY_INLINE hn::Vec<hn::Rebind<uint32_t, D>> encode_small(D d, hn::Vec<D> v) {
   const auto normal =
       hn::Sub(hn::ShiftRight<kShift>(hn::Add(hn::Add(magnitude, half), odd)), rebias);
   // Adding 2^(23 + unit exponent) leaves the subnormal's code, rounded, in the low mantissa bits.
-  const auto magic = hn::BitCast(
-      d, hn::Set(du, static_cast<uint32_t>(127 + 1 - kBias - kMantissa + 23) << 23));
-  const auto subnormal = hn::Sub(hn::BitCast(du, hn::Add(hn::BitCast(d, magnitude), magic)),
-                                 hn::BitCast(du, magic));
+  const auto magic =
+      hn::BitCast(d, hn::Set(du, static_cast<uint32_t>(127 + 1 - kBias - kMantissa + 23) << 23));
+  const auto subnormal =
+      hn::Sub(hn::BitCast(du, hn::Add(hn::BitCast(d, magnitude), magic)), hn::BitCast(du, magic));
   const auto least_normal = hn::Set(di, static_cast<int32_t>(128 - kBias) << 23);
   const auto tiny = hn::RebindMask(du, hn::Lt(hn::BitCast(di, magnitude), least_normal));
   auto code = hn::Min(hn::IfThenElse(tiny, subnormal, normal), hn::Set(du, kMaxCode));
@@ -100,23 +100,22 @@ HWY_INLINE hn::Vec<D> decode_small(D d, hn::Vec<hn::Rebind<uint32_t, D>> code) {
   const auto signed_code = hn::BitCast(di, magnitude);
   auto bits = hn::BitCast(du, value);
   const auto inf = hn::Set(di, static_cast<int32_t>(kInfCode) - 1);
-  bits = hn::IfThenElse(hn::RebindMask(du, hn::Gt(signed_code, inf)), hn::Set(du, 0x7f800000u),
-                        bits);
+  bits =
+      hn::IfThenElse(hn::RebindMask(du, hn::Gt(signed_code, inf)), hn::Set(du, 0x7f800000u), bits);
   const auto nan = hn::Set(di, static_cast<int32_t>(kNanCode) - 1);
-  bits = hn::IfThenElse(hn::RebindMask(du, hn::Gt(signed_code, nan)), hn::Set(du, 0x7fc00000u),
-                        bits);
+  bits =
+      hn::IfThenElse(hn::RebindMask(du, hn::Gt(signed_code, nan)), hn::Set(du, 0x7fc00000u), bits);
   return hn::BitCast(d, hn::Or(bits, sign));
 }
 
 // bf16 bits of f32 lanes, in the low half of each 32-bit lane: to nearest even, NaN kept quiet.
 template <class D>
-HWY_INLINE hn::Vec<hn::Rebind<uint32_t, D>> bf16_bits(D, hn::Vec<D> v) {
+HWY_INLINE hn::Vec<hn::Rebind<uint32_t, D>> bf16_bits([[maybe_unused]] D d, hn::Vec<D> v) {
   const hn::RebindToUnsigned<D> du;
   const auto bits = hn::BitCast(du, v);
   const auto high = hn::ShiftRight<16>(bits);
   const auto odd = hn::And(high, hn::Set(du, 1u));
-  const auto rounded =
-      hn::ShiftRight<16>(hn::Add(hn::Add(bits, hn::Set(du, 0x7fffu)), odd));
+  const auto rounded = hn::ShiftRight<16>(hn::Add(hn::Add(bits, hn::Set(du, 0x7fffu)), odd));
   return hn::IfThenElse(hn::RebindMask(du, hn::IsNaN(v)), hn::Or(high, hn::Set(du, 0x40u)),
                         rounded);
 }
@@ -142,8 +141,8 @@ HWY_INLINE hn::Vec<D> load(D d, const f16_t* p, Full = {}) {
   const auto half = hn::LoadU(d16, reinterpret_cast<const uint16_t*>(p));
 #if HWY_TARGET == HWY_EMU128 || HWY_TARGET == HWY_SCALAR
   // Highway's emulation knows neither infinity nor rounding of f16.
-  return decode_small<10, 15, 0x7c00, 0x7c01, 16>(
-      d, hn::PromoteTo(hn::Rebind<uint32_t, D>(), half));
+  return decode_small<10, 15, 0x7c00, 0x7c01, 16>(d,
+                                                  hn::PromoteTo(hn::Rebind<uint32_t, D>(), half));
 #else
   return hn::PromoteTo(d, hn::BitCast(hn::Rebind<hwy::float16_t, D>(), half));
 #endif
@@ -179,14 +178,14 @@ HWY_INLINE void store(D d, hn::Vec<D> v, float* p, Full = {}) {
 }
 
 template <class D, class V32>
-HWY_INLINE void store_low16(D, V32 bits, void* p) {
+HWY_INLINE void store_low16([[maybe_unused]] D d, V32 bits, void* p) {
   const hn::Rebind<uint16_t, D> d16;
   hn::StoreU(hn::DemoteTo(d16, hn::BitCast(hn::RebindToSigned<D>(), bits)), d16,
              static_cast<uint16_t*>(p));
 }
 
 template <class D, class V32>
-HWY_INLINE void store_low8(D d, V32 bits, void* p) {
+HWY_INLINE void store_low8([[maybe_unused]] D d, V32 bits, void* p) {
   const hn::Rebind<uint8_t, D> d8;
   hn::StoreU(hn::DemoteTo(d8, hn::BitCast(hn::RebindToSigned<D>(), bits)), d8,
              static_cast<uint8_t*>(p));
@@ -246,10 +245,14 @@ HWY_INLINE hn::TFromD<D> sum_of(D d, hn::Vec<D> v) {
 template <class Body>
 HWY_INLINE void with_float_type(DType type, Body body) {
   switch (type) {
-    case DType::f32: return body(float{});
-    case DType::bf16: return body(bf16_t{});
-    case DType::f16: return body(f16_t{});
-    default: contract_broken("f32, bf16 or f16", __FILE__, __LINE__, dtype_name(type));
+    case DType::f32:
+      return body(float{});
+    case DType::bf16:
+      return body(bf16_t{});
+    case DType::f16:
+      return body(f16_t{});
+    default:
+      contract_broken("f32, bf16 or f16", __FILE__, __LINE__, dtype_name(type));
   }
 }
 

@@ -34,7 +34,8 @@ HWY_INLINE V exp_vec(D d, V x) {
   // 2^(n-1) and a doubling: n reaches 128, one more than an exponent can hold.
   const auto exponent = hn::ShiftLeft<23>(hn::Add(hn::ConvertTo(di, n), hn::Set(di, 126)));
   V y = hn::Mul(hn::Add(e, e), hn::BitCast(d, exponent));
-  y = hn::IfThenElse(hn::Gt(x, hn::Set(d, 88.7228394f)), hn::BitCast(d, hn::Set(di, 0x7f800000)), y);
+  y = hn::IfThenElse(hn::Gt(x, hn::Set(d, 88.7228394f)), hn::BitCast(d, hn::Set(di, 0x7f800000)),
+                     y);
   return hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, -86.6433945f)), y);
 }
 

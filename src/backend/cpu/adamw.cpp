@@ -1,0 +1,206 @@
+// AdamW with decoupled weight decay, clipping and conversion to the compute type in one pass over
+// memory (Loshchilov and Hutter 2019; the formula and order of torch.optim.AdamW).
+//
+// Blocks of some KiB are brought into f32 where they are not, updated, and written back, all inside
+// the first-level cache; so one update loop serves every mixture of types.
+//
+// Values kept only in bf16 (pure bf16 weights, bf16 moments) are rounded stochastically: an update
+// smaller than half a step of bf16 would otherwise always be lost. The random bits are a function
+// of (seed, step, what, global index of the element), the same for every sharding.
+#include <cmath>
+
+#include "backend/cpu/cpu_backend.h"
+#include "backend/cpu/pieces.h"
+#include "backend/cpu/targets.h"
+#include "base/random.h"
+
+#ifndef STRETTO_ADAMW_ONCE
+#define STRETTO_ADAMW_ONCE
+namespace stretto {
+
+struct AdamWConstants {
+  float clip, decay, rest1, beta2, rest2, step_size, root_correction, eps;
+};
+
+struct AdamWUpdate {
+  Tensor weight, master, m, v;
+  ConstTensor grad;
+  AdamWOptions options;
+  AdamWConstants constants;
+};
+
+}  // namespace stretto
+#endif
+
+// Highway includes this file once per instruction set, from here.
+// clang-format off
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backend/cpu/adamw.cpp"
+#include "hwy/foreach_target.h"
+#include "backend/cpu/simd_io-inl.h"
+// clang-format on
+
+HWY_BEFORE_NAMESPACE();
+namespace stretto {
+namespace HWY_NAMESPACE {
+
+constexpr int64_t kBlock = 512;
+
+// Two keys per (seed, step, what, high half of the index); the low half is hashed per element.
+struct RoundingKeys {
+  uint32_t first, second;
+};
+
+RoundingKeys rounding_keys(const AdamWOptions& options, uint64_t what, uint64_t index) {
+  const CounterRng rng(options.seed, static_cast<uint64_t>(options.step) * 4 + what);
+  const uint64_t bits = rng.bits(index >> 32);
+  return {static_cast<uint32_t>(bits >> 32), static_cast<uint32_t>(bits)};
+}
+
+template <class D, class V>
+HWY_INLINE V mix(D du, V x, uint32_t multiplier) {
+  x = hn::Xor(x, hn::ShiftRight<16>(x));
+  x = hn::Mul(x, hn::Set(du, multiplier));
+  return hn::Xor(x, hn::ShiftRight<15>(x));
+}
+
+// src (f32) to bf16: up with the probability of the part cut off.
+void round_stochastic(bf16_t* dst, const float* src, size_t n, uint64_t index, RoundingKeys keys) {
+  const F32 d;
+  const hn::RebindToUnsigned<F32> du;
+  const auto low = static_cast<uint32_t>(index);
+  for_lanes(
+      d, n, STRETTO_LANES {
+        const auto v = load(d, src + i, lanes);
+        const auto bits = hn::BitCast(du, v);
+        auto r = hn::Xor(hn::Iota(du, low + static_cast<uint32_t>(i)), hn::Set(du, keys.first));
+        r = mix(du, r, 0x7feb352du);
+        r = mix(du, hn::Xor(r, hn::Set(du, keys.second)), 0x846ca68bu);
+        const auto rounded = hn::ShiftRight<16>(hn::Add(bits, hn::ShiftRight<16>(r)));
+        const auto quiet = hn::Or(hn::ShiftRight<16>(bits), hn::Set(du, 0x40u));
+        const auto out = hn::IfThenElse(hn::RebindMask(du, hn::IsNaN(v)), quiet, rounded);
+        if constexpr (std::is_same_v<decltype(lanes), Full>) {
+          store_low16(d, out, dst + i);
+        } else {
+          HWY_ALIGN bf16_t buffer[hn::MaxLanes(F32())];
+          store_low16(d, out, buffer);
+          std::memcpy(dst + i, buffer, lanes.count * sizeof(bf16_t));
+        }
+      });
+}
+
+void update_block(float* p, float* m, float* v, const float* g, size_t n, const AdamWConstants& c) {
+  const F32 d;
+  const auto clip = hn::Set(d, c.clip), decay = hn::Set(d, c.decay);
+  const auto beta2 = hn::Set(d, c.beta2), rest1 = hn::Set(d, c.rest1);
+  const auto rest2 = hn::Set(d, c.rest2), step_size = hn::Set(d, c.step_size);
+  const auto root_correction = hn::Set(d, c.root_correction), eps = hn::Set(d, c.eps);
+  for_lanes(
+      d, n, STRETTO_LANES {
+        const auto grad = hn::Mul(load(d, g + i, lanes), clip);
+        const auto m_old = load(d, static_cast<const float*>(m) + i, lanes);
+        const auto v_old = load(d, static_cast<const float*>(v) + i, lanes);
+        const auto p_old = load(d, static_cast<const float*>(p) + i, lanes);
+        const auto m_new = hn::MulAdd(rest1, hn::Sub(grad, m_old), m_old);
+        const auto v_new = hn::MulAdd(hn::Mul(rest2, grad), grad, hn::Mul(beta2, v_old));
+        const auto divisor = hn::MulAdd(hn::Sqrt(v_new), root_correction, eps);
+        const auto p_new = hn::NegMulAdd(step_size, hn::Div(m_new, divisor), hn::Mul(p_old, decay));
+        store(d, m_new, m + i, lanes);
+        store(d, v_new, v + i, lanes);
+        store(d, p_new, p + i, lanes);
+      });
+}
+
+// The block as f32: in place where it is already, else copied into `buffer`.
+float* open_block(ConstTensor t, int64_t begin, int64_t n, float* buffer) {
+  if (t.dtype() == DType::f32) return const_cast<float*>(t.as<float>()) + begin;
+  with_float_type(t.dtype(), [&](auto type) {
+    const auto* src = t.as<decltype(type)>() + begin;
+    const F32 d;
+    for_lanes(
+        d, static_cast<size_t>(n),
+        STRETTO_LANES { store(d, load(d, src + i, lanes), buffer + i, lanes); });
+  });
+  return buffer;
+}
+
+void close_block(Tensor t, int64_t begin, int64_t n, const float* block,
+                 const AdamWOptions& options, uint64_t what) {
+  if (t.dtype() == DType::f32) return;
+  const uint64_t index = options.first_index + static_cast<uint64_t>(begin);
+  round_stochastic(t.as<bf16_t>() + begin, block, static_cast<size_t>(n), index,
+                   rounding_keys(options, what, index));
+}
+
+// The compute-type copy of a master weight: to nearest.
+void copy_block(Tensor t, int64_t begin, int64_t n, const float* block) {
+  with_float_type(t.dtype(), [&](auto type) {
+    auto* dst = t.as<decltype(type)>() + begin;
+    const F32 d;
+    for_lanes(
+        d, static_cast<size_t>(n),
+        STRETTO_LANES { store(d, load(d, block + i, lanes), dst + i, lanes); });
+  });
+}
+
+void adamw_range(const AdamWUpdate& a, int64_t begin, int64_t end) {
+  HWY_ALIGN float buffer[4][kBlock];
+  const bool own_master = !a.master.none() && a.master.data() != a.weight.data();
+  const Tensor& primary = own_master ? a.master : a.weight;
+  for (int64_t at = begin; at < end;) {
+    // A block never crosses a multiple of 2^32 in the global index: its keys are one pair.
+    const uint64_t index = a.options.first_index + static_cast<uint64_t>(at);
+    const auto to_next = static_cast<int64_t>((uint64_t{1} << 32) - (index & 0xffffffffu));
+    const int64_t n = std::min({kBlock, end - at, to_next});
+    float* p = open_block(primary, at, n, buffer[0]);
+    float* m = open_block(a.m, at, n, buffer[1]);
+    float* v = open_block(a.v, at, n, buffer[2]);
+    const float* g = open_block(a.grad, at, n, buffer[3]);
+    update_block(p, m, v, g, static_cast<size_t>(n), a.constants);
+    close_block(primary, at, n, p, a.options, 0);
+    close_block(a.m, at, n, m, a.options, 1);
+    close_block(a.v, at, n, v, a.options, 2);
+    if (own_master) copy_block(a.weight, at, n, p);
+    at += n;
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace stretto
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace stretto {
+
+HWY_EXPORT(adamw_range);
+
+void CpuBackend::do_adamw(Tensor weight, Tensor master, Tensor m, Tensor v, ConstTensor grad,
+                          ConstTensor control, const AdamWOptions& options) {
+  const float* ctl = control.as<float>();
+  if (ctl[1] != 0) return;
+  STRETTO_CHECK(options.step >= 1, "step {}", options.step);
+  STRETTO_CHECK(master.none() ? weight.dtype() == DType::f32 || weight.dtype() == DType::bf16
+                              : master.dtype() == DType::f32,
+                "adamw: weight {} without f32 master", dtype_name(weight.dtype()));
+  for (const DType type : {m.dtype(), v.dtype()}) {
+    STRETTO_CHECK(type == DType::f32 || type == DType::bf16, "moments {}", dtype_name(type));
+  }
+  const auto wide = [](auto x) { return static_cast<double>(x); };
+  const double correction1 = 1.0 - std::pow(wide(options.beta1), wide(options.step));
+  const double correction2 = 1.0 - std::pow(wide(options.beta2), wide(options.step));
+  AdamWConstants c{};
+  c.clip = ctl[0];
+  c.decay = static_cast<float>(1.0 - wide(options.lr) * wide(options.weight_decay));
+  c.rest1 = static_cast<float>(1.0 - wide(options.beta1));
+  c.beta2 = options.beta2;
+  c.rest2 = static_cast<float>(1.0 - wide(options.beta2));
+  c.step_size = static_cast<float>(wide(options.lr) / correction1);
+  c.root_correction = static_cast<float>(1.0 / std::sqrt(correction2));
+  c.eps = options.eps;
+  for_ranges(threads_, weight.count(), kPieceElements, [&](int64_t begin, int64_t end) {
+    HWY_DYNAMIC_DISPATCH(adamw_range)({weight, master, m, v, grad, options, c}, begin, end);
+  });
+}
+
+}  // namespace stretto
+#endif  // HWY_ONCE

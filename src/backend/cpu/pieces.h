@@ -1,0 +1,36 @@
+// How the element-wise and row-wise operators cut their work: by the shape alone.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "backend/cpu/parallel_for.h"
+
+namespace stretto {
+
+constexpr int64_t kPieceElements = 16384;  // 64 KiB of f32: far above the cost of handing it out
+
+// Calls body(begin, end) over [0, count) in ranges of `size` (the last one shorter).
+template <typename Body>
+void for_ranges(int threads, int64_t count, int64_t size, const Body& body) {
+  parallel_for(threads, (count + size - 1) / size,
+               [&](int64_t piece) { body(piece * size, std::min(count, (piece + 1) * size)); });
+}
+
+// Rows whose elements make up about one piece.
+inline int64_t rows_per_piece(int64_t row_elements) {
+  return std::max<int64_t>(1, kPieceElements / std::max<int64_t>(1, row_elements));
+}
+
+// Working memory of the calling thread, for partial sums. It grows to the largest request ever made
+// and stays, so that a step that has run once allocates nothing. Valid until the next call with the
+// same type on the same thread; the contents are undefined.
+template <typename T>
+T* scratch(int64_t count) {
+  static thread_local std::vector<T> memory;
+  if (memory.size() < static_cast<size_t>(count)) memory.resize(static_cast<size_t>(count));
+  return memory.data();
+}
+
+}  // namespace stretto

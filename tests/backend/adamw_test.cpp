@@ -1,0 +1,173 @@
+#include "reference/adamw.h"
+
+#include <cmath>
+
+#include "support/ops.h"
+#include "support/threads.h"
+
+namespace stretto::test {
+namespace {
+
+const Operand kGo(DType::f32, {2}, {1.0, 0.0});
+
+AdamWOptions options_at(int64_t step) {
+  AdamWOptions options;
+  options.lr = 1e-2f;
+  options.weight_decay = 0.1f;
+  options.step = step;
+  options.seed = 99;
+  return options;
+}
+
+reference::AdamW reference_of(const AdamWOptions& o) {
+  return {o.lr, o.beta1, o.beta2, o.eps, o.weight_decay};
+}
+
+struct State {
+  Operand weight, master, m, v;
+
+  State(DType type, int64_t n, bool with_master, DType moments = DType::f32)
+      : weight(Operand::random(type, {n}, 1)),
+        master(with_master ? weight.as(DType::f32) : Operand()),
+        m(Operand::zeros(moments, {n})),
+        v(Operand::zeros(moments, {n})) {}
+};
+
+TEST(AdamW, TwentyStepsFollowThePublishedFormula) {
+  for (const DType type : kComputeTypes) {
+    for (const int64_t n : {1, 17, 1009, 17000}) {
+      SCOPED_TRACE(fmt::format("{} {}", dtype_name(type), n));
+      const bool mixed = type != DType::f32;
+      State s(type, n, mixed);
+      Values theta = s.weight.values(), m(theta.size(), 0.0), v(theta.size(), 0.0);
+      for (int64_t step = 1; step <= 20; ++step) {
+        const Operand grad = Operand::random(DType::f32, {n}, static_cast<uint64_t>(10 + step));
+        const AdamWOptions options = options_at(step);
+        cpu().adamw(s.weight, s.master, s.m, s.v, grad, kGo, options);
+        const Values g = grad.values();
+        for (size_t i = 0; i < theta.size(); ++i) {
+          reference_of(options).step(theta[i], m[i], v[i], g[i], step);
+        }
+      }
+      EXPECT_TRUE(close(s.m, m, DType::f32, 8));
+      EXPECT_TRUE(close(s.v, v, DType::f32, 8));
+      EXPECT_TRUE(close(mixed ? s.master : s.weight, theta, DType::f32, 8));
+      if (mixed) {
+        EXPECT_TRUE(s.weight.same_bits(s.master.as(type)));
+        EXPECT_TRUE(s.weight.guards_intact());
+      }
+    }
+  }
+}
+
+TEST(AdamW, MasterMayBeTheWeightItself) {
+  State alone(DType::f32, 77, false), same = alone;
+  const Operand grad = Operand::random(DType::f32, {77}, 3);
+  cpu().adamw(alone.weight, {}, alone.m, alone.v, grad, kGo, options_at(1));
+  cpu().adamw(same.weight, same.weight, same.m, same.v, grad, kGo, options_at(1));
+  EXPECT_TRUE(alone.weight.same_bits(same.weight));
+}
+
+TEST(AdamW, ControlScalesTheGradientOrSkips) {
+  State s(DType::f32, 100, false);
+  State scaled = s, skipped = s;
+  const Operand grad = Operand::random(DType::f32, {100}, 3);
+  Values quarter = grad.values();
+  for (double& x : quarter) x *= 0.25;
+  cpu().adamw(s.weight, {}, s.m, s.v, Operand(DType::f32, {100}, quarter), kGo, options_at(1));
+  cpu().adamw(scaled.weight, {}, scaled.m, scaled.v, grad, Operand(DType::f32, {2}, {0.25, 0.0}),
+              options_at(1));
+  EXPECT_TRUE(s.weight.same_bits(scaled.weight));
+  EXPECT_TRUE(s.m.same_bits(scaled.m));
+  EXPECT_TRUE(s.v.same_bits(scaled.v));
+  const State before = skipped;
+  const Operand broken = Operand::output(DType::f32, {100});
+  cpu().adamw(skipped.weight, {}, skipped.m, skipped.v, broken,
+              Operand(DType::f32, {2}, {0.0, 1.0}), options_at(1));
+  EXPECT_TRUE(skipped.weight.same_bits(before.weight));
+  EXPECT_TRUE(skipped.m.same_bits(before.m));
+  EXPECT_TRUE(skipped.v.same_bits(before.v));
+}
+
+// bf16 weights near 1 have steps of 2^-7; an update of 1/16 of that must move the mean all the
+// same, and no weight may leave the two neighbours.
+TEST(AdamW, PureBf16RoundsStochastically) {
+  constexpr int64_t kCount = 40000;
+  const Operand weight(DType::bf16, {kCount}, Values(kCount, 1.0));
+  const Operand m = Operand::zeros(DType::f32, {kCount}), v = m;
+  const Operand grad(DType::f32, {kCount}, Values(kCount, -1.0));
+  AdamWOptions options = options_at(1);
+  options.weight_decay = 0;
+  options.lr = 0x1p-11f;  // the first step moves every weight by lr
+  cpu().adamw(weight, {}, m, v, grad, kGo, options);
+  double up = 0;
+  for (const double x : weight.values()) {
+    ASSERT_TRUE(x == 1.0 || x == 1.0 + 0x1p-7) << x;
+    up += x > 1.0 ? 1 : 0;
+  }
+  // Binomial(40000, 1/16): five standard deviations are 242.
+  EXPECT_NEAR(up, kCount / 16.0, 242);
+}
+
+TEST(AdamW, Bf16MomentsDecayInTheMean) {
+  constexpr int64_t kCount = 20000;
+  State s(DType::f32, kCount, false, DType::bf16);
+  s.v.set(Values(kCount, 1.0));
+  AdamWOptions options = options_at(1);
+  options.beta2 = 0.999f;  // 0.1 % a step: below half a step of bf16
+  for (int64_t step = 1; step <= 10; ++step) {
+    options.step = step;
+    cpu().adamw(s.weight, {}, s.m, s.v, Operand::zeros(DType::f32, {kCount}), kGo, options);
+  }
+  double mean = 0;
+  for (const double x : s.v.values()) mean += x / kCount;
+  EXPECT_NEAR(mean, std::pow(0.999, 10), 5e-4);
+}
+
+TEST(AdamW, RoundingDoesNotDependOnSharding) {
+  constexpr int64_t kCount = 3001;
+  for (const uint64_t base : {uint64_t{0}, (uint64_t{1} << 32) - 700}) {
+    State whole(DType::bf16, kCount, false, DType::bf16), parts = whole, other = whole;
+    const Operand grad = Operand::random(DType::bf16, {kCount}, 3);
+    AdamWOptions options = options_at(7);
+    options.first_index = base;
+    cpu().adamw(whole.weight, {}, whole.m, whole.v, grad, kGo, options);
+    const int64_t cuts[] = {0, 1, 600, 701, 1533, kCount};
+    for (int k = 0; k < 5; ++k) {
+      const int64_t a = cuts[k], b = cuts[k + 1];
+      options.first_index = base + static_cast<uint64_t>(a);
+      cpu().adamw(parts.weight.tensor().slice(a, b), {}, parts.m.tensor().slice(a, b),
+                  parts.v.tensor().slice(a, b), grad.tensor().slice(a, b), kGo, options);
+    }
+    EXPECT_TRUE(whole.weight.same_bits(parts.weight));
+    EXPECT_TRUE(whole.m.same_bits(parts.m));
+    EXPECT_TRUE(whole.v.same_bits(parts.v));
+    options.first_index = base;
+    options.step = 8;
+    other.m = whole.m;
+    cpu().adamw(other.weight, {}, other.m, other.v, grad, kGo, options);
+    EXPECT_FALSE(whole.weight.same_bits(other.weight));
+  }
+}
+
+TEST(AdamW, ThreadsDoNotMatter) {
+  for (const DType type : {DType::f32, DType::bf16}) {
+    const Operand grad = Operand::random(type, {50000}, 3);
+    expect_same_for_all_threads([&](Backend& backend) {
+      State s(type, 50000, false, type);
+      for (int64_t step = 1; step <= 3; ++step) {
+        backend.adamw(s.weight, {}, s.m, s.v, grad, kGo, options_at(step));
+      }
+      return std::vector<Operand>{s.weight, s.m, s.v};
+    });
+  }
+}
+
+TEST(AdamW, RefusesHalfWeightsWithoutMaster) {
+  State s(DType::f16, 8, false);
+  EXPECT_ANY_THROW(
+      cpu().adamw(s.weight, {}, s.m, s.v, Operand::zeros(DType::f32, {8}), kGo, options_at(1)));
+}
+
+}  // namespace
+}  // namespace stretto::test
