@@ -81,10 +81,11 @@ std::string hint_for_unknown(const std::string& path) {
       key_ending_in(foreign != foreign_names().end() ? foreign->second : last);
   if (!known.empty()) return fmt::format("did you mean '{}'?", known);
   std::vector<std::string> names = {"variables"};
+  std::string last_section;
   for (const Key& key : config_keys()) {
     names.push_back(key.name);
     const std::string section = key.name.substr(0, key.name.find('.'));
-    if (section != names[names.size() - 2]) names.push_back(section);
+    if (section != key.name && section != last_section) names.push_back(last_section = section);
   }
   return did_you_mean(path, names, "`stretto config schema` lists every key");
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "config/rule_set.h"
 
@@ -57,13 +58,13 @@ void pipeline_fill(const Config& c, Report& report) {
 void fused_softmax(const Config& c, Report& report) {
   if (c.device != Device::cuda || c.micro_batch == kAuto) return;
   if (c.model.heads % c.parallel.tp != 0) return;
-  const int64_t rows = c.model.heads / c.parallel.tp * c.micro_batch;
-  if (rows % 4 == 0) return;
+  const int64_t heads = c.model.heads / c.parallel.tp;
+  if (heads * c.micro_batch % 4 == 0) return;
   report.add("micro_batch",
-             fmt::format("x heads / tp is {} ({}, {}), not a multiple of 4: fused softmax kernels "
-                         "refuse it",
-                         rows, shown(c, "model.heads"), shown(c, "parallel.tp")),
-             "use micro_batch=" + multiples_near(c.micro_batch, rows % 2 == 0 ? 2 : 4));
+             fmt::format("x heads / tp is {} with {} and {}; fused softmax kernels need a multiple "
+                         "of 4",
+                         heads * c.micro_batch, shown(c, "model.heads"), shown(c, "parallel.tp")),
+             "use micro_batch=" + multiples_near(c.micro_batch, 4 / std::gcd(heads, int64_t{4})));
 }
 
 bool ramps(const Config& c) { return c.train.ramp_up.start > 0; }
@@ -136,7 +137,7 @@ void ramp_up_micro(const Config& c, Report& report) {
   const int64_t increment = c.train.ramp_up.increment;
   if (increment % step == 0 && c.train.ramp_up.start % step == 0) return;
   report.add("micro_batch",
-             fmt::format("leaves ragged micro-batches during the ramp-up ({}, {}, {})",
+             fmt::format("leaves ragged micro-batches during the ramp-up with {}, {} and {}",
                          shown(c, "train.ramp_up.start"), shown(c, "train.ramp_up.increment"),
                          shown(c, "parallel.dp")),
              fmt::format("use a start and an increment that are multiples of {}", step));

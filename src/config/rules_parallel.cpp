@@ -71,7 +71,7 @@ void zero_pp(const Config& c, Report& report) {
   if (c.parallel.zero < 2 || c.parallel.pp == 1) return;
   report.add(
       "parallel.zero",
-      "shards what every micro-batch of a pipeline needs again (" + shown(c, "parallel.pp") + ")",
+      "shards what each micro-batch of a pipeline needs again, with " + shown(c, "parallel.pp"),
       "use parallel.zero=1 with a pipeline, or parallel.pp=1");
 }
 

@@ -92,7 +92,8 @@ class TreeBuilder : public YAML::EventHandler {
             YamlNode::Kind kind) {
     refuse_anchor(mark, anchor);
     refuse_tag(mark, tag);
-    if (expects_key()) fail(mark, "a key must be a word", "use a plain word as the key");
+    if (expects_key())
+      fail(mark, "a key must be a word", "use a plain word as the key, and close every bracket");
     if (stack_.size() >= kMaxYamlDepth) {
       fail(mark, fmt::format("nested deeper than {} levels", kMaxYamlDepth), "nest less");
     }

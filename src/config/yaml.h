@@ -47,7 +47,7 @@ struct YamlNode {
 };
 
 constexpr int kMaxYamlDepth = 64;
-constexpr size_t kMaxYamlBytes = 4 << 20;
+constexpr size_t kMaxYamlBytes = 1 << 20;
 
 YamlNode yaml_scalar(std::string text, Place place);
 

@@ -1,0 +1,418 @@
+// Every rule, broken once: the message, the fix, the place and the severity. The last test makes
+// sure that no rule lacks its case.
+#include "config/rules.h"
+
+#include <rapidcheck.h>
+
+#include <set>
+
+#include "config/registry.h"
+#include "config/schema.h"
+#include "config/support.h"
+
+namespace stretto {
+namespace {
+
+using test::error_of;
+
+struct Case {
+  const char* rule;
+  Severity severity;
+  std::vector<std::string> words;  // on top of the tiny model
+  const char* message;             // place, key, value and reason
+  const char* fix;
+};
+
+constexpr Severity E = Severity::error;
+constexpr Severity A = Severity::advice;
+
+const std::vector<Case>& cases() {
+  static const std::vector<Case> all = {
+      {"range",
+       E,
+       {"model.layers=1000000000"},
+       "command line  model.layers: 1000000000\n    is above the limit, 10000",
+       "use 1 to 10000"},
+      {"range",
+       E,
+       {"parallel.tp=0"},
+       "parallel.tp: 0\n    is below the least value, 1",
+       "use 1 to 1048576 ranks"},
+      {"range", E, {"micro_batch=-1000"}, "micro_batch: -1000\n    is below", "use 1 to"},
+      {"hidden-heads",
+       E,
+       {"model.heads=3"},
+       "command line  model.heads: 3\n    does not divide model.hidden: 128 (model tiny)",
+       "use 1, 2, 4, 8, 16 or 32"},
+      {"positions",
+       E,
+       {"seq_len=256"},
+       "command line  seq_len: 256\n    is longer than model.positions: 128 (model tiny)",
+       "use at most 128, or set model.positions=256"},
+      {"precision-device",
+       E,
+       {"precision=amp_fp8"},
+       "precision: amp_fp8\n    needs a GPU, but this is device: cpu",
+       "set device=cuda"},
+      {"tf32-device", E, {"tf32=true"}, "tf32: true\n    exists on GPUs only", "set tf32=false"},
+      {"head-size",
+       A,
+       {"model.hidden=48", "model.heads=4"},
+       "model.heads: 4\n    gives heads of 12 with model.hidden: 48 (command line)",
+       "hidden / heads is 8 or 16"},
+      {"vocab-padding",
+       A,
+       {"model.vocab=50257"},
+       "model.vocab: 50257\n    is not a multiple of 8",
+       "set model.vocab=50304"},
+      {"vocab-padding",
+       A,
+       {"model.vocab=50304", "parallel.tp=4"},
+       "is not a multiple of 256",
+       "set model.vocab=50432"},
+      {"tile-quantisation",
+       A,
+       {"model.hidden=192", "device=cuda"},
+       "model.hidden: 192\n    is not a multiple of 128",
+       "use 128 or 256"},
+      {"offload-device",
+       A,
+       {"activation_offload=true"},
+       "activation_offload: true\n    has no effect with device: cpu",
+       "device=cuda"},
+      {"offload-device", A, {"optimizer_offload=true"}, "optimizer_offload: true", "device=cuda"},
+      {"world-size",
+       E,
+       {"parallel.dp=4096", "parallel.pp=1024", "global_batch=4096"},
+       "parallel.dp: 4096\n    x parallel.tp: 1 x parallel.pp: 1024 (command line) is more than",
+       "smaller degrees"},
+      {"heads-tp",
+       E,
+       {"parallel.tp=8"},
+       "command line  parallel.tp: 8\n    does not divide model.heads: 4 (model tiny)",
+       "use 1, 2 or 4"},
+      {"hidden-tp", E, {"parallel.tp=3"}, "does not divide model.hidden: 128", "use 1, 2, 4"},
+      {"ffn-tp",
+       E,
+       {"parallel.tp=2", "model.ffn=511"},
+       "parallel.tp: 2\n    does not divide model.ffn: 511 (command line)",
+       "use 1, 7"},
+      {"sequence-tp",
+       E,
+       {"parallel.tp=4", "seq_len=126"},
+       "does not divide seq_len: 126 (command line), which sequence parallelism splits",
+       "use seq_len=124, or parallel.sequence_parallel=false"},
+      {"layers-pp",
+       E,
+       {"parallel.pp=8"},
+       "model.layers: 4\n    has fewer layers than the 8 stages of parallel.pp: 8 (command line)",
+       "at most 4"},
+      {"even-stages",
+       A,
+       {"parallel.pp=3"},
+       "model.layers: 4\n    is not a multiple of the 3 stages",
+       "use 3 or 6 layers"},
+      {"interleave-schedule",
+       E,
+       {"parallel.pp=2", "parallel.interleave=2"},
+       "parallel.interleave: 2\n    needs the interleaved schedule, not parallel.schedule: 1f1b",
+       "set parallel.schedule=interleaved"},
+      {"interleaved-chunks",
+       E,
+       {"parallel.pp=2", "parallel.schedule=interleaved"},
+       "parallel.schedule: interleaved\n    needs several chunks",
+       "parallel.interleave=2"},
+      {"zero-pp",
+       E,
+       {"parallel.dp=2", "parallel.pp=2", "parallel.zero=3"},
+       "parallel.zero: 3\n    shards what each micro-batch of a pipeline needs again, with "
+       "parallel.pp: 2 (command line)",
+       "use parallel.zero=1"},
+      {"zero-pp",
+       E,
+       {"parallel.dp=2", "parallel.pp=2", "parallel.zero=SHARD_GRAD_OP"},
+       "parallel.zero: 2",
+       "use parallel.zero=1"},
+      {"zero-dp",
+       A,
+       {"parallel.zero=1"},
+       "has nothing to shard with parallel.dp: 1",
+       "parallel.zero=0"},
+      {"zero-group",
+       E,
+       {"parallel.dp=4", "parallel.zero=3", "parallel.zero_group=3"},
+       "parallel.zero_group: 3\n    does not divide parallel.dp: 4",
+       "use 1, 2 or 4"},
+      {"zero-group",
+       E,
+       {"parallel.dp=4", "parallel.zero_group=2"},
+       "needs sharding",
+       "parallel.zero=3"},
+      {"partition",
+       E,
+       {"parallel.partition=layers"},
+       "parallel.partition: layers\n    is neither a known word nor a list",
+       "transformer"},
+      {"partition",
+       E,
+       {"parallel.pp=2", "parallel.partition=[1, 2, 1]"},
+       "lists 3 stages, but parallel.pp: 2 (command line) and parallel.interleave: 1 make 2",
+       "2 numbers of at least 1 that sum to 4"},
+      {"partition",
+       E,
+       {"parallel.pp=2", "parallel.partition=[1, 2]"},
+       "sums to 3, not to model.layers: 4 (model tiny)",
+       "sum to 4"},
+      {"partition",
+       E,
+       {"parallel.pp=2", "parallel.partition=[0, 4]"},
+       "gives a stage 0 layers",
+       "at least 1"},
+      {"rank-order",
+       E,
+       {"parallel.order=tp,dp"},
+       "does not name each of tp, dp and pp once",
+       "tp,dp,pp"},
+      {"batch-dp",
+       E,
+       {"parallel.dp=3", "global_batch=8"},
+       "global_batch: 8\n    is not a multiple of parallel.dp: 3 (command line)",
+       "use 6 or 9"},
+      {"micro-batch",
+       A,
+       {"micro_batch=16"},
+       "micro_batch: 16\n    is more than the 8 sequences",
+       "use at most 8"},
+      {"interleave-batch",
+       E,
+       {"parallel.pp=2", "parallel.interleave=2", "parallel.schedule=interleaved",
+        "global_batch=3"},
+       "makes 3 micro-batches per rank; the interleaved schedule needs a multiple of "
+       "parallel.pp: 2",
+       "use 2 or 4"},
+      {"pipeline-fill",
+       A,
+       {"parallel.pp=4", "global_batch=2"},
+       "makes 2 micro-batches per rank, fewer than parallel.pp: 4",
+       "global_batch=16 or more"},
+      {"fused-softmax",
+       A,
+       {"device=cuda", "parallel.tp=4", "micro_batch=2"},
+       "micro_batch: 2\n    x heads / tp is 2 with model.heads: 4 (model tiny) and",
+       "use micro_batch=4"},
+      {"ramp-up-fields",
+       E,
+       {"train.ramp_up.increment=8"},
+       "train.ramp_up.start: 0\n    is missing",
+       "set train.ramp_up.start"},
+      {"ramp-up-fields",
+       E,
+       {"train.ramp_up.start=4"},
+       "train.ramp_up.increment: 0\n    leaves the batch where it starts",
+       "set train.ramp_up.increment=4"},
+      {"ramp-up-fields",
+       E,
+       {"train.ramp_up.start=4", "train.ramp_up.increment=4"},
+       "train.ramp_up.samples: 0\n    gives the ramp-up no length",
+       "100k"},
+      {"ramp-up-range",
+       E,
+       {"train.ramp_up.start=16", "train.ramp_up.increment=4", "train.ramp_up.samples=1k"},
+       "train.ramp_up.start: 16\n    is more than global_batch: 8",
+       "use at most 8"},
+      {"ramp-up-range",
+       E,
+       {"train.ramp_up.start=2", "train.ramp_up.increment=4", "train.ramp_up.samples=1k"},
+       "does not lead from train.ramp_up.start: 2 (command line) to global_batch: 8",
+       "use 1, 2, 3 or 6"},
+      {"ramp-up-dp",
+       E,
+       {"parallel.dp=4", "train.ramp_up.start=2", "train.ramp_up.increment=2",
+        "train.ramp_up.samples=1k"},
+       "train.ramp_up.start: 2\n    is not a multiple of parallel.dp: 4 (command line)",
+       "use 4"},
+      {"ramp-up-interleave",
+       E,
+       {"parallel.pp=2", "parallel.interleave=2", "parallel.schedule=interleaved",
+        "train.ramp_up.start=2", "train.ramp_up.increment=3", "train.ramp_up.samples=1k"},
+       "train.ramp_up.increment: 3\n    is not a multiple of dp x micro_batch x pp = 2",
+       "use 2 or 4"},
+      {"ramp-up-micro",
+       A,
+       {"micro_batch=4", "train.ramp_up.start=2", "train.ramp_up.increment=2",
+        "train.ramp_up.samples=1k"},
+       "micro_batch: 4\n    leaves ragged micro-batches during the ramp-up",
+       "multiples of 4"},
+      {"learning-rate", E, {"train.lr=0"}, "train.lr: 0\n    must be above zero", "6e-4"},
+      {"min-lr",
+       E,
+       {"train.lr=0.1", "train.min_lr=0.5"},
+       "train.min_lr: 0.5\n    is more than train.lr: 0.1 (command line)",
+       "use 0.1 or less"},
+      {"warmup",
+       E,
+       {"train.warmup=200"},
+       "train.warmup: 200\n    is longer than train.steps: 100",
+       "use 100 or less"},
+      {"decay",
+       E,
+       {"train.schedule=wsd"},
+       "train.decay: 0\n    is needed by train.schedule: wsd",
+       "set train.decay=20"},
+      {"decay",
+       E,
+       {"train.warmup=50", "train.decay=60"},
+       "train.decay: 60\n    does not fit after train.warmup: 50",
+       "use 50 or less"},
+      {"adam", E, {"train.beta1=1"}, "train.beta1: 1\n    must be below one", "0.9"},
+      {"adam", E, {"train.beta2=1"}, "train.beta2: 1\n    must be below one", "0.95"},
+      {"adam", E, {"train.eps=0"}, "train.eps: 0\n    must be above zero", "1e-8"},
+      {"loss-scale", E, {"train.loss_scale.minimum=0"}, "must be above zero", "use 1"},
+      {"loss-scale",
+       E,
+       {"train.loss_scale.initial=2", "train.loss_scale.minimum=4"},
+       "train.loss_scale.initial: 2\n    is below train.loss_scale.minimum: 4",
+       "use 4 or more"},
+      {"watchdog", E, {"train.watchdog=0s"}, "train.watchdog: 0\n    must be above zero", "5min"},
+      {"eval-data", E, {"data.eval_path=x"}, "is given without data.path", "set data.path"},
+      {"eval-data",
+       E,
+       {"data.path=x", "data.eval_fraction=0", "train.eval_every=5"},
+       "data.eval_fraction: 0\n    leaves nothing to evaluate",
+       "0.05"},
+      {"needs-output",
+       E,
+       {"checkpoint.every=10"},
+       "checkpoint.every: 10\n    has nowhere to write",
+       "set output=runs/NAME"},
+      {"needs-output", E, {"trace=2"}, "trace: 2\n    has nowhere to write", "trace=0"},
+      {"checkpoint-keep",
+       E,
+       {"checkpoint.every=10", "checkpoint.keep_every=15", "output=runs/x"},
+       "checkpoint.keep_every: 15\n    is not a multiple of checkpoint.every: 10",
+       "use 10 or 20"},
+      {"checkpoint-keep",
+       E,
+       {"checkpoint.keep_every=15"},
+       "checkpoint.every: 0",
+       "set checkpoint.every"},
+  };
+  return all;
+}
+
+TEST(Rules, EveryBrokenConfigurationIsExplained) {
+  for (const Case& c : cases()) {
+    std::vector<std::string> words = {"tiny"};
+    words.insert(words.end(), c.words.begin(), c.words.end());
+    SCOPED_TRACE(std::string(c.rule) + ": " + c.words.back());
+    const ResolvedConfig resolved = load_config(words);
+    bool found = false;
+    std::string said;
+    for (const Finding& finding : check_config(resolved.config)) {
+      if (finding.rule != c.rule) continue;
+      const std::string text = describe(finding, resolved);
+      said += text + "\nfix: " + finding.fix + "\n";
+      if (!test::contains(text, c.message)) continue;
+      found = true;
+      EXPECT_EQ(finding.severity, c.severity);
+      EXPECT_CONTAINS(finding.fix, c.fix);
+      EXPECT_NE(find_key(finding.key), nullptr);
+    }
+    EXPECT_TRUE(found) << "wanted: " << c.message << "\nsaid: " << said;
+    if (c.severity == Severity::error) {
+      EXPECT_EQ(error_of([&] { require_valid(resolved); }).code(), ExitCode::bad_config);
+    } else {
+      EXPECT_NO_THROW(require_valid(resolved));
+    }
+  }
+}
+
+TEST(Rules, EveryRuleHasACase) {
+  std::set<std::string> tested;
+  for (const Case& c : cases()) tested.insert(c.rule);
+  for (const std::string& name : rule_names()) EXPECT_TRUE(tested.count(name)) << name;
+}
+
+TEST(Rules, MessagesPointIntoTheFile) {
+  const ResolvedConfig resolved = load_config_text(
+      "# mine\nmodel:\n  name: tiny\n  heads: 8\nparallel:\n  tp: 3\n", "configs/my.yaml");
+  const Error error = error_of([&] { require_valid(resolved); });
+  EXPECT_CONTAINS(std::string(error.what()),
+                  "configs/my.yaml:6:7  parallel.tp: 3\n"
+                  "    does not divide model.heads: 8 (configs/my.yaml:4)\n"
+                  "  fix: use 1, 2, 4 or 8\n");
+}
+
+TEST(Rules, WithoutOriginsThereAreNoPlaces) {
+  Config c = load_config({"tiny"}).config;
+  c.parallel.tp = 8;
+  const std::string text = error_of([&] { require_valid(c); }).what();
+  EXPECT_CONTAINS(text, "parallel.tp: 8\n    does not divide model.heads: 4");
+  EXPECT_FALSE(test::contains(text, "default"));
+}
+
+TEST(Rules, RaggedMicroBatchesAreLegal) {
+  const Config c = load_config({"tiny", "global_batch=48", "micro_batch=11"}).config;
+  EXPECT_TRUE(check_config(c).empty());
+}
+
+TEST(Rules, WhatTheTablesRanIsLegal) {
+  EXPECT_NO_THROW(require_valid(
+      load_config({"bloom-prequel-72x14336h64", "parallel.dp=8", "parallel.tp=4", "parallel.pp=12",
+                   "parallel.zero=1", "micro_batch=2", "global_batch=2048", "device=cuda"})));
+  EXPECT_NO_THROW(require_valid(
+      load_config({"fugaku-30b", "parallel.tp=4", "parallel.pp=48", "global_batch=1536"})));
+  EXPECT_NO_THROW(
+      require_valid(load_config({"mpt-70b", "parallel.dp=128", "parallel.zero=FULL_SHARD",
+                                 "global_batch=2048", "device=cuda", "precision=amp_fp8"})));
+}
+
+TEST(Rules, ExtremeNumbersNeverCrash) {
+  const auto any = rc::gen::element<int64_t>(INT64_MIN, -1, 0, 1, 2, 3, 4, 6, 8, 12, 64, 1000003,
+                                             int64_t{1} << 40, INT64_MAX);
+  rc::check("every finding has a reason and a fix", [&] {
+    Config c = load_config({"tiny"}).config;
+    for (const Key& key : config_keys()) {
+      const bool number = key.type == ValueType::count || key.type == ValueType::bytes;
+      if (number && *rc::gen::inRange(0, 40) == 0) key.set(c, *any);
+    }
+    c.parallel.zero = *rc::gen::inRange(-1, 5);
+    c.parallel.partition =
+        *rc::gen::element<std::string>("transformer", "[1]", "[2,2]", "[", "[-1]");
+    for (const Finding& f : check_config(c)) {
+      RC_ASSERT(!f.fix.empty());
+      RC_ASSERT(!f.message.empty());
+    }
+  });
+}
+
+// What the rules accept is what the engine can cut, and nothing that it can cut is refused.
+TEST(Rules, AcceptedMeansDivisible) {
+  int accepted = 0;
+  const int64_t degrees[] = {1, 2, 3, 4, 6, 8};
+  for (const int64_t tp : degrees) {
+    for (const int64_t pp : degrees) {
+      for (const int64_t dp : degrees) {
+        for (int zero = 0; zero <= 3; ++zero) {
+          Config c;
+          c.model = find_model("tiny-10m");
+          c.seq_len = 96;
+          c.global_batch = 12;
+          c.parallel.tp = tp;
+          c.parallel.pp = pp;
+          c.parallel.dp = dp;
+          c.parallel.zero = zero;
+          bool errors = false;
+          for (const Finding& f : check_config(c)) errors |= f.severity == Severity::error;
+          const bool fits = 6 % tp == 0 && pp <= 6 && 12 % dp == 0 && (zero < 2 || pp == 1);
+          EXPECT_EQ(!errors, fits) << tp << " " << pp << " " << dp << " " << zero;
+          accepted += fits ? 1 : 0;
+        }
+      }
+    }
+  }
+  EXPECT_GT(accepted, 100);
+}
+
+}  // namespace
+}  // namespace stretto
