@@ -1,18 +1,14 @@
 // Construction, memory and copies.
 #include "backend/cpu/cpu_backend.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 
-#include "base/units.h"
+#include "backend/cpu/host_memory.h"
 
 namespace stretto {
 namespace {
 
-constexpr size_t kHugePage = size_t{2} << 20;
 constexpr size_t kCopyPiece = size_t{1} << 20;  // bytes of one piece of a copy
 
 int64_t copy_pieces(size_t bytes) {
@@ -28,23 +24,6 @@ void copy_bytes(int threads, void* dst, const void* src, size_t bytes) {
 }
 
 }  // namespace
-
-Buffer allocate_host(size_t bytes, const char* label) {
-  if (bytes == 0) return {};
-  // Large allocations start on a huge page: fewer TLB misses in packing and in the optimizer.
-  const size_t alignment = bytes >= 2 * kHugePage ? kHugePage : kArenaAlignment;
-  if (bytes > SIZE_MAX - alignment) bytes = SIZE_MAX - alignment;  // refused below
-  const size_t rounded = (bytes + alignment - 1) / alignment * alignment;
-  void* data = std::aligned_alloc(alignment, rounded);
-  if (data == nullptr) {
-    throw Error(ExitCode::out_of_memory,
-                fmt::format("cannot allocate {} of host memory for {}",
-                            format_bytes(static_cast<double>(bytes)), label),
-                "use a smaller micro-batch, activation checkpointing, or more ranks");
-  }
-  if (alignment == kHugePage) madvise(data, rounded, MADV_HUGEPAGE);
-  return Buffer(data, bytes, [](void* p) { std::free(p); });
-}
 
 CpuBackend::CpuBackend(int threads) : threads_(threads), gemm_(threads) {}
 

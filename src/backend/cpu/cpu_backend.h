@@ -64,7 +64,4 @@ class CpuBackend final : public Backend {
   GemmContext gemm_;
 };
 
-// Host memory aligned for SIMD, with huge pages for large sizes; throws out_of_memory.
-Buffer allocate_host(size_t bytes, const char* label);
-
 }  // namespace stretto

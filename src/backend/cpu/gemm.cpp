@@ -1,8 +1,9 @@
 // The table of implementations and the choice between them.
 #include "backend/cpu/gemm.h"
 
-#include "backend/cpu/cpu_backend.h"
 #include "backend/cpu/gemm_implementations.h"
+#include "backend/cpu/host_memory.h"
+#include "base/error.h"
 
 namespace stretto {
 
@@ -17,11 +18,12 @@ void* Scratch::bytes(size_t bytes) {
 std::span<const GemmImplementation> gemm_implementations() {
   static const GemmImplementation table[] = {
       {"openblas", GemmChoice::openblas, supports_openblas, gemm_openblas},
+      {"own", GemmChoice::own, supports_own, gemm_own},
   };
   return table;
 }
 
-GemmChoice choose_gemm(const GemmArgs&) { return GemmChoice::openblas; }
+GemmChoice choose_gemm(const GemmArgs&) { return GemmChoice::own; }
 
 void gemm(const GemmArgs& args, GemmContext& context, GemmChoice choice) {
   if (args.m == 0 || args.n == 0) return;

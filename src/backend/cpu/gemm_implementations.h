@@ -8,11 +8,14 @@ namespace stretto {
 bool supports_openblas(const GemmArgs& args);
 void gemm_openblas(const GemmArgs& args, GemmContext& context);
 
+bool supports_own(const GemmArgs& args);
+void gemm_own(const GemmArgs& args, GemmContext& context);
+
 // Applies the epilogue of `args` to the finished f32 block `x` (rows, columns; row stride
 // `x_stride`) of A B at (row0, column0) and writes it to C. `x` may be C's own memory when C is f32
 // and nothing accumulates.
-void finish_block(const GemmArgs& args, const float* x, int64_t x_stride, int64_t row0, int64_t column0,
-                  int64_t rows, int64_t columns);
+void finish_block(const GemmArgs& args, const float* x, int64_t x_stride, int64_t row0,
+                  int64_t column0, int64_t rows, int64_t columns);
 
 // Address of element (row, column) of a stored matrix.
 inline const char* element(const void* data, DType type, int64_t stride, int64_t row,

@@ -1,0 +1,14 @@
+// The measured ceiling that every rate is compared with.
+#pragma once
+
+namespace stretto {
+
+// f32 GFLOP/s of independent fused multiply-adds in registers, on `threads` threads together, best
+// of a few short runs.
+double fma_peak_gflops(int threads);
+
+// With one thread the CPU time of the calling thread, which other processes disturb little; with
+// more, the wall clock.
+double bench_seconds(int threads);
+
+}  // namespace stretto

@@ -1,0 +1,208 @@
+// Our own matrix product. All threads pack A into panels; then each takes pieces of C, packs the
+// panels of B that a piece needs just before their use, and multiplies. Narrow types become f32
+// while packing, so bf16 and f16 cost no extra pass.
+#include <algorithm>
+#include <array>
+
+#include "backend/cpu/gemm_implementations.h"
+#include "backend/cpu/parallel_for.h"
+#include "backend/cpu/targets.h"
+
+// Highway includes this file once per instruction set, from here.
+// clang-format off
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backend/cpu/gemm_own.cpp"
+#include "hwy/foreach_target.h"
+#include "backend/cpu/simd_io-inl.h"
+#include "backend/cpu/gemm_kernel-inl.h"
+#include "backend/cpu/gemm_pack-inl.h"
+// clang-format on
+
+HWY_BEFORE_NAMESPACE();
+namespace stretto {
+namespace HWY_NAMESPACE {
+
+// Cache blocking. kBlockK x tile columns of B (32 KiB with AVX-512, 16 with AVX2) stay in L1 while
+// panels of A stream past; kBlockPanels panels of A and kPiecePanels of B share L2.
+constexpr int64_t kBlockK = 256;
+constexpr int64_t kBlockPanels = 16;
+constexpr int64_t kPiecePanels = 12;
+constexpr int64_t kPackLimit = int64_t{4} << 20;  // floats of A packed at once
+constexpr int64_t kBPanelFloats = kBlockK * kTileColumns + kPanelSlack;
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// Rows of A cut into panels whose heights differ by at most one: no thin last tile.
+struct RowPanels {
+  int64_t rows, panels;
+  explicit RowPanels(int64_t n) : rows(n), panels(ceil_div(n, kTileRows)) {}
+  int64_t begin(int64_t panel) const { return panel * rows / panels; }
+  int64_t height(int64_t panel) const { return begin(panel + 1) - begin(panel); }
+};
+
+// Rows [row0, +rows) and k [k0, +k) of the product: as much of A as is packed at once.
+struct Slab {
+  int64_t row0, rows, k0, k;
+};
+
+// Packs indices [begin, begin + count) of an operand; `along` means that they lie along memory.
+void pack_panel(float* panel, const ConstMatrix& m, bool along, int64_t begin, int64_t count,
+                int64_t width, int64_t k0, int64_t k, int64_t size) {
+  with_float_type(m.type, [&](auto tag) HWY_ATTR {
+    const auto* data = static_cast<const decltype(tag)*>(m.data);
+    if (along) {
+      pack_along(panel, data + k0 * m.stride + begin, m.stride, k, width, count, size - begin);
+    } else {
+      pack_across(panel, data + begin * m.stride + k0, m.stride, k, width, count);
+    }
+  });
+}
+
+class Product {
+ public:
+  Product(const GemmArgs& args, GemmContext& context) : args_(args), context_(context) {}
+
+  void run() {
+    // Long k is cut before rows: a panel of B is packed anew for every slab of rows.
+    const int64_t row_step = std::min(
+        args_.m, std::max(kPackLimit / (4 * kBlockK), kPackLimit / std::max<int64_t>(args_.k, 1)));
+    const int64_t k_fit = std::max(kPackLimit / row_step / kBlockK, int64_t{1}) * kBlockK;
+    const int64_t k_step = std::max<int64_t>(1, std::min(args_.k, k_fit));
+    direct_ = args_.c.type == DType::f32 && (args_.epilogue.empty() || !args_.accumulate);
+    whole_ = !direct_ && args_.k > k_step;
+    const int64_t a_floats = row_step * k_step + (ceil_div(row_step, kTileRows) + 1) * kPanelSlack;
+    a_packed_ = context_.shared.floats(a_floats + (whole_ ? args_.m * args_.n : 0));
+    sums_ = a_packed_ + a_floats;
+    for (int64_t i = 0; i < args_.m; i += row_step) {
+      for (int64_t k0 = 0; k0 == 0 || k0 < args_.k; k0 += k_step) {
+        const Slab slab{i, std::min(row_step, args_.m - i), k0, std::min(k_step, args_.k - k0)};
+        pack_a(slab);
+        compute(slab);
+      }
+    }
+  }
+
+ private:
+  float* a_panel(const Slab& slab, const RowPanels& rows, int64_t panel) const {
+    return a_packed_ + rows.begin(panel) * slab.k + panel * kPanelSlack;
+  }
+
+  void pack_a(const Slab& slab) const {
+    constexpr int64_t kGroup = 4;  // panels packed by one call
+    const RowPanels rows(slab.rows);
+    parallel_for(context_.threads, ceil_div(rows.panels, kGroup), [&](int64_t group) {
+      const int64_t end = std::min(rows.panels, (group + 1) * kGroup);
+      for (int64_t p = group * kGroup; p < end; ++p) {
+        pack_panel(a_panel(slab, rows, p), args_.a, args_.a.transposed, slab.row0 + rows.begin(p),
+                   rows.height(p), rows.height(p), slab.k0, slab.k, args_.m);
+      }
+    });
+  }
+
+  // Results do not depend on how the slab is cut, so the cut may follow the number of threads.
+  void compute(const Slab& slab) {
+    const RowPanels rows(slab.rows);
+    const int64_t b_panels = ceil_div(args_.n, kTileColumns);
+    const int64_t wanted = context_.threads == 1 ? 1 : 4 * context_.threads;
+    int64_t across = ceil_div(b_panels, kPiecePanels), down = 1;
+    across = std::max(across, std::min(wanted, b_panels / 3));
+    while (across * down < wanted && rows.panels / (2 * down) >= kBlockPanels / 2) down *= 2;
+    parallel_for(context_.threads, across * down, [&](int64_t piece, int worker) {
+      const int64_t i = piece % down, j = piece / down;
+      Piece at{i * rows.panels / down,
+               (i + 1) * rows.panels / down,
+               j * b_panels / across,
+               (j + 1) * b_panels / across,
+               0,
+               0,
+               0,
+               0,
+               nullptr,
+               nullptr,
+               0};
+      at.row = slab.row0 + rows.begin(at.i0);
+      at.rows = slab.row0 + rows.begin(at.i1) - at.row;
+      at.column = at.j0 * kTileColumns;
+      at.columns = std::min(at.j1 * kTileColumns, args_.n) - at.column;
+      run_piece(slab, rows, at, context_.worker[static_cast<size_t>(worker)]);
+    });
+  }
+
+  // A panels [i0, i1) times B panels [j0, j1).
+  struct Piece {
+    int64_t i0, i1, j0, j1;
+    int64_t row, rows, column, columns;  // the same in elements of C
+    float* b;                            // packed panels of B, one block of k
+    float* sums;                         // where element (row, column) of the sums lies
+    int64_t stride;
+  };
+
+  void run_piece(const Slab& slab, const RowPanels& rows, Piece& at, Scratch& scratch) const {
+    const int64_t b_floats = (at.j1 - at.j0) * kBPanelFloats;
+    const bool local = !direct_ && !whole_;
+    at.b = scratch.floats(b_floats + (local ? at.rows * at.columns : 0));
+    at.sums = direct_  ? static_cast<float*>(args_.c.data) + at.row * args_.c.stride + at.column
+              : whole_ ? sums_ + at.row * args_.n + at.column
+                       : at.b + b_floats;
+    at.stride = direct_ ? args_.c.stride : whole_ ? args_.n : at.columns;
+    const int64_t blocks = std::max<int64_t>(1, ceil_div(slab.k, kBlockK));
+    for (int64_t block = 0; block < blocks; ++block) {
+      const int64_t p0 = block * slab.k / blocks, p1 = (block + 1) * slab.k / blocks;
+      for (int64_t i = at.i0; i < at.i1; i += kBlockPanels) {
+        run_block(slab, rows, at, i, std::min(i + kBlockPanels, at.i1), p0, p1);
+      }
+    }
+    const bool last = slab.k0 + slab.k >= args_.k;
+    if (last && !(direct_ && args_.epilogue.empty())) {
+      finish_block(args_, at.sums, at.stride, at.row, at.column, at.rows, at.columns);
+    }
+  }
+
+  // One L2 block of A, k in [p0, p1) of the slab. The first one packs B, panel by panel, just
+  // before its use.
+  void run_block(const Slab& slab, const RowPanels& rows, const Piece& at, int64_t i0, int64_t i1,
+                 int64_t p0, int64_t p1) const {
+    const bool add = slab.k0 + p0 > 0 || (direct_ && args_.accumulate);
+    for (int64_t j = at.j0; j < at.j1; ++j) {
+      float* b = at.b + (j - at.j0) * kBPanelFloats;
+      const int64_t column = j * kTileColumns, columns = std::min(kTileColumns, args_.n - column);
+      if (i0 == at.i0) {
+        pack_panel(b, args_.b, !args_.b.transposed, column, columns, kTileColumns, slab.k0 + p0,
+                   p1 - p0, args_.n);
+      }
+      for (int64_t i = i0; i < i1; ++i) {
+        const int64_t height = rows.height(i);
+        float* c = at.sums + (slab.row0 + rows.begin(i) - at.row) * at.stride + column - at.column;
+        tile_kernel_for(height)(p1 - p0, a_panel(slab, rows, i) + p0 * height, b, c, at.stride,
+                                columns, add);
+      }
+    }
+  }
+
+  const GemmArgs& args_;
+  GemmContext& context_;
+  bool direct_ = false;  // sums live in C itself
+  bool whole_ = false;   // sums live in a matrix of C's shape; otherwise in each piece's scratch
+  float* a_packed_ = nullptr;
+  float* sums_ = nullptr;
+};
+
+void run_own(const GemmArgs& args, GemmContext& context) { Product(args, context).run(); }
+
+}  // namespace HWY_NAMESPACE
+}  // namespace stretto
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace stretto {
+
+HWY_EXPORT(run_own);
+
+bool supports_own(const GemmArgs&) { return true; }
+
+void gemm_own(const GemmArgs& args, GemmContext& context) {
+  HWY_DYNAMIC_DISPATCH(run_own)(args, context);
+}
+
+}  // namespace stretto
+#endif  // HWY_ONCE

@@ -1,0 +1,186 @@
+// Causal attention against plain loops in double.
+#include "backend/cpu/attention.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "backend/backend.h"
+#include "reference/attention.h"
+#include "support/ops.h"
+
+namespace stretto::test {
+namespace {
+
+struct Case {
+  int64_t b, t, h, d;
+  DType type = DType::f32;
+  bool alibi = false;
+};
+
+// Tile borders (64, 256), one more, one less; odd and prime sizes; size 1; the usual head sizes.
+const Case kCases[] = {{1, 1, 1, 1},
+                       {2, 3, 2, 5},
+                       {1, 7, 3, 16},
+                       {1, 63, 2, 64},
+                       {2, 64, 1, 64},
+                       {1, 65, 2, 64},
+                       {1, 131, 1, 128},
+                       {1, 257, 2, 32},
+                       {1, 300, 1, 80},
+                       {3, 33, 5, 7},
+                       {1, 515, 1, 64},
+                       {1, 70, 3, 64, DType::f32, true},
+                       {2, 37, 6, 24, DType::f32, true},
+                       {1, 300, 2, 64, DType::f32, true},
+                       {1, 65, 2, 64, DType::bf16},
+                       {2, 37, 3, 20, DType::bf16},
+                       {1, 131, 2, 64, DType::f16},
+                       {2, 19, 3, 9, DType::f16, true}};
+
+AttentionOptions options_of(const Case& c) {
+  AttentionOptions options;
+  options.heads = c.h;
+  options.alibi = c.alibi;
+  options.total_heads = c.h;
+  return options;
+}
+
+reference::Attention reference_of(const Case& c) {
+  reference::Attention reference{c.b, c.t, c.h, c.d, {}};
+  for (int64_t head = 0; c.alibi && head < c.h; ++head) {
+    reference.slopes.push_back(alibi_slope(head, c.h));
+  }
+  return reference;
+}
+
+std::string name_of(const Case& c) {
+  return fmt::format("b {} t {} h {} d {} {}{}", c.b, c.t, c.h, c.d, dtype_name(c.type),
+                     c.alibi ? " alibi" : "");
+}
+
+struct Results {
+  Operand qkv, dout, out, lse, dqkv;
+};
+
+Results run(const Case& c, int threads) {
+  auto backend = make_cpu_backend(threads);
+  Results r;
+  r.qkv = Operand::random(c.type, {c.b, c.t, 3, c.h, c.d}, 1, 1.5);
+  r.dout = Operand::random(c.type, {c.b, c.t, c.h, c.d}, 2);
+  r.out = Operand::output(c.type, {c.b, c.t, c.h, c.d});
+  r.lse = Operand::output(DType::f32, {c.b, c.h, c.t});
+  r.dqkv = Operand::output(c.type, {c.b, c.t, 3, c.h, c.d});
+  backend->attention_forward(r.out, r.lse, r.qkv, options_of(c));
+  backend->attention_backward(r.dqkv, r.dout, r.qkv, r.out, r.lse, options_of(c));
+  return r;
+}
+
+TEST(Attention, AgreesWithPlainLoops) {
+  for (const Case& c : kCases) {
+    SCOPED_TRACE(name_of(c));
+    const Results r = run(c, 2);
+    const reference::Attention reference = reference_of(c);
+    Values lse;
+    const Values out = reference.forward(r.qkv.values(), &lse);
+    const double length = std::sqrt(static_cast<double>(c.d));
+    // Scores of magnitude up to about 10 are rounded before exp: their error becomes relative.
+    EXPECT_TRUE(close(r.out, out, c.type, c.type == DType::f32 ? 16 + length : 1));
+    EXPECT_TRUE(close(r.lse, lse, DType::f32, 8 + length));
+    // In narrow types delta is taken from the rounded output.
+    const Values dqkv = reference.backward(r.dout.values(), r.qkv.values());
+    EXPECT_TRUE(close(r.dqkv, dqkv, c.type, c.type == DType::f32 ? 32 + 2 * length : 4));
+  }
+}
+
+TEST(Attention, ReferenceGradientIsTheCentralDifference) {
+  for (bool alibi : {false, true}) {
+    const Case c{2, 5, 3, 4, DType::f32, alibi};
+    const reference::Attention reference = reference_of(c);
+    const Values x = Operand::random(DType::f32, {c.b, c.t, 3, c.h, c.d}, 1).values();
+    const Values dout = Operand::random(DType::f32, {c.b, c.t, c.h, c.d}, 2).values();
+    const auto loss = [&](const Values& v) { return dot(dout, reference.forward(v)); };
+    EXPECT_TRUE(close_values(reference.backward(dout, x), central_differences(loss, x), 1e-8));
+  }
+}
+
+TEST(Attention, SameBitsForAnyNumberOfThreadsAndEveryRun) {
+  for (const Case& c : {Case{2, 333, 3, 64}, Case{1, 100, 2, 64, DType::bf16}}) {
+    SCOPED_TRACE(name_of(c));
+    const Results one = run(c, 1);
+    for (int threads : {1, 2, 3}) {
+      const Results other = run(c, threads);
+      EXPECT_TRUE(one.out.same_bits(other.out)) << threads;
+      EXPECT_TRUE(one.lse.same_bits(other.lse)) << threads;
+      EXPECT_TRUE(one.dqkv.same_bits(other.dqkv)) << threads;
+    }
+  }
+}
+
+// Large scores: the running maximum must keep exp in range.
+TEST(Attention, LargeScoresStayFinite) {
+  const Case c{1, 130, 1, 64};
+  auto backend = make_cpu_backend(1);
+  const Operand qkv = Operand::random(c.type, {c.b, c.t, 3, c.h, c.d}, 3, 30);
+  const Operand out = Operand::output(c.type, {c.b, c.t, c.h, c.d});
+  const Operand lse = Operand::output(DType::f32, {c.b, c.h, c.t});
+  backend->attention_forward(out, lse, qkv, options_of(c));
+  // Scores reach 1e4, so their f32 rounding alone moves a probability by 1e4 epsilons.
+  EXPECT_TRUE(close(out, reference_of(c).forward(qkv.values()), DType::f32, 2e4));
+}
+
+TEST(Attention, SlopesFollowThePaper) {
+  EXPECT_DOUBLE_EQ(alibi_slope(0, 8), 0.5);
+  EXPECT_DOUBLE_EQ(alibi_slope(7, 8), 1.0 / 256);
+  EXPECT_DOUBLE_EQ(alibi_slope(0, 12), 0.5);
+  EXPECT_DOUBLE_EQ(alibi_slope(8, 12), std::exp2(-0.5));
+  EXPECT_DOUBLE_EQ(alibi_slope(11, 12), std::exp2(-3.5));
+}
+
+// A shard of heads gives the slices of the whole.
+TEST(Attention, HeadShardUsesGlobalSlopes) {
+  auto backend = make_cpu_backend(1);
+  const Operand qkv = Operand::random(DType::f32, {1, 20, 3, 1, 8}, 5);
+  const Operand out = Operand::output(DType::f32, {1, 20, 1, 8});
+  const Operand lse = Operand::output(DType::f32, {1, 1, 20});
+  AttentionOptions options;
+  options.heads = 1;
+  options.alibi = true;
+  options.first_head = 3;
+  options.total_heads = 6;
+  backend->attention_forward(out, lse, qkv, options);
+  const reference::Attention reference{1, 20, 1, 8, {alibi_slope(3, 6)}};
+  EXPECT_TRUE(close(out, reference.forward(qkv.values()), DType::f32, 16));
+}
+
+TEST(Attention, DecodeMatchesForward) {
+  for (const Case& c : kCases) {
+    if (c.t > 140) continue;
+    SCOPED_TRACE(name_of(c));
+    auto backend = make_cpu_backend(2);
+    const Operand qkv = Operand::random(c.type, {c.b, c.t, 3, c.h, c.d}, 7);
+    const Values expected = reference_of(c).forward(qkv.values());
+    const Operand k_cache = Operand::output(c.type, {c.b, c.t + 2, c.h, c.d});
+    const Operand v_cache = Operand::output(c.type, {c.b, c.t + 2, c.h, c.d});
+    const size_t row = static_cast<size_t>(3 * c.h * c.d), wide = static_cast<size_t>(c.h * c.d);
+    const size_t T = static_cast<size_t>(c.t), B = static_cast<size_t>(c.b);
+    const Values all = qkv.values();
+    for (size_t t = 0; t < T; ++t) {
+      Values token, want;
+      for (size_t b = 0; b < B; ++b) {
+        const auto* first = all.data() + (b * T + t) * row;
+        token.insert(token.end(), first, first + row);
+        const auto* result = expected.data() + (b * T + t) * wide;
+        want.insert(want.end(), result, result + wide);
+      }
+      const Operand one(c.type, {c.b, 1, 3, c.h, c.d}, token);
+      const Operand out = Operand::output(c.type, {c.b, 1, c.h, c.d});
+      backend->attention_decode(out, k_cache, v_cache, one, static_cast<int64_t>(t), options_of(c));
+      ASSERT_TRUE(close(out, want, c.type, c.type == DType::f32 ? 32 : 1, 3)) << "position " << t;
+    }
+    EXPECT_TRUE(k_cache.guards_intact() && v_cache.guards_intact());
+  }
+}
+
+}  // namespace
+}  // namespace stretto::test
