@@ -17,6 +17,7 @@ constexpr const char* kExamples =
     "Stretto trains GPT language models, measures what the hardware delivers, and plans the\n"
     "fastest topology.\n\n"
     "Examples:\n"
+    "  stretto doctor                            what this machine has and delivers\n"
     "  stretto reference check                   recompute every published figure\n"
     "  stretto version                           what this program was built from\n";
 

@@ -1,0 +1,106 @@
+// This machine: what it is made of and, where asked, what it delivers. Run records carry it, so a
+// result can be judged without the machine at hand.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace stretto {
+
+struct CacheInfo {
+  int level = 0;
+  std::string kind;   // data, instruction, unified
+  int64_t bytes = 0;  // of one instance
+  int64_t instances = 0;
+};
+
+struct CpuInfo {
+  std::string model;
+  std::string architecture;  // x86_64, aarch64
+  int64_t logical = 0;       // processors online
+  int64_t usable = 0;        // what this process may run on (affinity, container limit)
+  int64_t cores = 0;         // physical
+  int64_t sockets = 0;
+  int64_t numa_nodes = 0;
+  bool virtual_machine = false;
+  std::vector<CacheInfo> caches;
+  std::vector<std::string> simd;  // sse4_2, avx2, fma, avx512f, avx512_bf16, amx_bf16, ...
+  std::string simd_target;        // the instruction set our own kernels will use: "AVX3"
+};
+
+struct MemoryInfo {
+  int64_t total = 0;  // bytes
+  int64_t available = 0;
+  int64_t limit = 0;  // of the container, 0 = none
+};
+
+struct GpuInfo {
+  std::string name;
+  int64_t memory = 0;               // bytes
+  std::optional<double> bf16_peak;  // promised, FLOP/s; empty: unknown peak
+  std::optional<double> tf32_peak;
+  std::optional<double> bf16_measured;  // FLOP/s; set by whoever owns a GPU backend
+};
+
+struct GpuDriver {
+  std::string version;  // empty: no NVIDIA driver answers
+  std::vector<GpuInfo> gpus;
+  bool device_present = false;  // an NVIDIA device file exists, driver library or not
+};
+
+struct MpiInfo {
+  bool in_build = false;
+  std::string version;   // first line of the library's own words; empty: no library found
+  std::string launcher;  // path of mpirun; empty: none
+};
+
+struct DiskInfo {
+  std::string path;
+  int64_t free = 0;                              // bytes
+  std::optional<double> write_bytes_per_second;  // synced to the device
+};
+
+// Measured rates: FLOP/s and bytes/s with all usable cores.
+struct MachineRates {
+  double fma_one_core = 0;  // fp32, registers only: the most that any kernel could reach
+  double fma = 0;
+  double gemm = 0;   // fp32 matrix product, best of a few sizes
+  double triad = 0;  // memory bandwidth, a = b + s c, three transfers counted
+};
+
+struct MissingPart {
+  std::string what;     // "MPI launcher"
+  std::string effect;   // what does not work without
+  std::string command;  // installs it
+};
+
+struct MachineInfo {
+  std::string host;
+  std::string system;  // "Debian GNU/Linux 12 (bookworm), Linux 6.1.0"
+  CpuInfo cpu;
+  MemoryInfo memory;
+  GpuDriver gpu;
+  MpiInfo mpi;
+  DiskInfo disk;
+  std::optional<MachineRates> rates;
+  std::vector<MissingPart> missing;
+};
+
+// `measure` takes about 4 s and all cores; without it, milliseconds. `directory` is where runs will
+// write; the disk test leaves nothing behind.
+MachineInfo probe_machine(bool measure, const std::string& directory = ".");
+
+nlohmann::json to_json(const MachineInfo& machine);
+
+// The parts, for those who need only one.
+CpuInfo probe_cpu();
+MemoryInfo probe_memory();
+GpuDriver probe_gpus();
+MpiInfo probe_mpi();
+MachineRates measure_rates(const CpuInfo& cpu, const MemoryInfo& memory);
+double measure_disk_write(const std::string& directory);  // bytes/s; throws FsError
+
+}  // namespace stretto

@@ -1,0 +1,128 @@
+// What the machine delivers: arithmetic, matrix products, memory, disk. Best of several runs: other
+// work on the machine can only make a rate smaller.
+#include <cblas.h>
+#include <omp.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/fs.h"
+#include "machine/fma.h"
+#include "machine/machine.h"
+
+namespace stretto {
+namespace {
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// FLOP/s over `threads` threads together: total work over the time of the slowest.
+double fma_rate(int threads, double seconds) {
+  float warm = 1;
+  const double start = now();
+  const double flops = fma_rounds(200'000, &warm);
+  const auto rounds = static_cast<int64_t>(200'000 * seconds / 4 / std::max(1e-6, now() - start));
+  double best = 0;
+  for (int repeat = 0; repeat < 4; ++repeat) {
+    double done = 0;
+    const double begin = now();
+#pragma omp parallel num_threads(threads) reduction(+ : done)
+    {
+      float sink = warm;
+      done += fma_rounds(std::max<int64_t>(1, rounds), &sink);
+    }
+    best = std::max(best, done / (now() - begin));
+  }
+  return flops > 0 ? best : 0;
+}
+
+double gemm_rate(int n, double seconds) {
+  const auto size = static_cast<size_t>(n) * static_cast<size_t>(n);
+  std::vector<float> a(size, 0.5f), b(size, 0.25f), c(size, 0.0f);
+  const double flops = 2.0 * n * n * n;
+  double best = 0;
+  const double end = now() + seconds;
+  do {
+    const double begin = now();
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, n, n, n, 1.0f, a.data(), n, b.data(), n,
+                0.0f, c.data(), n);
+    best = std::max(best, flops / (now() - begin));
+  } while (now() < end);
+  return best;
+}
+
+// Arrays well beyond the last cache, each page first touched by the thread that uses it.
+double triad_rate(int threads, int64_t cache_bytes, int64_t available, double seconds) {
+  int64_t count = std::max<int64_t>(4 * cache_bytes, 64 << 20) / 8;
+  count = std::min(count, available / 8 / 8);
+  if (count < 1024) return 0;
+  const auto size = static_cast<size_t>(count);
+  const std::unique_ptr<double[]> a(new double[size]), b(new double[size]), c(new double[size]);
+#pragma omp parallel for num_threads(threads) schedule(static)
+  for (int64_t i = 0; i < count; ++i) a[i] = 0, b[i] = 1, c[i] = 2;
+  double best = 0;
+  const double end = now() + seconds;
+  do {
+    const double begin = now();
+#pragma omp parallel for simd num_threads(threads) schedule(static)
+    for (int64_t i = 0; i < count; ++i) a[i] = b[i] + 3.0 * c[i];
+    best = std::max(best, 3.0 * 8.0 * static_cast<double>(count) / (now() - begin));
+  } while (now() < end);
+  return best;
+}
+
+}  // namespace
+
+MachineRates measure_rates(const CpuInfo& cpu, const MemoryInfo& memory) {
+  const int threads = static_cast<int>(std::max<int64_t>(1, cpu.usable));
+  int64_t cache = 0;
+  for (const CacheInfo& info : cpu.caches) cache = std::max(cache, info.bytes * info.instances);
+  MachineRates rates;
+  rates.fma_one_core = fma_rate(1, 0.25);
+  rates.fma = fma_rate(threads, 0.4);
+  for (int n : {1024, 1536, 2048}) rates.gemm = std::max(rates.gemm, gemm_rate(n, 0.35));
+  rates.triad = triad_rate(threads, cache, memory.available, 0.5);
+  return rates;
+}
+
+double measure_disk_write(const std::string& directory) {
+  constexpr size_t kBlock = 4 << 20;
+  constexpr int kMostBlocks = 64;  // 256 MiB
+  Fs& fs = posix_fs();
+  const std::string path = join_path(
+      directory, ".stretto-disk-test-" +
+                     std::to_string(std::chrono::steady_clock::now().time_since_epoch().count()));
+  // Unequal bytes: a compressing disk must not look fast.
+  std::string block(kBlock, '\0');
+  uint64_t state = 1;
+  for (char& c : block) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    c = static_cast<char>(state >> 56);
+  }
+  const auto file = fs.create(path);
+  struct Remover {
+    Fs& fs;
+    const std::string& path;
+    ~Remover() {
+      try {
+        fs.remove(path);
+      } catch (const Error&) {
+        // The test file stays; the probe itself has its answer.
+      }
+    }
+  } remover{fs, path};
+  const double begin = now();
+  for (int i = 0; i < kMostBlocks && now() - begin < 0.7; ++i) file->append(block);
+  file->sync();
+  const double seconds = now() - begin;
+  const double bytes = static_cast<double>(file->appended());
+  file->close();
+  return bytes / seconds;
+}
+
+}  // namespace stretto

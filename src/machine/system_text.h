@@ -1,0 +1,26 @@
+// Readers for what the kernel says in text. Pure functions, so that tests need no other machine.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace stretto {
+
+struct CpuText {
+  std::string model;
+  int64_t logical = 0, cores = 0, sockets = 0;
+  std::vector<std::string> flags;
+};
+
+CpuText read_cpuinfo(std::string_view text);                                       // /proc/cpuinfo
+std::optional<int64_t> read_meminfo(std::string_view text, std::string_view key);  // bytes
+std::optional<int64_t> read_cache_size(std::string_view text);                     // "48K" -> bytes
+int64_t count_cpu_list(std::string_view text);                                     // "0-3,8" -> 5
+// cgroup v2 cpu.max: "200000 100000" -> 2 processors, "max ..." -> none.
+std::optional<double> read_cpu_max(std::string_view text);
+std::optional<std::string> read_os_release(std::string_view text);  // PRETTY_NAME
+
+}  // namespace stretto
