@@ -14,12 +14,12 @@ namespace stretto::cli {
 namespace {
 
 constexpr const char* kExamples =
-    "One page on this machine: what it has, what it delivers, what is missing.\n\n"
     "Examples:\n"
     "  stretto doctor                  measures for a few seconds, all cores\n"
     "  stretto doctor --quick          looks only, measures nothing\n"
     "  stretto doctor --disk /scratch  tests the disk that runs will write to\n"
-    "  stretto doctor --json           for machines";
+    "  stretto doctor --json           for machines\n\n"
+    "One page on this machine: what it has, what it delivers, what is missing";
 
 void line(const char* title, const std::string& text) { fmt::print("{:<12} {}\n", title, text); }
 

@@ -18,16 +18,22 @@ constexpr const char* kExamples =
     "fastest topology.\n\n"
     "Examples:\n"
     "  stretto doctor                            what this machine has and delivers\n"
+    "  stretto flops mpt-125m                    parameters, FLOPs and memory of a model\n"
     "  stretto reference check                   recompute every published figure\n"
     "  stretto version                           what this program was built from\n";
 
-// A verb's description holds its examples; lists of verbs show the first line alone.
+// A verb's description holds its examples; lists of verbs show its summary alone: the first line
+// that is neither indented nor the word "Examples:".
 class HelpFormatter : public CLI::Formatter {
  public:
   std::string make_subcommand(const CLI::App* verb) const override {
-    const std::string all = verb->get_description();
+    std::istringstream lines(verb->get_description());
+    std::string line;
+    while (std::getline(lines, line)) {
+      if (!line.empty() && line[0] != ' ' && line != "Examples:") break;
+    }
     std::stringstream out;
-    CLI::detail::format_help(out, verb->get_name(), all.substr(0, all.find('\n')), column_width_);
+    CLI::detail::format_help(out, verb->get_name(), line, column_width_);
     return out.str();
   }
 };

@@ -17,12 +17,12 @@ namespace stretto::cli {
 namespace {
 
 constexpr const char* kExamples =
-    "The published result tables: shown, and recomputed from their own columns.\n\n"
     "Examples:\n"
     "  stretto reference check                   every derived figure, strictly\n"
     "  stretto reference check --dir my_tables   the same over another copy\n"
     "  stretto reference show mpt                a table: mpt, mosaicgpt, bloom, fugaku\n"
     "  stretto reference show bloom/T21 --json   a part of one, for machines\n\n"
+    "The published result tables: shown, and recomputed from their own columns\n\n"
     "Tables come from reference/ in the current directory when it holds them, else from the copy\n"
     "inside the program. Exit code 1: a figure does not reproduce and is no known anomaly.";
 

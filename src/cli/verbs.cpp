@@ -4,6 +4,7 @@ namespace stretto::cli {
 
 void add_verbs(CLI::App& app) {
   add_doctor(app);
+  add_flops(app);
   add_reference(app);
   add_models(app);
   add_config(app);

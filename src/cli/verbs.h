@@ -7,6 +7,7 @@ namespace stretto::cli {
 
 // A verb sets its options on a new subcommand and runs from its callback. Verbs throw Error.
 void add_doctor(CLI::App& app);
+void add_flops(CLI::App& app);
 void add_reference(CLI::App& app);
 void add_config(CLI::App& app);
 void add_models(CLI::App& app);

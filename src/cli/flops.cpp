@@ -1,0 +1,168 @@
+// stretto flops: what a configuration costs, by operator, under every convention.
+#include "account/flops.h"
+
+#include <fmt/format.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "account/parameters.h"
+#include "base/log.h"
+#include "base/units.h"
+#include "cli/text_table.h"
+#include "cli/verbs.h"
+#include "config/reader.h"
+#include "config/rules.h"
+
+namespace stretto::cli {
+namespace {
+
+constexpr const char* kExamples =
+    "Examples:\n"
+    "  stretto flops mpt-125m                            a model of `stretto models`\n"
+    "  stretto flops configs/runs/tiny.yaml seq_len=64   a run, with changes\n"
+    "  stretto flops mpt-7b parallel.tp=2 parallel.pp=4 --json\n\n"
+    "Parameters, FLOPs by operator under every convention, and memory by term";
+
+struct Work {
+  Config config;
+  int64_t seq = 0;
+  double tokens = 0;  // per iteration
+
+  explicit Work(const Config& c)
+      : config(c),
+        seq(c.seq_len > 0 ? c.seq_len : c.model.positions),
+        tokens(static_cast<double>(c.global_batch) * static_cast<double>(seq)) {}
+
+  FlopsPerToken flops(Convention convention) const {
+    return flops_per_token(convention, config.model, seq, config.activation_checkpointing,
+                           {config.parallel.tp, config.parallel.pp});
+  }
+};
+
+struct ParameterGroups {
+  int64_t tokens = 0, positions = 0, layers = 0, other = 0;
+};
+
+ParameterGroups parameter_groups(const ModelShape& model) {
+  ParameterGroups groups;
+  for (const ParameterSpec& spec : parameter_list(model)) {
+    int64_t& group = spec.name.starts_with("wte")              ? groups.tokens
+                     : spec.name.starts_with("wpe")            ? groups.positions
+                     : spec.unit == ParameterSpec::Unit::layer ? groups.layers
+                                                               : groups.other;
+    group += spec.count();
+  }
+  return groups;
+}
+
+void print_head(const Work& work) {
+  const ModelShape& m = work.config.model;
+  fmt::print("{}: {} layers, {} hidden, {} heads, {} vocabulary\n", printable(m.name), m.layers,
+             m.hidden, m.heads, m.vocab);
+  fmt::print("sequence {}, global batch {} ({} tokens), {}, checkpointing {}\n\n", work.seq,
+             work.config.global_batch, with_commas(static_cast<int64_t>(work.tokens)),
+             name_of(work.config.precision), name_of(work.config.activation_checkpointing));
+  const ParameterGroups groups = parameter_groups(m);
+  fmt::print("parameters   {} (tokens {}, positions {}, layers {}, rest {})\n\n",
+             with_commas(parameter_count(m)), with_commas(groups.tokens),
+             with_commas(groups.positions), with_commas(groups.layers), with_commas(groups.other));
+}
+
+std::vector<std::string> split_cells(const FlopsSplit& split, double unit) {
+  std::vector<std::string> cells;
+  for (double flops : split.product) cells.push_back(fmt::format("{:.4g}", flops / unit));
+  cells.push_back(fmt::format("{:.4g}", split.other / unit));
+  return cells;
+}
+
+std::vector<std::string> headings(const char* first) {
+  std::vector<std::string> names = {first, ">model", ">with recompute"};
+  for (int i = 0; i < kProducts; ++i) {
+    names.push_back(std::string(">") + name_of(static_cast<Product>(i)));
+  }
+  names.push_back(">other");
+  return names;
+}
+
+// `scale` times the FLOPs of a token, in `unit`.
+void print_flops(const Work& work, const char* title, double scale, double unit) {
+  TextTable table(headings("convention"));
+  for (Convention convention : kConventions) {
+    const FlopsPerToken flops = work.flops(convention);
+    std::vector<std::string> cells = {name_of(convention),
+                                      fmt::format("{:.5g}", flops.model_total() * scale / unit),
+                                      fmt::format("{:.5g}", flops.hardware_total() * scale / unit)};
+    FlopsSplit split = flops.model;
+    for (size_t i = 0; i < split.product.size(); ++i)
+      split.product[i] += flops.recompute.product[i];
+    split.other += flops.recompute.other;
+    const auto rest = split_cells(split, unit / scale);
+    cells.insert(cells.end(), rest.begin(), rest.end());
+    table.add(std::move(cells));
+  }
+  fmt::print("{}\n{}\n", title, table.text("  "));
+}
+
+nlohmann::json split_json(const FlopsSplit& split) {
+  nlohmann::json out = {{"total", split.total()},
+                        {"without_attention", split.without_attention()},
+                        {"other", split.other}};
+  for (int i = 0; i < kProducts; ++i) {
+    out[name_of(static_cast<Product>(i))] = split[static_cast<Product>(i)];
+  }
+  return out;
+}
+
+nlohmann::json work_json(const Work& work) {
+  const ParameterGroups groups = parameter_groups(work.config.model);
+  nlohmann::json out = {{"model", work.config.model.name},
+                        {"seq_len", work.seq},
+                        {"tokens_per_iteration", work.tokens},
+                        {"checkpointing", name_of(work.config.activation_checkpointing)},
+                        {"parameters",
+                         {{"total", parameter_count(work.config.model)},
+                          {"tokens", groups.tokens},
+                          {"positions", groups.positions},
+                          {"layers", groups.layers},
+                          {"rest", groups.other}}}};
+  for (Convention convention : kConventions) {
+    const FlopsPerToken flops = work.flops(convention);
+    out["conventions"][name_of(convention)] = {
+        {"model_flops_per_token", split_json(flops.model)},
+        {"recompute_flops_per_token", split_json(flops.recompute)},
+        {"model_flops_per_iteration", flops.model_total() * work.tokens},
+        {"hardware_flops_per_iteration", flops.hardware_total() * work.tokens}};
+  }
+  return out;
+}
+
+void run_flops(const std::vector<std::string>& words, bool json) {
+  const ResolvedConfig resolved = load_config(words);
+  require_valid(resolved);
+  const Work work(resolved.config);
+  if (json) {
+    fmt::print("{}\n", work_json(work).dump(2));
+    return;
+  }
+  print_head(work);
+  print_flops(work, "GFLOP per token, recomputation included in the columns", 1, 1e9);
+  print_flops(work, "TFLOP per iteration", work.tokens, 1e12);
+}
+
+}  // namespace
+
+void add_flops(CLI::App& app) {
+  struct Options {
+    std::vector<std::string> words;
+    bool json = false;
+  };
+  CLI::App* verb = app.add_subcommand("flops", kExamples);
+  auto options = std::make_shared<Options>();
+  verb->add_option("WORDS", options->words, "YAML files, key=value overrides, or a model name")
+      ->required();
+  verb->add_flag("--json", options->json, "Print JSON");
+  verb->callback([options] { run_flops(options->words, options->json); });
+}
+
+}  // namespace stretto::cli
