@@ -35,8 +35,7 @@ struct Work {
         tokens(static_cast<double>(c.global_batch) * static_cast<double>(seq)) {}
 
   FlopsPerToken flops(Convention convention) const {
-    return flops_per_token(convention, config.model, seq, config.activation_checkpointing,
-                           {config.parallel.tp, config.parallel.pp});
+    return flops_per_token(convention, config.model, seq, config.activation_checkpointing);
   }
 };
 
@@ -85,8 +84,22 @@ std::vector<std::string> headings(const char* first) {
   return names;
 }
 
-// `scale` times the FLOPs of a token, in `unit`.
-void print_flops(const Work& work, const char* title, double scale, double unit) {
+struct Unit {
+  const char* name;
+  double flops;
+};
+
+Unit unit_for(double flops) {
+  constexpr Unit kUnits[] = {{"PFLOP", 1e15}, {"TFLOP", 1e12}, {"GFLOP", 1e9}, {"MFLOP", 1e6}};
+  for (const Unit& unit : kUnits) {
+    if (flops >= unit.flops) return unit;
+  }
+  return kUnits[3];
+}
+
+// `scale` times the FLOPs of one token.
+void print_flops(const Work& work, const char* title, double scale) {
+  const auto [name, unit] = unit_for(work.flops(Convention::mpt).model_total() * scale);
   TextTable table(headings("convention"));
   for (Convention convention : kConventions) {
     const FlopsPerToken flops = work.flops(convention);
@@ -101,7 +114,7 @@ void print_flops(const Work& work, const char* title, double scale, double unit)
     cells.insert(cells.end(), rest.begin(), rest.end());
     table.add(std::move(cells));
   }
-  fmt::print("{}\n{}\n", title, table.text("  "));
+  fmt::print("{} {}, recomputation included in the columns\n{}\n", name, title, table.text("  "));
 }
 
 nlohmann::json split_json(const FlopsSplit& split) {
@@ -146,8 +159,8 @@ void run_flops(const std::vector<std::string>& words, bool json) {
     return;
   }
   print_head(work);
-  print_flops(work, "GFLOP per token, recomputation included in the columns", 1, 1e9);
-  print_flops(work, "TFLOP per iteration", work.tokens, 1e12);
+  print_flops(work, "per token", 1);
+  print_flops(work, "per iteration", work.tokens);
 }
 
 }  // namespace

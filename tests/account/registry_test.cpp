@@ -58,8 +58,8 @@ TEST_P(Registry, ParametersByFormulaEqualTheList) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Registry, ::testing::ValuesIn(model_registry()),
-                         [](const auto& info) {
-                           std::string name = info.param.name;
+                         [](const auto& tested) {
+                           std::string name = tested.param.name;
                            for (char& c : name) {
                              const bool word = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
                              if (!word) c = '_';
