@@ -1,25 +1,14 @@
 // The linear layer and its gradients as plain loops in double.
 #pragma once
 
-#include <cmath>
 #include <cstdint>
 #include <vector>
+
+#include "reference/gelu.h"
 
 namespace stretto::reference {
 
 using Values = std::vector<double>;
-
-inline double gelu(double x) {
-  const double u = std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x);
-  return 0.5 * x * (1 + std::tanh(u));
-}
-
-inline double gelu_grad(double x) {
-  const double u = std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x);
-  const double du = std::sqrt(2 / M_PI) * (1 + 3 * 0.044715 * x * x);
-  const double tanh_u = std::tanh(u);
-  return 0.5 * (1 + tanh_u) + 0.5 * x * (1 - tanh_u * tanh_u) * du;
-}
 
 // out (m, n) = inp (m, k) weight (n, k)^T + bias (n, or empty).
 inline Values linear_forward(const Values& inp, const Values& weight, const Values& bias, int64_t m,

@@ -5,13 +5,58 @@
 #include <cmath>
 
 #include "backend/cpu/attention.h"
-#include "backend/cpu/attention_tiles.h"
 #include "backend/cpu/cpu_backend.h"
+#include "backend/cpu/targets.h"
 
+// Highway includes this file once per instruction set, from here.
+// clang-format off
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backend/cpu/attention_backward.cpp"
+#include "hwy/foreach_target.h"
+#include "backend/cpu/attention_tiles-inl.h"
+#include "backend/cpu/simd_math-inl.h"
+// clang-format on
+
+HWY_BEFORE_NAMESPACE();
 namespace stretto {
-namespace {
+namespace HWY_NAMESPACE {
 
-constexpr int64_t kTile = 64;
+constexpr int64_t kRows = kKeys;  // queries of one tile
+
+// Scores become probabilities, dp becomes ds = p (dp - delta) scale. `distance` is that of key 0.
+void backward_row(float* p, float* dp, int64_t visible, float scale, float slope, float distance,
+                  float lse, float delta) {
+  const F32 d;
+  const auto scale_v = hn::Set(d, scale), slope_v = hn::Set(d, slope);
+  const auto lse_v = hn::Set(d, lse), delta_v = hn::Set(d, delta);
+  for_lanes(
+      d, static_cast<size_t>(visible), STRETTO_LANES {
+        auto s = hn::Mul(load(d, static_cast<const float*>(p + i), lanes), scale_v);
+        if (slope != 0) {
+          const auto away = hn::Sub(hn::Set(d, distance - static_cast<float>(i)), hn::Iota(d, 0));
+          s = hn::NegMulAdd(slope_v, away, s);
+        }
+        const auto probability = exp_vec(d, hn::Sub(s, lse_v));
+        const auto change = hn::Sub(load(d, static_cast<const float*>(dp + i), lanes), delta_v);
+        store(d, probability, p + i, lanes);
+        store(d, hn::Mul(hn::Mul(probability, change), scale_v), dp + i, lanes);
+      });
+}
+
+float row_dot(const float* a, const float* b, int64_t count) {
+  const F32 d;
+  auto sum = hn::Zero(d);
+  for_lanes(
+      d, static_cast<size_t>(count),
+      STRETTO_LANES { sum = hn::MulAdd(load(d, a + i, lanes), load(d, b + i, lanes), sum); });
+  return sum_of(d, sum);
+}
+
+int64_t backward_floats(const AttentionShape& shape) {
+  const int64_t rows = shape.t + kTileRows;
+  return 3 * rows * shape.d + rows + 6 * kKeys * shape.d + 2 * kRows * kScoreStride +
+         8 * kTileSlack;
+}
 
 struct HeadBackward {
   const AttentionShape& shape;
@@ -20,52 +65,51 @@ struct HeadBackward {
   int64_t batch, head;
   const float* lse;  // of this head
   float slope;
-  float *q, *k, *v, *o, *p, *ds, *dk, *dv;  // tiles
-  float *dq, *delta;                        // whole head: (T, D), (T)
+  float *q, *go, *dq, *delta;                         // whole head: (T, D) three times, (T)
+  float *k, *k_packed, *v_packed, *dk, *dv, *p, *ds;  // tiles
 
-  void load(float* tile, int64_t part, int64_t row, int64_t count) const {
+  void take(float* memory) {
+    const auto next = [&memory](int64_t count) {
+      float* taken = memory;
+      memory += count + kTileSlack;
+      return taken;
+    };
+    const int64_t d = shape.d, head_size = shape.t * d;
+    q = next(head_size), go = next(head_size), dq = next(head_size), delta = next(shape.t);
+    k = next(kKeys * d), k_packed = next(kKeys * d), v_packed = next(kKeys * d);
+    dk = next(kKeys * d), dv = next(kKeys * d);
+    p = next(kRows * kScoreStride), ds = next(kRows * kScoreStride);
+  }
+
+  void load_part(float* tile, int64_t part, int64_t row, int64_t count) const {
     load_tile(tile, qkv.data(), qkv.dtype(), shape.qkv_at(batch, row, part, head),
               shape.qkv_stride(), count, shape.d);
   }
-  void store(const float* tile, int64_t part, int64_t row, int64_t count) const {
+  void store_part(const float* tile, int64_t part, int64_t row, int64_t count) const {
     store_tile(dqkv.data(), dqkv.dtype(), shape.qkv_at(batch, row, part, head), shape.qkv_stride(),
                tile, count, shape.d);
   }
-  void load_rows(float* tile, ConstTensor t, int64_t row, int64_t count) const {
-    load_tile(tile, t.data(), t.dtype(), shape.out_at(batch, row, head), shape.out_stride(), count,
-              shape.d);
+
+  // delta = row sums of out * dout: what the softmax subtracts. dq serves as scratch.
+  void prepare() const {
+    const int64_t d = shape.d, first = shape.out_at(batch, 0, head);
+    load_part(q, 0, 0, shape.t);
+    load_tile(go, dout.data(), dout.dtype(), first, shape.out_stride(), shape.t, d);
+    load_tile(dq, out.data(), out.dtype(), first, shape.out_stride(), shape.t, d);
+    for (int64_t r = 0; r < shape.t; ++r) delta[r] = row_dot(dq + r * d, go + r * d, d);
+    std::fill_n(dq, shape.t * d, 0.0f);
   }
 
-  // delta = row sums of out * dout: what the softmax subtracts.
-  void find_delta() const {
-    const int64_t d = shape.d;
-    for (int64_t q0 = 0; q0 < shape.t; q0 += kTile) {
-      const int64_t rows = std::min(kTile, shape.t - q0);
-      load_rows(q, out, q0, rows);
-      load_rows(o, dout, q0, rows);
-      for (int64_t r = 0; r < rows; ++r) {
-        float sum = 0;
-        for (int64_t i = 0; i < d; ++i) sum += q[r * d + i] * o[r * d + i];
-        delta[q0 + r] = sum;
-      }
-    }
-  }
-
-  // p and ds of one tile pair; entries above the diagonal are zero.
+  // p and ds of one tile pair, zero beyond the diagonal.
   void probabilities(int64_t q0, int64_t k0, int64_t rows, int64_t keys) const {
-    const int64_t d = shape.d;
-    const float scale = shape.scale();
-    tile_nt(p, kTile, q, d, k, d, rows, keys, d, false);
-    tile_nt(ds, kTile, o, d, v, d, rows, keys, d, false);
+    const int64_t d = shape.d, offset = q0 - k0;
+    score_product(p, q + q0 * d, k_packed, rows, keys, d, offset);
+    score_product(ds, go + q0 * d, v_packed, rows, keys, d, offset);
     for (int64_t r = 0; r < rows; ++r) {
-      const int64_t visible = std::clamp<int64_t>(q0 + r - k0 + 1, 0, keys);
-      float* pr = p + r * kTile;
-      float* dr = ds + r * kTile;
-      for (int64_t j = 0; j < visible; ++j) {
-        const float s = pr[j] * scale - slope * static_cast<float>(q0 + r - k0 - j);
-        pr[j] = std::exp(s - lse[q0 + r]);
-        dr[j] = pr[j] * (dr[j] - delta[q0 + r]) * scale;
-      }
+      const int64_t visible = std::min(keys, r + offset + 1);
+      float *pr = p + r * kScoreStride, *dr = ds + r * kScoreStride;
+      backward_row(pr, dr, visible, shape.scale(), slope, static_cast<float>(r + offset),
+                   lse[q0 + r], delta[q0 + r]);
       std::fill(pr + visible, pr + keys, 0.0f);
       std::fill(dr + visible, dr + keys, 0.0f);
     }
@@ -73,67 +117,61 @@ struct HeadBackward {
 
   void run() const {
     const int64_t d = shape.d;
-    find_delta();
-    std::fill_n(dq, shape.t * d, 0.0f);
-    for (int64_t k0 = 0; k0 < shape.t; k0 += kTile) {
-      const int64_t keys = std::min(kTile, shape.t - k0);
-      load(k, 1, k0, keys);
-      load(v, 2, k0, keys);
+    prepare();
+    for (int64_t k0 = 0; k0 < shape.t; k0 += kKeys) {
+      const int64_t keys = std::min(kKeys, shape.t - k0);
+      load_part(k, 2, k0, keys);  // the values pass through k's place
+      pack_transposed(v_packed, k, keys, d);
+      load_part(k, 1, k0, keys);
+      pack_transposed(k_packed, k, keys, d);
       std::fill_n(dk, keys * d, 0.0f);
       std::fill_n(dv, keys * d, 0.0f);
-      for (int64_t q0 = k0; q0 < shape.t; q0 += kTile) {
-        const int64_t rows = std::min(kTile, shape.t - q0);
-        load(q, 0, q0, rows);
-        load_rows(o, dout, q0, rows);
+      for (int64_t q0 = k0; q0 < shape.t; q0 += kRows) {
+        const int64_t rows = std::min(kRows, shape.t - q0), offset = q0 - k0;
         probabilities(q0, k0, rows, keys);
-        tile_tn(dv, d, p, kTile, o, d, keys, d, rows, true);
-        tile_tn(dk, d, ds, kTile, q, d, keys, d, rows, true);
-        tile_nn(dq + q0 * d, d, ds, kTile, k, d, rows, d, keys, true);
+        key_product(dv, p, go + q0 * d, rows, keys, d, offset);
+        key_product(dk, ds, q + q0 * d, rows, keys, d, offset);
+        value_product(dq + q0 * d, ds, k, rows, keys, d, offset);
       }
-      store(dk, 1, k0, keys);
-      store(dv, 2, k0, keys);
+      store_part(dk, 1, k0, keys);
+      store_part(dv, 2, k0, keys);
     }
-    store(dq, 0, 0, shape.t);
+    store_part(dq, 0, 0, shape.t);
   }
 };
 
-}  // namespace
+void backward_piece(Tensor dqkv, ConstTensor dout, ConstTensor qkv, ConstTensor out,
+                    const float* lse, const AttentionShape& shape, int64_t batch, int64_t head,
+                    float slope, float* memory) {
+  HeadBackward work{shape, dqkv, dout, qkv, out, batch, head, lse, slope, {},
+                    {},    {},   {},   {},  {},  {},    {},   {},  {},    {}};
+  work.take(memory);
+  work.run();
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace stretto
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace stretto {
+
+HWY_EXPORT(backward_piece);
+HWY_EXPORT(backward_floats);
 
 void CpuBackend::do_attention_backward(Tensor dqkv, ConstTensor dout, ConstTensor qkv,
                                        ConstTensor out, ConstTensor lse,
                                        const AttentionOptions& options) {
   const AttentionShape shape(qkv, options);
-  const int64_t d = shape.d;
   parallel_for(threads_, shape.b * shape.h, [&](int64_t piece, int worker) {
     const int64_t head = piece % shape.h, batch = piece / shape.h;
-    float* at = gemm_.worker[static_cast<size_t>(worker)].floats(6 * kTile * d + 2 * kTile * kTile +
-                                                                 shape.t * d + shape.t);
-    const auto take = [&at](int64_t count) {
-      float* taken = at;
-      at += count;
-      return taken;
-    };
-    HeadBackward work{shape,
-                      dqkv,
-                      dout,
-                      qkv,
-                      out,
-                      batch,
-                      head,
-                      lse.as<float>() + shape.lse_at(batch, head),
-                      head_slope(options, head),
-                      take(kTile * d),
-                      take(kTile * d),
-                      take(kTile * d),
-                      take(kTile * d),
-                      take(kTile * kTile),
-                      take(kTile * kTile),
-                      take(kTile * d),
-                      take(kTile * d),
-                      take(shape.t * d),
-                      take(shape.t)};
-    work.run();
+    float* memory = gemm_.worker[static_cast<size_t>(worker)].floats(
+        HWY_DYNAMIC_DISPATCH(backward_floats)(shape));
+    HWY_DYNAMIC_DISPATCH(backward_piece)
+    (dqkv, dout, qkv, out, lse.as<float>() + shape.lse_at(batch, head), shape, batch, head,
+     head_slope(options, head), memory);
   });
 }
 
 }  // namespace stretto
+#endif  // HWY_ONCE

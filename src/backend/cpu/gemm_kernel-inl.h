@@ -29,36 +29,51 @@ constexpr int kTileRows = 6;
 constexpr int kTileVectors = 2;
 constexpr int64_t kTileColumns = kTileVectors * static_cast<int64_t>(hn::MaxLanes(F32()));
 
-// c (R, tile columns) = [c +] a (panel, width R) b (panel, width kTileColumns).
-template <size_t R>
-void tile_kernel(int64_t k, const float* HWY_RESTRICT a, const float* HWY_RESTRICT b,
-                 float* HWY_RESTRICT c, int64_t c_stride, int64_t columns, bool add) {
+// How the kernel walks over A: `packed` has the tile's rows next to each other and steps by a_step
+// from k to k; `rows` has k along memory and a_step from row to row.
+enum class Walk { packed, rows };
+
+// c (R, columns <= kTileColumns) = [c +] a (R, k) b (k, kTileColumns). Row k of b is at
+// b + k * b_step; kTileColumns elements of it are read, whatever `columns` says.
+template <size_t R, Walk kWalk>
+void tile_kernel(int64_t k, const float* HWY_RESTRICT a, int64_t a_step,
+                 const float* HWY_RESTRICT b, int64_t b_step, float* HWY_RESTRICT c,
+                 int64_t c_stride, int64_t columns, bool add) {
   using V = hn::Vec<F32>;
   const F32 d;
   constexpr size_t kLanes = static_cast<size_t>(kTileColumns / kTileVectors);
+  // Three rows per pointer: x86 addresses reach base + stride and base + 2 stride.
+  constexpr size_t kBases = kWalk == Walk::rows ? (R + 2) / 3 : 1;
   const auto rows = std::make_index_sequence<R>();
   V low[R], high[R];
+  const float* base[kBases];
   // Fold expressions instead of loops: all indices are constants, so the arrays live in registers.
-  const auto clear = [&]<size_t... r>(std::index_sequence<r...>) HWY_ATTR {
+  const auto start = [&]<size_t... r, size_t... i>(
+      std::index_sequence<r...>, std::index_sequence<i...>) __attribute__((always_inline)) {
     ((low[r] = hn::Zero(d)), ...);
     ((high[r] = hn::Zero(d)), ...);
     (hwy::Prefetch(c + static_cast<int64_t>(r) * c_stride), ...);
     (hwy::Prefetch(c + static_cast<int64_t>(r) * c_stride + kTileColumns - 1), ...);
+    ((base[i] = a + static_cast<int64_t>(3 * i) * a_step), ...);
   };
-  clear(rows);
-  const auto step = [&]<size_t... r>(std::index_sequence<r...>) __attribute__((always_inline)) {
+  start(rows, std::make_index_sequence<kBases>());
+  const auto step = [&]<size_t... r, size_t... i>(
+      std::index_sequence<r...>, std::index_sequence<i...>) __attribute__((always_inline)) {
     const V b0 = hn::LoadU(d, b), b1 = hn::LoadU(d, b + kLanes);
     (
         [&]() __attribute__((always_inline)) {
-          const V x = hn::Set(d, a[r]);
+          constexpr bool kInRows = kWalk == Walk::rows;
+          const float* at =
+              kInRows ? base[r / 3] + static_cast<int64_t>(r % 3) * a_step : base[0] + r;
+          const V x = hn::Set(d, *at);
           low[r] = hn::MulAdd(x, b0, low[r]);
           high[r] = hn::MulAdd(x, b1, high[r]);
         }(),
         ...);
-    a += R;
-    b += kTileColumns;
+    ((base[i] += kWalk == Walk::rows ? 1 : a_step), ...);
+    b += b_step;
   };
-  for (int64_t p = 0; p < k; ++p) step(rows);
+  for (int64_t p = 0; p < k; ++p) step(rows, std::make_index_sequence<kBases>());
   if (columns == kTileColumns) {
     const auto finish = [&]<size_t... r>(std::index_sequence<r...>) __attribute__((always_inline)) {
       (
@@ -91,17 +106,26 @@ void tile_kernel(int64_t k, const float* HWY_RESTRICT a, const float* HWY_RESTRI
   }
 }
 
-using TileKernel = void (*)(int64_t k, const float* a, const float* b, float* c, int64_t c_stride,
-                            int64_t columns, bool add);
+using TileKernel = void (*)(int64_t k, const float* a, int64_t a_step, const float* b,
+                            int64_t b_step, float* c, int64_t c_stride, int64_t columns, bool add);
 
 // The kernel for tiles of `rows` <= kTileRows rows.
-inline TileKernel tile_kernel_for(int64_t rows) {
+template <Walk kWalk>
+HWY_INLINE TileKernel tile_kernel_for(int64_t rows) {
   static constexpr auto table = []<size_t... r>(std::index_sequence<r...>) {
-    return std::array<TileKernel, kTileRows>{tile_kernel<r + 1>...};
+    return std::array<TileKernel, kTileRows>{tile_kernel<r + 1, kWalk>...};
   }
   (std::make_index_sequence<kTileRows>());
   return table[static_cast<size_t>(rows - 1)];
 }
+
+// Rows cut into panels whose heights differ by at most one: no thin last tile.
+struct RowPanels {
+  int64_t rows, panels;
+  explicit RowPanels(int64_t n) : rows(n), panels((n + kTileRows - 1) / kTileRows) {}
+  int64_t begin(int64_t panel) const { return panel * rows / panels; }
+  int64_t height(int64_t panel) const { return begin(panel + 1) - begin(panel); }
+};
 
 }  // namespace HWY_NAMESPACE
 }  // namespace stretto

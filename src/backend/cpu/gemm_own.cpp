@@ -32,14 +32,6 @@ constexpr int64_t kBPanelFloats = kBlockK * kTileColumns + kPanelSlack;
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// Rows of A cut into panels whose heights differ by at most one: no thin last tile.
-struct RowPanels {
-  int64_t rows, panels;
-  explicit RowPanels(int64_t n) : rows(n), panels(ceil_div(n, kTileRows)) {}
-  int64_t begin(int64_t panel) const { return panel * rows / panels; }
-  int64_t height(int64_t panel) const { return begin(panel + 1) - begin(panel); }
-};
-
 // Rows [row0, +rows) and k [k0, +k) of the product: as much of A as is packed at once.
 struct Slab {
   int64_t row0, rows, k0, k;
@@ -173,8 +165,8 @@ class Product {
       for (int64_t i = i0; i < i1; ++i) {
         const int64_t height = rows.height(i);
         float* c = at.sums + (slab.row0 + rows.begin(i) - at.row) * at.stride + column - at.column;
-        tile_kernel_for(height)(p1 - p0, a_panel(slab, rows, i) + p0 * height, b, c, at.stride,
-                                columns, add);
+        tile_kernel_for<Walk::packed>(height)(p1 - p0, a_panel(slab, rows, i) + p0 * height, height,
+                                              b, kTileColumns, c, at.stride, columns, add);
       }
     }
   }
