@@ -63,7 +63,10 @@ std::string write_yaml(const Config& config, const ResolvedConfig* resolved) {
 }
 
 json value_json(const Key& key, const Value& value) {
-  if (key.name == "parallel.zero") return json::parse(std::get<std::string>(value));
+  if (key.name == "parallel.zero") {  // a stage number, unless the Config was filled wrongly
+    const std::string& stage = std::get<std::string>(value);
+    return stage.size() == 1 ? json(stage[0] - '0') : json(stage);
+  }
   if (key.special == "auto" && std::get<int64_t>(value) == kAuto) return "auto";
   if (key.special == "list") {
     const std::vector<int64_t> list = partition_list(std::get<std::string>(value));
