@@ -9,6 +9,7 @@
 #include "account/parameters.h"
 #include "base/log.h"
 #include "base/units.h"
+#include "cli/memory_table.h"
 #include "cli/text_table.h"
 #include "cli/verbs.h"
 #include "config/reader.h"
@@ -155,12 +156,15 @@ void run_flops(const std::vector<std::string>& words, bool json) {
   require_valid(resolved);
   const Work work(resolved.config);
   if (json) {
-    fmt::print("{}\n", work_json(work).dump(2));
+    nlohmann::json out = work_json(work);
+    out["memory"] = memory_json(stage_memory(work.config));
+    fmt::print("{}\n", out.dump(2));
     return;
   }
   print_head(work);
   print_flops(work, "per token", 1);
   print_flops(work, "per iteration", work.tokens);
+  fmt::print("{}", memory_text(work.config, stage_memory(work.config)));
 }
 
 }  // namespace

@@ -1,0 +1,26 @@
+// Memory of a configuration, by term, stage by stage.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "account/memory.h"
+#include "config/config.h"
+
+namespace stretto::cli {
+
+struct StageMemory {
+  int64_t stage = 0;
+  int64_t layers = 0;
+  MemoryTotals totals;         // under the configuration's checkpointing
+  size_t activations[3] = {};  // under none, selective, full
+};
+
+// One entry per pipeline stage; the tensor shards and replicas of a stage all hold the same.
+std::vector<StageMemory> stage_memory(const Config& config);
+
+std::string memory_text(const Config& config, const std::vector<StageMemory>& stages);
+nlohmann::json memory_json(const std::vector<StageMemory>& stages);
+
+}  // namespace stretto::cli
