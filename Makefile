@@ -1,0 +1,45 @@
+# Two commands are all a newcomer needs: `make bench` and `make test`. Both install what is missing,
+# build, and run; both are quick the second time.
+
+JOBS ?= $(shell nproc)
+CUDA ?=
+BUILD := build
+CMAKE_CUDA := $(if $(CUDA),-DSTRETTO_CUDA=$(if $(filter 0,$(CUDA)),OFF,ON))
+CONFIGURE := cmake --preset release $(CMAKE_CUDA)
+
+.PHONY: all build bench test quick-test check fuzz clean help
+
+all: build
+
+help:
+	@echo "make bench       set up, build, and see what this machine does with a GPT"
+	@echo "make test        set up, build, and run the tests"
+	@echo "make build       only build: the program is build/stretto"
+	@echo "make check       format, tidy on changed files, file sizes, no machine paths"
+	@echo "make fuzz        every parser under libFuzzer for 60 s each (FUZZ_SECONDS=n)"
+	@echo "CUDA=1           build the CUDA parts although no GPU is present (CUDA=0: never)"
+
+$(BUILD)/.setup-%: tools/setup
+	@tools/setup $*
+	@mkdir -p $(BUILD) && touch $@
+
+build: $(BUILD)/.setup-build
+	@$(CONFIGURE) -DSTRETTO_TESTS=OFF > $(BUILD)/configure.log || (cat $(BUILD)/configure.log; exit 1)
+	@cmake --build $(BUILD) -j$(JOBS) --target stretto
+
+bench: build
+	@tools/first-minute
+
+test: $(BUILD)/.setup-test
+	@$(CONFIGURE) -DSTRETTO_TESTS=ON
+	@cmake --build $(BUILD) -j$(JOBS)
+	@cd $(BUILD) && ctest --output-on-failure -j$(JOBS)
+
+check:
+	@tools/check
+
+fuzz: $(BUILD)/.setup-test
+	@tools/fuzz
+
+clean:
+	rm -rf $(BUILD)

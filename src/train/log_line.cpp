@@ -1,0 +1,83 @@
+#include "train/log_line.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "account/flops.h"
+#include "base/units.h"
+
+namespace stretto {
+namespace {
+
+double flops_per_rank(const Config& config, const StepRecord& record, Convention convention,
+                      bool hardware) {
+  const FlopsPerToken flops = flops_per_token(convention, config.model, config.seq_len,
+                                              config.activation_checkpointing);
+  const double per_token = hardware ? flops.hardware_total() : flops.model_total();
+  return per_token * record.tokens_per_second() / static_cast<double>(config.world_size());
+}
+
+std::string number(double value) {
+  return std::isfinite(value) ? fmt::format("{:.17g}", value) : "null";
+}
+
+}  // namespace
+
+double model_flops_per_rank(const Config& config, const StepRecord& record) {
+  return flops_per_rank(config, record, Convention::mpt, false);
+}
+
+double megatron_flops_per_rank(const Config& config, const StepRecord& record) {
+  return flops_per_rank(config, record, Convention::megatron, true);
+}
+
+std::string compact_line(const Config& config, const StepRecord& r, double eta_seconds) {
+  std::string line = fmt::format(
+      "step {:>{}}/{} | loss {:.4f} | norm {:.3f} | lr {:.2e} | {:>6} tok/s | {} | {:.3g} GFLOP/s",
+      r.step, fmt::format("{}", r.steps).size(), r.steps, r.loss, r.grad_norm, r.learning_rate,
+      format_count(std::round(r.tokens_per_second())), format_seconds(r.times.total),
+      model_flops_per_rank(config, r) * static_cast<double>(config.world_size()) / 1e9);
+  if (config.precision == Precision::amp_fp16) line += fmt::format(" | scale {:g}", r.loss_scale);
+  if (r.skipped) line += " | SKIPPED: gradients overflowed";
+  if (r.step < r.steps) line += fmt::format(" | eta {}", format_seconds(eta_seconds));
+  return line;
+}
+
+std::string megatron_line(const Config& config, const StepRecord& r) {
+  const double samples_per_second =
+      r.times.total > 0 ? static_cast<double>(r.global_batch) / r.times.total : 0;
+  return fmt::format(
+      " iteration {:8d}/{:8d} | consumed samples: {:12d} | consumed tokens: {:12d} | "
+      "elapsed time per iteration (s): {:.2f} | learning rate: {:.3E} | global batch size: {:5d} | "
+      "lm loss: {:.6E} | loss scale: {:.1f} | grad norm: {:.3f} | num zeros: {:.1f} | "
+      "number of skipped iterations: {:3d} | number of nan iterations: {:3d} | "
+      "samples per second: {:.3f} | TFLOPs: {:.2f} |",
+      r.step, r.steps, r.consumed_samples, r.consumed_tokens, r.times.total, r.learning_rate,
+      r.global_batch, r.loss, r.loss_scale, r.grad_norm, r.zeros, r.skipped_total, r.nan_total,
+      samples_per_second, megatron_flops_per_rank(config, r) / 1e12);
+}
+
+std::string json_line(const Config& config, const StepRecord& r) {
+  std::string ops;
+  for (int c = 0; c < kOpClasses; ++c) {
+    ops += fmt::format("\"{}\":{},", name_of(static_cast<OpClass>(c)),
+                       number(r.times.ops[static_cast<size_t>(c)]));
+  }
+  return fmt::format(
+      "{{\"step\":{},\"updates\":{},\"consumed_samples\":{},\"consumed_tokens\":{},"
+      "\"global_batch\":{},\"loss\":{},\"learning_rate\":{},\"loss_scale\":{},\"grad_norm\":{},"
+      "\"zeros\":{},\"skipped\":{},\"skipped_total\":{},\"nan_total\":{},\"seconds\":{},"
+      "\"tokens_per_second\":{},\"model_flops_per_second_per_rank\":{},\"times\":{{{}\"comm_dp\":{},"
+      "\"comm_tp\":{},\"comm_pp\":{},\"data\":{},\"host\":{}}},\"comm_bytes\":{{\"dp\":{},\"tp\":{},"
+      "\"pp\":{}}}}}",
+      r.step, r.updates, r.consumed_samples, r.consumed_tokens, r.global_batch, number(r.loss),
+      number(r.learning_rate), number(r.loss_scale), number(r.grad_norm), number(r.zeros),
+      r.skipped, r.skipped_total, r.nan_total, number(r.times.total),
+      number(r.tokens_per_second()), number(model_flops_per_rank(config, r)), ops,
+      number(r.times.comm_dp), number(r.times.comm_tp), number(r.times.comm_pp),
+      number(r.times.data), number(r.times.host()), r.comm_bytes_dp, r.comm_bytes_tp,
+      r.comm_bytes_pp);
+}
+
+}  // namespace stretto

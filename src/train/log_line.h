@@ -1,0 +1,24 @@
+// A training step as people and programs read it.
+#pragma once
+
+#include <string>
+
+#include "config/config.h"
+#include "train/step_record.h"
+
+namespace stretto {
+
+// `step 10/100 | loss 5.5412 | norm 1.23 | lr 6.0e-04 | 41.2k tok/s | ...`
+std::string compact_line(const Config& config, const StepRecord& record, double eta_seconds);
+
+// The line of Megatron-DeepSpeed, so that existing parsers and dashboards work.
+std::string megatron_line(const Config& config, const StepRecord& record);
+
+// One JSON object, all digits; not-a-number becomes null.
+std::string json_line(const Config& config, const StepRecord& record);
+
+// Model FLOP/s per rank of a step, recomputation left out (mpt convention) or counted (megatron).
+double model_flops_per_rank(const Config& config, const StepRecord& record);
+double megatron_flops_per_rank(const Config& config, const StepRecord& record);
+
+}  // namespace stretto

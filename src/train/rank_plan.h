@@ -1,0 +1,23 @@
+// From a configuration to what one rank holds and runs.
+#pragma once
+
+#include "account/memory.h"
+#include "config/config.h"
+#include "parallel/mesh.h"
+
+namespace stretto {
+
+// The shape of the rank at `at`. Throws where the configuration has no legal one.
+RankShape rank_shape(const Config& config, const Coordinates& at);
+
+// The largest micro-batch (a power of two, then by halves of it) whose plan fits `bytes` on every
+// rank; 0 if not even one sequence fits.
+int64_t largest_micro_batch(const Config& config, size_t bytes);
+
+// Bytes that a rank may use: config.memory_limit, else its share of the machine's memory.
+size_t memory_budget(const Config& config, int64_t ranks_here);
+
+// Throws out_of_memory with what would fit if some rank's plan exceeds `bytes`.
+void require_fits(const Config& config, size_t bytes);
+
+}  // namespace stretto

@@ -1,0 +1,92 @@
+#include "train/run.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <csignal>
+#include <cstring>
+
+#include "base/fs.h"
+#include "base/log.h"
+#include "base/units.h"
+#include "train/log_line.h"
+#include "train/metrics_file.h"
+#include "train/signals.h"
+
+namespace stretto {
+namespace {
+
+void print_line(const Config& config, const StepRecord& record, double seconds_so_far,
+                int64_t steps_so_far) {
+  if (record.step % config.log.every != 0 && record.step != record.steps) return;
+  const double per_step = seconds_so_far / static_cast<double>(steps_so_far);
+  const double eta = per_step * static_cast<double>(record.steps - record.step);
+  switch (config.log.format) {
+    case LogFormat::compact: fmt::print("{}\n", compact_line(config, record, eta)); break;
+    case LogFormat::megatron: fmt::print("{}\n", megatron_line(config, record)); break;
+    case LogFormat::json: fmt::print("{}\n", json_line(config, record)); break;
+  }
+  std::fflush(stdout);
+}
+
+// One decision for all ranks: the largest signal number anyone saw.
+int agreed_stop(Comm& world, const std::string& run_directory) {
+  int32_t signal = stop_signal();
+  if (signal == 0 && world.rank() == 0 && stop_file_exists(run_directory)) signal = SIGUSR1;
+  world.all_reduce(Tensor(&signal, DType::i32, {1}), ReduceOp::max);
+  return signal;
+}
+
+void require_progress(const Config& config, Trainer& trainer) {
+  const TrainerState& state = trainer.state();
+  if (state.skipped_in_a_row < config.train.max_skipped && !trainer.scaler().at_floor()) return;
+  if (state.skipped_in_a_row == 0) return;
+  throw Error(ExitCode::diverged,
+              fmt::format("step {}: {} steps in a row had NaN or infinite gradients (loss scale {:g})",
+                          state.step, state.skipped_in_a_row, state.loss_scale.scale),
+              "lower train.lr or train.clip, check the data, or use bf16 or fp32");
+}
+
+}  // namespace
+
+RunResult run_training(const Config& config, Comm& world, const RunOptions& options) {
+  Trainer trainer(config, world);
+  const bool speaks = options.print && trainer.speaks();
+  RunResult result;
+  result.planned_bytes = trainer.gpt().memory().planned_bytes();
+  trainer.initialise();
+
+  MetricsFile metrics(trainer.speaks() ? trainer.config().output : "");
+  double seconds = 0;
+  while (trainer.state().step < config.train.steps) {
+    const StepRecord record = trainer.step();
+    seconds += record.times.total;
+    result.steps.push_back(record);
+    metrics.write(json_line(trainer.config(), record));
+    if (speaks) {
+      print_line(trainer.config(), record, seconds, static_cast<int64_t>(result.steps.size()));
+    }
+    if (options.on_step) options.on_step(record);
+    require_progress(config, trainer);
+    const bool last = record.step == config.train.steps;
+    if (config.train.eval_every > 0 && trainer.has_held_out() &&
+        (last || record.step % config.train.eval_every == 0)) {
+      result.eval_loss = trainer.evaluate(config.train.eval_batches);
+      metrics.write(fmt::format("{{\"step\":{},\"eval_loss\":{:.17g}}}", record.step, result.eval_loss));
+      if (speaks) fmt::print("eval at step {} | loss {:.4f} | perplexity {:.2f}\n", record.step,
+                             result.eval_loss, std::exp(result.eval_loss));
+    }
+    const int signal = last ? 0 : agreed_stop(world, config.output);
+    if (signal != 0) {
+      if (speaks) {
+        spdlog::warn("{}: stopped after step {} of {}", strsignal(signal), record.step,
+                     config.train.steps);
+      }
+      result.code = ExitCode::resumable;
+      break;
+    }
+  }
+  return result;
+}
+
+}  // namespace stretto

@@ -1,0 +1,27 @@
+// The training loop of one rank: steps, console lines, metrics, evaluation, orderly stops.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "base/error.h"
+#include "train/trainer.h"
+
+namespace stretto {
+
+struct RunResult {
+  ExitCode code = ExitCode::ok;
+  std::vector<StepRecord> steps;  // of this call
+  double eval_loss = 0;           // of the last evaluation; 0 without one
+  size_t planned_bytes = 0;       // of this rank
+};
+
+struct RunOptions {
+  bool print = true;  // rank 0 prints lines and messages
+  std::function<void(const StepRecord&)> on_step;  // every rank, after each step
+};
+
+// Collective over `world`; the same call on every rank.
+RunResult run_training(const Config& config, Comm& world, const RunOptions& options = {});
+
+}  // namespace stretto

@@ -1,0 +1,38 @@
+#include "train/signals.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
+
+namespace stretto {
+namespace {
+
+// Process-wide because signals are.
+std::atomic<int> g_signal{0};
+
+void on_signal(int signal) {
+  if (signal == SIGINT && g_signal.load() == SIGINT) _exit(128 + SIGINT);
+  g_signal.store(signal);
+}
+
+}  // namespace
+
+void install_stop_signals() {
+  struct sigaction action = {};
+  action.sa_handler = on_signal;
+  sigemptyset(&action.sa_mask);
+  action.sa_flags = SA_RESTART;
+  for (const int signal : {SIGINT, SIGTERM, SIGUSR1, SIGUSR2}) sigaction(signal, &action, nullptr);
+}
+
+int stop_signal() { return g_signal.load(); }
+
+bool stop_file_exists(const std::string& run_directory) {
+  if (run_directory.empty()) return false;
+  struct stat info = {};
+  return stat((run_directory + "/stop").c_str(), &info) == 0;
+}
+
+}  // namespace stretto

@@ -1,0 +1,14 @@
+// Requests to stop, from Ctrl-C, a scheduler (SIGTERM, SIGUSR1) or a file named `stop` in the run
+// directory. The step in work is finished first. A second Ctrl-C ends at once.
+#pragma once
+
+#include <string>
+
+namespace stretto {
+
+void install_stop_signals();
+// The signal that asked (0: none so far).
+int stop_signal();
+bool stop_file_exists(const std::string& run_directory);
+
+}  // namespace stretto

@@ -1,0 +1,49 @@
+// What one training step did: the source of the console line, the metrics file and run records.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "backend/profile.h"
+
+namespace stretto {
+
+// Where the wall time of a step went on this rank, in seconds. The parts add up to `total`.
+struct StepTimes {
+  double total = 0;
+  std::array<double, kOpClasses> ops{};  // by OpClass
+  double comm_dp = 0, comm_tp = 0;       // exposed: this rank waited
+  double comm_pp = 0;                    // waiting for a stage: bubble and transfers
+  double data = 0;                       // reading samples
+  double host() const {                  // everything else
+    double rest = total - comm_dp - comm_tp - comm_pp - data;
+    for (const double seconds : ops) rest -= seconds;
+    return rest;
+  }
+};
+
+struct StepRecord {
+  int64_t step = 0;              // from 1, skipped ones included
+  int64_t steps = 0;             // planned
+  int64_t updates = 0;           // steps that changed the weights
+  int64_t consumed_samples = 0;  // including this step
+  int64_t consumed_tokens = 0;
+  int64_t global_batch = 0;
+  double loss = 0;               // mean over the global batch's tokens, nats
+  double learning_rate = 0;
+  double loss_scale = 1;
+  double grad_norm = 0;
+  double zeros = 0;
+  bool skipped = false;
+  int64_t skipped_total = 0;     // overflowed steps so far
+  int64_t nan_total = 0;         // steps whose loss was not finite
+  uint64_t comm_bytes_dp = 0, comm_bytes_tp = 0, comm_bytes_pp = 0;  // sent by this rank
+  StepTimes times;
+
+  double tokens_per_second() const {
+    return times.total > 0 ? static_cast<double>(tokens) / times.total : 0;
+  }
+  int64_t tokens = 0;  // of this step
+};
+
+}  // namespace stretto

@@ -1,0 +1,210 @@
+#include "train/trainer.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <thread>
+
+#include "train/lr_schedule.h"
+#include "train/rank_plan.h"
+
+namespace stretto {
+namespace {
+
+double now() {
+  using namespace std::chrono;
+  return duration<double>(steady_clock::now().time_since_epoch()).count();
+}
+
+int64_t seq_len(const Config& config) {
+  return config.seq_len > 0 ? config.seq_len : config.model.positions;
+}
+
+std::unique_ptr<Backend> make_backend(const Config& config, const Comm& world) {
+  if (config.device == Device::cuda) return make_cuda_backend(world.rank());
+  return make_cpu_backend(threads_per_rank(config, world.size()));
+}
+
+}  // namespace
+
+int threads_per_rank(const Config& config, int64_t ranks_here) {
+  if (config.threads > 0) return static_cast<int>(config.threads);
+  const auto cores = static_cast<int64_t>(std::thread::hardware_concurrency());
+  return static_cast<int>(std::max<int64_t>(1, cores / std::max<int64_t>(1, ranks_here)));
+}
+
+Trainer::Trainer(const Config& config, Comm& world)
+    : config_(config), world_(world),
+      mesh_(config.parallel.dp, config.parallel.tp, config.parallel.pp, config.parallel.order,
+            config.parallel.zero_group),
+      at_(mesh_.coordinates(world.rank())), comms_(make_mesh_comms(mesh_, world)),
+      backend_(make_backend(config, world)), scaler_(config.train.loss_scale, config.precision) {
+  config_.seq_len = seq_len(config);
+  Comm* ends = config.parallel.pp > 1 && config.model.tied_embedding ? comms_.embedding.get() : nullptr;
+  gpt_ = std::make_unique<Gpt>(*backend_, rank_shape(config_, at_),
+                               RankComms{comms_.dp.get(), comms_.tp.get(), comms_.pp.get(), ends});
+  const TrainConfig& t = config.train;
+  optimizer_ = std::make_unique<Optimizer>(
+      *backend_, *gpt_,
+      OptimizerSettings{static_cast<float>(t.beta1), static_cast<float>(t.beta2),
+                        static_cast<float>(t.eps), static_cast<float>(t.weight_decay),
+                        static_cast<float>(t.clip), config.seed});
+  const auto largest = static_cast<size_t>(config_.micro_batch * config_.seq_len);
+  tokens_.resize(largest);
+  targets_.resize(largest);
+  losses_.resize(static_cast<size_t>(rounds(config_.global_batch, config_.micro_batch,
+                                            config_.parallel.dp) * config_.parallel.dp));
+  open_data();
+}
+
+void Trainer::open_data() {
+  SamplerOptions options;
+  options.seq_len = config_.seq_len;
+  options.vocab = config_.model.vocab;
+  options.seed = config_.seed;
+  if (config_.data.path.empty()) {
+    source_ = synthetic_tokens(config_.seed, config_.model.vocab);
+    sampler_ = std::make_unique<Sampler>(*source_, options);
+    return;
+  }
+  source_ = open_tokens(config_.data.path);
+  if (!config_.data.eval_path.empty()) {
+    eval_source_ = open_tokens(config_.data.eval_path);
+    sampler_ = std::make_unique<Sampler>(*source_, options);
+    options.shuffle = false;
+    eval_sampler_ = std::make_unique<Sampler>(*eval_source_, options);
+    return;
+  }
+  const auto [train, held_out] = split_tail(*source_, config_.seq_len, config_.data.eval_fraction);
+  options.range = train;
+  sampler_ = std::make_unique<Sampler>(*source_, options);
+  if (held_out.end > held_out.begin) {
+    options.range = held_out;
+    options.shuffle = false;
+    eval_sampler_ = std::make_unique<Sampler>(*source_, options);
+  }
+}
+
+void Trainer::initialise() { optimizer_->initialise(config_.seed); }
+
+void Trainer::load(const Sampler& sampler, const MicroBatch& mb, int64_t first_sample) {
+  const double start = now();
+  const auto count = static_cast<size_t>(mb.batch * config_.seq_len);
+  if (mb.batch > 0) {
+    sampler.read_batch(first_sample, mb.batch, std::span(tokens_).first(count),
+                       std::span(targets_).first(count));
+    gpt_->set_batch(0, mb, tokens_.data(), targets_.data());
+  }
+  data_seconds_ += now() - start;
+}
+
+void Trainer::run_micro_batches(const std::vector<Share>& shares, int64_t first_sample) {
+  for (size_t i = 0; i < shares.size(); ++i) {
+    const MicroBatch mb{0, static_cast<int64_t>(i), shares[i].count};
+    load(*sampler_, mb, first_sample + shares[i].first);
+    gpt_->forward(0, mb);
+    gpt_->backward(0, mb, gpt_->dstream(0, mb));
+  }
+}
+
+StepRecord Trainer::step() {
+  const double start = now();
+  data_seconds_ = 0;
+  backend_->profile().reset();
+  for (Comm* comm : {comms_.dp.get(), comms_.tp.get(), comms_.pp.get()}) comm->reset_counters();
+
+  StepRecord record;
+  record.global_batch = ramped_batch(config_, state_.consumed_samples);
+  record.tokens = record.global_batch * config_.seq_len;
+  record.learning_rate = learning_rate(config_.train, state_.updates + 1);
+  record.loss_scale = scaler_.scale();
+
+  const auto shares =
+      batch_shares(record.global_batch, config_.micro_batch, mesh_.dp(), at_.dp);
+  const double scale = scaler_.scale() / static_cast<double>(record.tokens);
+  gpt_->begin_step(static_cast<int64_t>(shares.size()), static_cast<float>(scale));
+  run_micro_batches(shares, state_.consumed_samples);
+  gpt_->gradients().finish_step(gpt_->comms().ends);
+  const StepResult result =
+      optimizer_->step(record.learning_rate, scaler_.scale(), state_.updates + 1);
+  record.loss = global_loss(static_cast<int64_t>(shares.size()), record.tokens);
+
+  scaler_.update(result.skipped);
+  state_.step += 1;
+  state_.updates += result.skipped ? 0 : 1;
+  state_.consumed_samples += record.global_batch;
+  state_.skipped_total += result.skipped ? 1 : 0;
+  state_.skipped_in_a_row = result.skipped ? state_.skipped_in_a_row + 1 : 0;
+  state_.nan_total += std::isfinite(record.loss) ? 0 : 1;
+  state_.loss_scale = scaler_.state();
+
+  record.step = state_.step;
+  record.steps = config_.train.steps;
+  record.updates = state_.updates;
+  record.consumed_samples = state_.consumed_samples;
+  record.consumed_tokens = state_.consumed_samples * config_.seq_len;
+  record.grad_norm = result.grad_norm;
+  record.zeros = result.zeros;
+  record.skipped = result.skipped;
+  record.skipped_total = state_.skipped_total;
+  record.nan_total = state_.nan_total;
+  take_times(record, start);
+  return record;
+}
+
+// Sums the micro-batches' losses in their order in the global batch, whatever dp is.
+double Trainer::global_loss(int64_t count, int64_t tokens) {
+  const auto dp = static_cast<int64_t>(mesh_.dp());
+  const bool last = at_.pp == mesh_.pp() - 1;
+  double loss = 0;
+  if (last) {
+    std::vector<double> mine(static_cast<size_t>(count));
+    backend_->copy_to_host(mine.data(), gpt_->loss_sums().slice(0, count));
+    const Tensor all(losses_.data(), DType::f64, {dp, count});
+    comms_.dp->all_gather(all, ConstTensor(mine.data(), DType::f64, {count}));
+    for (int64_t round = 0; round < count; ++round) {
+      for (int64_t r = 0; r < dp; ++r) loss += losses_[static_cast<size_t>(r * count + round)];
+    }
+    loss /= static_cast<double>(tokens);
+  }
+  comms_.pp->broadcast(Tensor(&loss, DType::f64, {1}), mesh_.pp() - 1);
+  return loss;
+}
+
+void Trainer::take_times(StepRecord& record, double start) {
+  StepTimes& t = record.times;
+  for (int c = 0; c < kOpClasses; ++c) {
+    t.ops[static_cast<size_t>(c)] = backend_->profile().of(static_cast<OpClass>(c)).seconds;
+  }
+  t.comm_dp = comms_.dp->counters().seconds;
+  t.comm_tp = comms_.tp->counters().seconds;
+  t.comm_pp = comms_.pp->counters().seconds;
+  t.data = data_seconds_;
+  record.comm_bytes_dp = comms_.dp->counters().bytes();
+  record.comm_bytes_tp = comms_.tp->counters().bytes();
+  record.comm_bytes_pp = comms_.pp->counters().bytes();
+  t.total = now() - start;
+}
+
+double Trainer::evaluate(int64_t batches) {
+  STRETTO_CHECK(eval_sampler_ != nullptr);
+  const int64_t per_batch = config_.global_batch;
+  double sum = 0;
+  int64_t done = 0;
+  for (int64_t b = 0; b < batches && done < eval_sampler_->samples_per_epoch(); ++b) {
+    const int64_t samples = std::min(per_batch, eval_sampler_->samples_per_epoch() - done);
+    const auto shares = batch_shares(samples, config_.micro_batch, mesh_.dp(), at_.dp);
+    if (at_.pp == mesh_.pp() - 1) backend_->fill_zero(gpt_->loss_sums());
+    for (size_t i = 0; i < shares.size(); ++i) {
+      const MicroBatch mb{0, static_cast<int64_t>(i), shares[i].count};
+      load(*eval_sampler_, mb, done + shares[i].first);
+      gpt_->forward(0, mb, false);
+    }
+    const int64_t tokens = samples * config_.seq_len;
+    sum += global_loss(static_cast<int64_t>(shares.size()), tokens) * static_cast<double>(tokens);
+    done += samples;
+  }
+  return sum / static_cast<double>(done * config_.seq_len);
+}
+
+}  // namespace stretto

@@ -1,0 +1,80 @@
+// One rank of a training run: owns the backend, the model part, the optimizer and the data, and
+// makes steps. The loop around it (run.h) prints, evaluates, saves and stops.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "config/config.h"
+#include "data/sampler.h"
+#include "model/gpt.h"
+#include "parallel/mesh.h"
+#include "train/batch_plan.h"
+#include "train/loss_scaler.h"
+#include "train/optimizer.h"
+#include "train/step_record.h"
+
+namespace stretto {
+
+// What must be saved, beside the tensors, to continue exactly.
+struct TrainerState {
+  int64_t step = 0;
+  int64_t updates = 0;
+  int64_t consumed_samples = 0;
+  int64_t skipped_total = 0;
+  int64_t skipped_in_a_row = 0;
+  int64_t nan_total = 0;
+  LossScaler::State loss_scale;
+};
+
+class Trainer {
+ public:
+  // Collective over `world`. `config` is valid (require_valid) and has a definite micro_batch.
+  Trainer(const Config& config, Comm& world);
+
+  void initialise();  // fresh weights
+  StepRecord step();
+  // Mean loss over held-out samples: `batches` global batches, forward only.
+  double evaluate(int64_t batches);
+
+  const Config& config() const { return config_; }
+  Backend& backend() { return *backend_; }
+  Gpt& gpt() { return *gpt_; }
+  Optimizer& optimizer() { return *optimizer_; }
+  MeshComms& comms() { return comms_; }
+  Comm& world() { return world_; }
+  const Coordinates& at() const { return at_; }
+  TrainerState& state() { return state_; }
+  LossScaler& scaler() { return scaler_; }
+  bool has_held_out() const { return eval_sampler_ != nullptr; }
+  // Whether this rank computes the loss and is the first of those that do: it speaks for the job.
+  bool speaks() const { return world_.rank() == 0; }
+
+ private:
+  void open_data();
+  void run_micro_batches(const std::vector<Share>& shares, int64_t first_sample);
+  void load(const Sampler& sampler, const MicroBatch& mb, int64_t first_sample);
+  double global_loss(int64_t count, int64_t tokens);
+  void take_times(StepRecord& record, double start);
+
+  Config config_;
+  Comm& world_;
+  Mesh mesh_;
+  Coordinates at_;
+  MeshComms comms_;
+  std::unique_ptr<Backend> backend_;
+  std::unique_ptr<Gpt> gpt_;
+  std::unique_ptr<Optimizer> optimizer_;
+  LossScaler scaler_;
+  TrainerState state_;
+  std::unique_ptr<TokenSource> source_, eval_source_;
+  std::unique_ptr<Sampler> sampler_, eval_sampler_;
+  std::vector<int32_t> tokens_, targets_;
+  std::vector<double> losses_;
+  double data_seconds_ = 0;
+};
+
+// Threads per rank: config.threads, else the cores of this machine shared by its ranks.
+int threads_per_rank(const Config& config, int64_t ranks_here);
+
+}  // namespace stretto
