@@ -3,6 +3,7 @@
 namespace stretto::cli {
 
 void add_verbs(CLI::App& app) {
+  add_train(app);
   add_doctor(app);
   add_flops(app);
   add_reference(app);

@@ -11,6 +11,7 @@ void add_flops(CLI::App& app);
 void add_reference(CLI::App& app);
 void add_config(CLI::App& app);
 void add_models(CLI::App& app);
+void add_train(CLI::App& app);
 void add_version(CLI::App& app);
 
 void add_verbs(CLI::App& app);

@@ -5,8 +5,8 @@
 
 namespace stretto::cli {
 
-void add_version(CLI::App& app) {
-  CLI::App* verb = app.add_subcommand("version", "What this program was built from");
+void add_version(Command& app) {
+  Command* verb = app.add_subcommand("version", "What this program was built from");
   verb->callback([] { fmt::print("stretto 0.1.0\n"); });
 }
 
