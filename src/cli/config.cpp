@@ -76,7 +76,7 @@ void check(const Options& options) {
   }
 }
 
-void add_words(CLI::App* verb, const std::shared_ptr<Options>& options) {
+void add_words(Command* verb, const std::shared_ptr<Options>& options) {
   verb->add_option("WORDS", options->words, "YAML files, key=value overrides, or a model name")
       ->required();
   verb->add_flag("--json", options->json, "Print JSON");
@@ -84,8 +84,8 @@ void add_words(CLI::App* verb, const std::shared_ptr<Options>& options) {
 
 }  // namespace
 
-void add_config(CLI::App& app) {
-  CLI::App* verb = app.add_subcommand(
+void add_config(Command& app) {
+  Command* verb = app.add_subcommand(
       "config",
       "Examples:\n"
       "  stretto config show configs/runs/tiny.yaml train.lr=3e-4   resolved, with origins\n"
@@ -95,15 +95,15 @@ void add_config(CLI::App& app) {
   verb->require_subcommand(1);
   const auto options = std::make_shared<Options>();
 
-  CLI::App* show_verb = verb->add_subcommand("show", "The resolved values and their origins");
+  Command* show_verb = verb->add_subcommand("show", "The resolved values and their origins");
   add_words(show_verb, options);
   show_verb->callback([options] { show(*options); });
 
-  CLI::App* check_verb = verb->add_subcommand("check", "Check every rule without running");
+  Command* check_verb = verb->add_subcommand("check", "Check every rule without running");
   add_words(check_verb, options);
   check_verb->callback([options] { check(*options); });
 
-  CLI::App* schema_verb = verb->add_subcommand("schema", "JSON Schema (draft 2020-12)");
+  Command* schema_verb = verb->add_subcommand("schema", "JSON Schema (draft 2020-12)");
   schema_verb->callback([] { fmt::print("{}\n", config_schema().dump(2)); });
 }
 

@@ -104,12 +104,12 @@ void print_page(const MachineInfo& m) {
 
 }  // namespace
 
-void add_doctor(CLI::App& app) {
+void add_doctor(Command& app) {
   struct Options {
     bool json = false, quick = false;
     std::string disk = ".";
   };
-  CLI::App* verb = app.add_subcommand("doctor", kExamples);
+  Command* verb = app.add_subcommand("doctor", kExamples);
   auto options = std::make_shared<Options>();
   verb->add_flag("--json", options->json, "For machines");
   verb->add_flag("--quick", options->quick, "Measure nothing");

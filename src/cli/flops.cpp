@@ -169,12 +169,12 @@ void run_flops(const std::vector<std::string>& words, bool json) {
 
 }  // namespace
 
-void add_flops(CLI::App& app) {
+void add_flops(Command& app) {
   struct Options {
     std::vector<std::string> words;
     bool json = false;
   };
-  CLI::App* verb = app.add_subcommand("flops", kExamples);
+  Command* verb = app.add_subcommand("flops", kExamples);
   auto options = std::make_shared<Options>();
   verb->add_option("WORDS", options->words, "YAML files, key=value overrides, or a model name")
       ->required();

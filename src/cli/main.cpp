@@ -2,9 +2,7 @@
 #include <fmt/format.h>
 
 #include <exception>
-#include <memory>
 #include <new>
-#include <sstream>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -17,26 +15,11 @@ constexpr const char* kExamples =
     "Stretto trains GPT language models, measures what the hardware delivers, and plans the\n"
     "fastest topology.\n\n"
     "Examples:\n"
+    "  stretto train configs/runs/tiny.yaml      train a small GPT, a few seconds\n"
     "  stretto doctor                            what this machine has and delivers\n"
     "  stretto flops mpt-125m                    parameters, FLOPs and memory of a model\n"
     "  stretto reference check                   recompute every published figure\n"
     "  stretto version                           what this program was built from\n";
-
-// A verb's description holds its examples; lists of verbs show its summary alone: the first line
-// that is neither indented nor the word "Examples:".
-class HelpFormatter : public CLI::Formatter {
- public:
-  std::string make_subcommand(const CLI::App* verb) const override {
-    std::istringstream lines(verb->get_description());
-    std::string line;
-    while (std::getline(lines, line)) {
-      if (!line.empty() && line[0] != ' ' && line != "Examples:") break;
-    }
-    std::stringstream out;
-    CLI::detail::format_help(out, verb->get_name(), line, column_width_);
-    return out.str();
-  }
-};
 
 int report(const Error& error) {
   fmt::print(stderr, "stretto: {}\n", error.what());
@@ -48,16 +31,8 @@ int report(const Error& error) {
 
 int run(int argc, char** argv) {
   init_log(LogLevel::normal);
-  CLI::App app{kExamples, "stretto"};
-  app.require_subcommand(1);
-  app.formatter(std::make_shared<HelpFormatter>());  // verbs inherit it
-  add_verbs(app);
   try {
-    app.parse(argc, argv);
-    return static_cast<int>(ExitCode::ok);
-  } catch (const CLI::ParseError& error) {
-    const int code = app.exit(error);  // prints help or the message
-    return code == 0 ? 0 : static_cast<int>(ExitCode::usage);
+    return parse_and_run(argc, argv, kExamples);
   } catch (const Error& error) {
     return report(error);
   } catch (const std::bad_alloc&) {

@@ -79,13 +79,13 @@ void show(const std::string& name, bool json) {
 
 }  // namespace
 
-void add_models(CLI::App& app) {
+void add_models(Command& app) {
   struct Options {
     std::string name;
     bool json = false;
   };
   const auto options = std::make_shared<Options>();
-  CLI::App* verb = app.add_subcommand(
+  Command* verb = app.add_subcommand(
       "models",
       "Examples:\n"
       "  stretto models                  every known model with its exact parameter count\n"

@@ -249,18 +249,18 @@ void run_show(const Options& options) {
 
 }  // namespace
 
-void add_reference(CLI::App& app) {
-  CLI::App* verb = app.add_subcommand("reference", kExamples);
+void add_reference(Command& app) {
+  Command* verb = app.add_subcommand("reference", kExamples);
   verb->require_subcommand(1);
   auto options = std::make_shared<Options>();
-  const auto add_common = [&](CLI::App* sub) {
+  const auto add_common = [&](Command* sub) {
     sub->add_option("--dir", options->directory, "Directory with the four CSV files");
     sub->add_flag("--json", options->json, "For machines");
   };
-  CLI::App* check = verb->add_subcommand("check", "Recompute every derived figure");
+  Command* check = verb->add_subcommand("check", "Recompute every derived figure");
   add_common(check);
   check->callback([options] { run_check(*options); });
-  CLI::App* show = verb->add_subcommand("show", "Print a table");
+  Command* show = verb->add_subcommand("show", "Print a table");
   show->add_option("table", options->table, "mpt, mosaicgpt, bloom, fugaku or a part: bloom/T21")
       ->required();
   add_common(show);

@@ -59,8 +59,8 @@ void train(const Options& options) {
 
 }  // namespace
 
-void add_train(CLI::App& app) {
-  CLI::App* verb = app.add_subcommand("train", kHelp);
+void add_train(Command& app) {
+  Command* verb = app.add_subcommand("train", kHelp);
   auto options = std::make_shared<Options>();
   verb->add_option("config", options->words, "YAML files, dotted.key=value words, or a model name")
       ->required();

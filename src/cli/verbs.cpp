@@ -2,7 +2,7 @@
 
 namespace stretto::cli {
 
-void add_verbs(CLI::App& app) {
+void add_verbs(Command& app) {
   add_train(app);
   add_doctor(app);
   add_flops(app);

@@ -1,20 +1,28 @@
 // Each verb lives in one file of this folder and adds itself to the program here.
 #pragma once
 
-#include <CLI/CLI.hpp>
+#include "cli/command.h"
 
 namespace stretto::cli {
 
 // A verb sets its options on a new subcommand and runs from its callback. Verbs throw Error.
-void add_doctor(CLI::App& app);
-void add_flops(CLI::App& app);
-void add_reference(CLI::App& app);
-void add_config(CLI::App& app);
-void add_models(CLI::App& app);
-void add_train(CLI::App& app);
-void add_version(CLI::App& app);
+void add_doctor(Command& app);
+void add_flops(Command& app);
+void add_reference(Command& app);
+void add_config(Command& app);
+void add_models(Command& app);
+void add_train(Command& app);
+void add_version(Command& app);
+void add_reference(Command& app);
+void add_config(Command& app);
+void add_models(Command& app);
+void add_train(Command& app);
+void add_version(Command& app);
 
-void add_verbs(CLI::App& app);
+void add_verbs(Command& app);
+
+// Parses the words and runs the verb they name. Errors of the verb pass through.
+int parse_and_run(int argc, char** argv, const char* examples);
 
 // The whole program: parse, run, report errors, return the exit code.
 int run(int argc, char** argv);

@@ -1,0 +1,95 @@
+#include "cli/command.h"
+
+#include <CLI/CLI.hpp>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "cli/verbs.h"
+
+namespace stretto::cli {
+namespace {
+
+CLI::App& app_of(void* native) { return *static_cast<CLI::App*>(native); }
+CLI::Option& option_of(void* native) { return *static_cast<CLI::Option*>(native); }
+
+// A verb's description holds its examples; lists of verbs show its summary alone: the first line
+// that is neither indented nor the word "Examples:".
+class HelpFormatter : public CLI::Formatter {
+ public:
+  std::string make_subcommand(const CLI::App* verb) const override {
+    std::istringstream lines(verb->get_description());
+    std::string line;
+    while (std::getline(lines, line)) {
+      if (!line.empty() && line[0] != ' ' && line != "Examples:") break;
+    }
+    std::stringstream out;
+    CLI::detail::format_help(out, verb->get_name(), line, column_width_);
+    return out.str();
+  }
+};
+
+}  // namespace
+
+Option Option::required() {
+  option_of(native_).required();
+  return *this;
+}
+
+Option Option::capture_default_str() {
+  option_of(native_).capture_default_str();
+  return *this;
+}
+
+Option Option::expected(int least, int most) {
+  option_of(native_).expected(least, most);
+  return *this;
+}
+
+Command::~Command() = default;
+
+Command* Command::add_subcommand(const std::string& name, const std::string& help) {
+  CLI::App* verb = app_of(native_).add_subcommand(name, help);
+  children_.push_back(std::make_unique<Command>(verb));
+  return children_.back().get();
+}
+
+void Command::require_subcommand(int count) { app_of(native_).require_subcommand(count); }
+
+#define STRETTO_OPTION(Type)                                                                      \
+  Option Command::add_option(const std::string& name, Type& value, const std::string& help) {    \
+    return Option(app_of(native_).add_option(name, value, help));                                 \
+  }
+STRETTO_OPTION(std::string)
+STRETTO_OPTION(std::vector<std::string>)
+STRETTO_OPTION(std::vector<int64_t>)
+STRETTO_OPTION(int)
+STRETTO_OPTION(int64_t)
+STRETTO_OPTION(size_t)
+STRETTO_OPTION(double)
+STRETTO_OPTION(std::optional<std::string>)
+STRETTO_OPTION(std::optional<int64_t>)
+STRETTO_OPTION(std::optional<double>)
+#undef STRETTO_OPTION
+
+Option Command::add_flag(const std::string& name, bool& value, const std::string& help) {
+  return Option(app_of(native_).add_flag(name, value, help));
+}
+
+void Command::callback(std::function<void()> run) { app_of(native_).callback(std::move(run)); }
+
+int parse_and_run(int argc, char** argv, const char* examples) {
+  CLI::App app{examples, "stretto"};
+  app.require_subcommand(1);
+  app.formatter(std::make_shared<HelpFormatter>());  // verbs inherit it
+  Command root(&app);
+  add_verbs(root);
+  try {
+    app.parse(argc, argv);
+    return 0;
+  } catch (const CLI::ParseError& error) {
+    const int code = app.exit(error);  // prints help or the message
+    return code == 0 ? 0 : static_cast<int>(ExitCode::usage);
+  }
+}
+
+}  // namespace stretto::cli

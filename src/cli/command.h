@@ -1,0 +1,62 @@
+// A verb and its options. A thin face of CLI11, which only command.cpp includes: its headers cost
+// ten seconds of compile time in every file that sees them.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace stretto::cli {
+
+class Option {
+ public:
+  explicit Option(void* native) : native_(native) {}
+  Option* operator->() { return this; }
+  Option required();
+  Option capture_default_str();       // help shows the default
+  Option expected(int least, int most);  // how many values, for lists
+
+ private:
+  void* native_;
+};
+
+class Command {
+ public:
+  explicit Command(void* native) : native_(native) {}
+  ~Command();
+  Command(const Command&) = delete;
+  Command& operator=(const Command&) = delete;
+
+  // `help` leads with one line; examples follow it. Lists of verbs show the first line alone.
+  Command* add_subcommand(const std::string& name, const std::string& help);
+  void require_subcommand(int count);
+
+  // "NAME" is positional, "-n,--ranks" is not. The variable keeps its value when not given.
+  Option add_option(const std::string& name, std::string& value, const std::string& help);
+  Option add_option(const std::string& name, std::vector<std::string>& value,
+                    const std::string& help);
+  Option add_option(const std::string& name, std::vector<int64_t>& value, const std::string& help);
+  Option add_option(const std::string& name, int& value, const std::string& help);
+  Option add_option(const std::string& name, int64_t& value, const std::string& help);
+  Option add_option(const std::string& name, size_t& value, const std::string& help);
+  Option add_option(const std::string& name, double& value, const std::string& help);
+  Option add_option(const std::string& name, std::optional<std::string>& value,
+                    const std::string& help);
+  Option add_option(const std::string& name, std::optional<int64_t>& value,
+                    const std::string& help);
+  Option add_option(const std::string& name, std::optional<double>& value,
+                    const std::string& help);
+  Option add_flag(const std::string& name, bool& value, const std::string& help);
+
+  // Runs after parsing, when the verb was named. Throws Error.
+  void callback(std::function<void()> run);
+
+ private:
+  void* native_;
+  std::vector<std::unique_ptr<Command>> children_;
+};
+
+}  // namespace stretto::cli
