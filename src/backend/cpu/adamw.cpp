@@ -178,6 +178,7 @@ void CpuBackend::do_adamw(Tensor weight, Tensor master, Tensor m, Tensor v, Cons
                           ConstTensor control, const AdamWOptions& options) {
   const float* ctl = control.as<float>();
   if (ctl[1] != 0) return;
+  check_float_types(weight, grad);
   STRETTO_CHECK(options.step >= 1, "step {}", options.step);
   STRETTO_CHECK(master.none() ? weight.dtype() == DType::f32 || weight.dtype() == DType::bf16
                               : master.dtype() == DType::f32,

@@ -39,6 +39,7 @@ namespace stretto {
 HWY_EXPORT(add_range);
 
 void CpuBackend::do_add(Tensor out, ConstTensor a, ConstTensor b) {
+  check_float_types(out);
   for_ranges(threads_, out.count(), kPieceElements, [&](int64_t begin, int64_t end) {
     HWY_DYNAMIC_DISPATCH(add_range)(out, a, b, begin, end);
   });

@@ -145,6 +145,7 @@ HWY_EXPORT(cross_entropy_backward_row);
 
 void CpuBackend::do_cross_entropy_forward(Tensor lse, Tensor target, ConstTensor logits,
                                           ConstTensor targets, VocabRange vocab) {
+  check_float_types(logits);
   const int64_t width = logits.last(), columns = real_columns(width, vocab);
   for_ranges(threads_, logits.rows(), rows_per_piece(width), [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
@@ -185,6 +186,7 @@ void CpuBackend::do_cross_entropy_loss(Tensor loss_sum, ConstTensor lse, ConstTe
 
 void CpuBackend::do_cross_entropy_backward(Tensor logits, ConstTensor lse, ConstTensor targets,
                                            ConstTensor scale, VocabRange vocab) {
+  check_float_types(logits);
   const int64_t width = logits.last(), columns = real_columns(width, vocab);
   const float scale_value = scale.as<float>()[0];
   for_ranges(threads_, logits.rows(), rows_per_piece(width), [&](int64_t begin, int64_t end) {

@@ -80,6 +80,7 @@ HWY_EXPORT(add_rows);
 void CpuBackend::do_embedding_forward(Tensor out, ConstTensor tokens, ConstTensor wte,
                                       ConstTensor wpe, int64_t vocab_begin,
                                       int64_t first_position) {
+  check_float_types(out);
   const int64_t width = out.last(), length = tokens.last();
   const size_t row_bytes = static_cast<size_t>(width) * dtype_size(out.dtype());
   STRETTO_CHECK((wte.none() || wte.dtype() == out.dtype()) &&
@@ -131,6 +132,7 @@ void add_grouped(int threads, Tensor dst, ConstTensor src, const uint64_t* place
 void CpuBackend::do_embedding_backward(Tensor dwte, Tensor dwpe, ConstTensor dout,
                                        ConstTensor tokens, int64_t vocab_begin,
                                        int64_t first_position) {
+  check_float_types(dwte, dwpe, dout);
   const int64_t rows = dout.rows(), length = tokens.last();
   STRETTO_CHECK(rows < int64_t{1} << 32);
   uint64_t* places = scratch<uint64_t>(rows);

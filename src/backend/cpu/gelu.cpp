@@ -38,6 +38,7 @@ namespace stretto {
 HWY_EXPORT(gelu_range);
 
 void CpuBackend::do_gelu_forward(Tensor out, ConstTensor pre) {
+  check_float_types(out);
   for_ranges(threads_, out.count(), kPieceElements, [&](int64_t begin, int64_t end) {
     HWY_DYNAMIC_DISPATCH(gelu_range)(out, pre, begin, end);
   });

@@ -54,6 +54,7 @@ namespace stretto {
 HWY_EXPORT(gradient_stats_range);
 
 void CpuBackend::do_gradient_stats(Tensor stats, ConstTensor grad) {
+  check_float_types(grad);
   constexpr int64_t kMaxPieces = 4096;
   const int64_t n = grad.count();
   const int64_t size = std::max(kPieceElements, (n + kMaxPieces - 1) / kMaxPieces);

@@ -187,6 +187,7 @@ HWY_EXPORT(add_partials);
 void CpuBackend::do_layernorm_forward(Tensor sum, Tensor out, Tensor mean, Tensor rstd,
                                       ConstTensor a, ConstTensor b, ConstTensor weight,
                                       ConstTensor bias) {
+  check_float_types(b);
   STRETTO_CHECK(weight.dtype() == b.dtype() && (bias.none() || bias.dtype() == b.dtype()));
   for_ranges(threads_, b.rows(), rows_per_piece(b.last()), [&](int64_t begin, int64_t end) {
     HWY_DYNAMIC_DISPATCH(layernorm_forward_rows)
@@ -197,6 +198,7 @@ void CpuBackend::do_layernorm_forward(Tensor sum, Tensor out, Tensor mean, Tenso
 void CpuBackend::do_layernorm_backward(Tensor dinp, Tensor dweight, Tensor dbias, ConstTensor dout,
                                        ConstTensor inp, ConstTensor mean, ConstTensor rstd,
                                        ConstTensor weight, Grad mode) {
+  check_float_types(inp, dweight, dbias);
   STRETTO_CHECK(weight.dtype() == inp.dtype());
   // At most 64 partial sums, so that adding them up stays small beside the rows themselves.
   const int64_t rows = inp.rows(), n = inp.last();

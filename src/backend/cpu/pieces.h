@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "backend/cpu/parallel_for.h"
+#include "tensor/tensor.h"
 
 namespace stretto {
 
@@ -21,6 +22,17 @@ void for_ranges(int threads, int64_t count, int64_t size, const Body& body) {
 // Rows whose elements make up about one piece.
 inline int64_t rows_per_piece(int64_t row_elements) {
   return std::max<int64_t>(1, kPieceElements / std::max<int64_t>(1, row_elements));
+}
+
+// No exception may leave a worker thread, so types are checked before the work is shared out.
+template <typename... T>
+void check_float_types(const T&... tensors) {
+  const auto check = [](ConstTensor t) {
+    STRETTO_CHECK(
+        t.none() || t.dtype() == DType::f32 || t.dtype() == DType::bf16 || t.dtype() == DType::f16,
+        "f32, bf16 or f16 expected, got {}", dtype_name(t.dtype()));
+  };
+  (check(tensors), ...);
 }
 
 // Working memory of the calling thread, for partial sums. It grows to the largest request ever made
