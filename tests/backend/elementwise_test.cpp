@@ -44,7 +44,9 @@ TEST(Gelu, AgreesWithDouble) {
       cpu().gelu_forward(out, pre);
       Values expected = pre.values();
       for (double& x : expected) x = reference::gelu(x);
-      EXPECT_TRUE(close(out, expected, type, 4));
+      // Relative to x, not to a far tail (one element may be all there is): the test below bounds
+      // it.
+      EXPECT_TRUE(close(out, expected, type, 4, max_abs(pre.values())));
     }
   }
 }
