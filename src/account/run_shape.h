@@ -11,6 +11,8 @@ enum class Precision { fp32, amp_bf16, bf16, amp_fp16, amp_fp8 };
 // full: keep only each layer's input and repeat its forward pass.
 enum class Checkpointing { none, selective, full };
 
+enum class PipelineSchedule { gpipe, one_f_one_b, interleaved, zero_bubble };
+
 // Element types of a precision. `has_master`: fp32 weights beside the compute weights.
 struct PrecisionTypes {
   DType compute = DType::f32;

@@ -13,7 +13,6 @@
 namespace stretto {
 
 enum class Device { cpu, cuda };
-enum class PipelineSchedule { gpipe, one_f_one_b, interleaved, zero_bubble };
 enum class LrSchedule { constant, linear, cosine, wsd };
 enum class LogFormat { compact, megatron, json };
 

@@ -1,0 +1,162 @@
+#include "parallel/schedule.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace stretto {
+namespace {
+
+using Tasks = std::vector<Task>;
+
+Tasks gpipe(int m) {
+  Tasks tasks;
+  for (int i = 0; i < m; ++i) tasks.push_back({TaskKind::forward, i, 0});
+  for (int i = 0; i < m; ++i) tasks.push_back({TaskKind::backward, i, 0});
+  return tasks;
+}
+
+// `warmup` forwards, then one forward and one backward in turn, then the remaining backwards;
+// the order of each kind is given.
+Tasks one_each(const Tasks& forwards, const Tasks& backwards, size_t warmup) {
+  Tasks tasks(forwards.begin(), forwards.begin() + static_cast<std::ptrdiff_t>(warmup));
+  for (size_t i = warmup; i < forwards.size(); ++i) {
+    tasks.push_back(forwards[i]);
+    tasks.push_back(backwards[i - warmup]);
+  }
+  tasks.insert(tasks.end(), backwards.end() - static_cast<std::ptrdiff_t>(warmup), backwards.end());
+  return tasks;
+}
+
+Tasks one_f_one_b(int rank, int p, int m) {
+  Tasks forwards;
+  Tasks backwards;
+  for (int i = 0; i < m; ++i) {
+    forwards.push_back({TaskKind::forward, i, 0});
+    backwards.push_back({TaskKind::backward, i, 0});
+  }
+  return one_each(forwards, backwards, static_cast<size_t>(std::min(m, p - 1 - rank)));
+}
+
+// 1F1B with the backward split: weight gradients, for which nobody waits, fill the places where
+// 1F1B stands idle at the end. Rank r is r weight gradients behind, so that every rank holds as
+// many activations as the first one of 1F1B, and no more.
+Tasks zero_bubble(int rank, int p, int m) {
+  Tasks tasks;
+  int weights = 0;
+  int inputs = 0;
+  for (const Task& task : one_f_one_b(rank, p, m)) {
+    if (task.kind == TaskKind::forward) {
+      tasks.push_back(task);
+      continue;
+    }
+    tasks.push_back({TaskKind::backward_input, task.micro_batch, 0});
+    if (++inputs > rank) tasks.push_back({TaskKind::backward_weight, weights++, 0});
+  }
+  while (weights < m) tasks.push_back({TaskKind::backward_weight, weights++, 0});
+  return tasks;
+}
+
+// Micro-batches go in groups of p through chunk 0, then chunk 1, ...: each rank works on the next
+// chunk of a group as soon as the last rank has passed on the first one's output. A last group that
+// is short is planned whole, and what does not exist is left out: an order without some of its
+// micro-batches is still an order.
+Tasks interleaved(int rank, int p, int m, int v) {
+  const int whole = (m + p - 1) / p * p;
+  Tasks forwards;
+  Tasks backwards;
+  for (int begin = 0; begin < whole; begin += p) {
+    for (int chunk = 0; chunk < v; ++chunk) {
+      for (int i = begin; i < begin + p; ++i) {
+        forwards.push_back({TaskKind::forward, i, chunk});
+        backwards.push_back({TaskKind::backward, i, v - 1 - chunk});
+      }
+    }
+  }
+  // Before its first backward a rank has done v - 1 chunks of the first group, and what fits into
+  // the way to the last rank and back.
+  const int warmup = std::min(2 * (p - 1 - rank) + (v - 1) * p, whole * v);
+  Tasks tasks = one_each(forwards, backwards, static_cast<size_t>(warmup));
+  std::erase_if(tasks, [&](const Task& task) { return task.micro_batch >= m; });
+  return tasks;
+}
+
+}  // namespace
+
+const char* name_of(TaskKind kind) {
+  switch (kind) {
+    case TaskKind::forward:
+      return "forward";
+    case TaskKind::backward:
+      return "backward";
+    case TaskKind::backward_input:
+      return "backward_input";
+    case TaskKind::backward_weight:
+      return "backward_weight";
+  }
+  return "unknown";
+}
+
+Schedule make_schedule(PipelineSchedule kind, int p, int m, int v) {
+  STRETTO_CHECK(p >= 1 && m >= 1 && v >= 1, "p {}, m {}, v {}", p, m, v);
+  STRETTO_CHECK(v == 1 || kind == PipelineSchedule::interleaved, "only interleaved has v {}", v);
+  Schedule schedule{kind, p, m, v, kind == PipelineSchedule::zero_bubble, {}};
+  const auto tasks_of = [&](int rank) {
+    if (kind == PipelineSchedule::gpipe) return gpipe(m);
+    if (kind == PipelineSchedule::interleaved) return interleaved(rank, p, m, v);
+    if (kind == PipelineSchedule::zero_bubble) return zero_bubble(rank, p, m);
+    return one_f_one_b(rank, p, m);
+  };
+  for (int r = 0; r < p; ++r) schedule.ranks.push_back(tasks_of(r));
+  return schedule;
+}
+
+namespace {
+
+// Equal for the sender and the receiver of one transfer; MPI promises tags up to 32767, and no two
+// messages that far apart are ever on their way at once.
+int tag_of(const Schedule& schedule, bool forward, int micro_batch, int to_stage) {
+  constexpr int kWindow = 8192;
+  const int number = micro_batch * schedule.chunks + to_stage / schedule.stages;
+  return 2 * (number % kWindow) + (forward ? 0 : 1);
+}
+
+}  // namespace
+
+Transfer input_of(const Schedule& schedule, int rank, const Task& task) {
+  const int stage = schedule.virtual_stage(rank, task.chunk);
+  const bool forward = task.kind == TaskKind::forward;
+  const int from = forward ? stage - 1 : stage + 1;
+  if (task.kind == TaskKind::backward_weight || from < 0 || from == schedule.virtual_stages()) {
+    return {};
+  }
+  return {from % schedule.stages, tag_of(schedule, forward, task.micro_batch, stage)};
+}
+
+Transfer output_of(const Schedule& schedule, int rank, const Task& task) {
+  const int stage = schedule.virtual_stage(rank, task.chunk);
+  const bool forward = task.kind == TaskKind::forward;
+  const int to = forward ? stage + 1 : stage - 1;
+  if (task.kind == TaskKind::backward_weight || to < 0 || to == schedule.virtual_stages()) {
+    return {};
+  }
+  return {to % schedule.stages, tag_of(schedule, forward, task.micro_batch, to)};
+}
+
+std::string schedule_text(const Schedule& schedule) {
+  constexpr const char* kLetters[] = {"F", "B", "i", "w"};
+  std::string out;
+  for (const Tasks& tasks : schedule.ranks) {
+    for (const Task& task : tasks) {
+      if (&task != tasks.data()) out += ' ';
+      out += fmt::format("{}{}", kLetters[static_cast<int>(task.kind)], task.micro_batch);
+      if (task.chunk > 0) out += fmt::format(".{}", task.chunk);
+    }
+    out += '\n';
+  }
+  return out;
+}
+
+}  // namespace stretto

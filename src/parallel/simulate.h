@@ -1,0 +1,69 @@
+// How long a schedule takes, given how long each task takes: an event simulation in which every
+// rank executes its list in order and a task starts when its input has arrived. For the planner:
+// linear in the number of tasks, arrays only; a Simulator reuses its memory between calls.
+//
+// With free transfers and one ratio of backward to forward, GPipe takes exactly sum + (m - 1) * max
+// over the stages' times per micro-batch; so does 1F1B where the last stage is the slowest (or all
+// are equal), and less otherwise.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "parallel/schedule.h"
+
+namespace stretto {
+
+// Seconds, by virtual stage. With a split backward, `backward` is the input gradient's share and
+// `backward_weight` the rest; without, a backward takes the sum of both.
+struct StageTimes {
+  double forward = 0;
+  double backward = 0;
+  double backward_weight = 0;
+  double send_forward = 0;   // of this stage's output to the next stage
+  double send_backward = 0;  // of its input gradient to the stage before
+};
+
+struct SimulateOptions {
+  bool asynchronous = true;  // false: the sender stands still while it sends
+  // Relative length of each micro-batch (ragged batches); empty: all 1.
+  std::span<const double> micro_batch_scale = {};
+};
+
+struct TaskTime {
+  double start = 0;
+  double end = 0;
+};
+
+struct Timeline {
+  std::vector<TaskTime> tasks;     // all ranks, one after the other, in list order
+  std::vector<size_t> first_task;  // by rank, and one past the last
+  std::vector<double> busy;        // seconds computed, by rank
+  double makespan = 0;
+  double bubble = 0;  // share of rank-seconds without compute
+
+  std::span<const TaskTime> of_rank(int rank) const {
+    const auto r = static_cast<size_t>(rank);
+    return {tasks.data() + first_task[r], first_task[r + 1] - first_task[r]};
+  }
+};
+
+class Simulator {
+ public:
+  // `times`: one per virtual stage. The schedule must be valid. The result is valid until the next
+  // call.
+  const Timeline& run(const Schedule& schedule, std::span<const StageTimes> times,
+                      const SimulateOptions& options = {});
+
+ private:
+  Timeline timeline_;
+  std::vector<double> arrival_;  // by (virtual stage, micro-batch), forwards then backwards
+  std::vector<size_t> next_;
+  std::vector<double> clock_;
+  std::vector<int> ready_;
+};
+
+Timeline simulate(const Schedule& schedule, std::span<const StageTimes> times,
+                  const SimulateOptions& options = {});
+
+}  // namespace stretto
