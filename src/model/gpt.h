@@ -41,6 +41,11 @@ class Gpt {
   Gradients& gradients() { return *gradients_; }
   RankComms comms() const { return comms_; }
 
+  bool begins_model(size_t chunk) const { return shape_.first_stage && chunk == 0; }
+  bool ends_model(size_t chunk) const {
+    return shape_.last_stage && chunk + 1 == shape_.chunks.size();
+  }
+
   // Tokens and targets of a micro-batch, (B, T) i32 on the host. First and last stage need them.
   void set_batch(size_t chunk, const MicroBatch& mb, const int32_t* tokens, const int32_t* targets);
   // The residual stream into a chunk (rows, C): received here unless the chunk begins the model.
@@ -62,10 +67,6 @@ class Gpt {
   Tensor loss_sums() { return memory_.at("loss.sums"); }
 
  private:
-  bool begins_model(size_t chunk) const { return shape_.first_stage && chunk == 0; }
-  bool ends_model(size_t chunk) const {
-    return shape_.last_stage && chunk + 1 == shape_.chunks.size();
-  }
   const ChunkActivations& activations(size_t chunk, const MicroBatch& mb);
   void embed(const ChunkActivations& a, int64_t batch);
   void embed_backward(const ChunkActivations& a, Tensor dstream, int64_t batch);

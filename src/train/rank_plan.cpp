@@ -4,7 +4,10 @@
 
 #include <algorithm>
 
+#include "account/stages.h"
 #include "base/units.h"
+#include "config/schema.h"
+#include "parallel/schedule.h"
 #include "train/batch_plan.h"
 
 namespace stretto {
@@ -30,6 +33,17 @@ std::string gib(size_t bytes) { return format_bytes(static_cast<double>(bytes));
 
 }  // namespace
 
+PipelineSchedule effective_schedule(const ParallelConfig& parallel) {
+  return parallel.interleave > 1 ? PipelineSchedule::interleaved : parallel.schedule;
+}
+
+std::vector<int64_t> layer_partition(const Config& config) {
+  const ParallelConfig& p = config.parallel;
+  if (p.partition.front() == '[') return partition_list(p.partition);
+  return even_partition(config.model.layers, p.pp * p.interleave,
+                        p.partition == "transformer+embedding");
+}
+
 RankShape rank_shape(const Config& config, const Coordinates& at) {
   const ParallelConfig& p = config.parallel;
   RankShape shape;
@@ -47,9 +61,13 @@ RankShape rank_shape(const Config& config, const Coordinates& at) {
   shape.first_stage = at.pp == 0;
   shape.last_stage = at.pp == p.pp - 1;
   if (config.device == Device::cuda) shape.loss_chunk_bytes = int64_t{1} << 30;
-  shape.chunks = {{}};
-  for (int64_t l = 0; l < config.model.layers; ++l) shape.chunks[0].push_back(l);
-  shape.in_flight = {1};
+  shape.chunks = stage_chunks(layer_partition(config), p.pp, at.pp);
+  const Schedule schedule =
+      make_schedule(effective_schedule(p), static_cast<int>(p.pp),
+                    static_cast<int>(shape.accumulation), static_cast<int>(p.interleave));
+  shape.split_backward = schedule.split_backward;
+  const auto peak = check_schedule(schedule).peak[static_cast<size_t>(at.pp)];
+  shape.in_flight.assign(peak.begin(), peak.end());
   return shape;
 }
 

@@ -7,6 +7,12 @@
 
 namespace stretto {
 
+// What really runs: more than one chunk per rank means the interleaved schedule.
+PipelineSchedule effective_schedule(const ParallelConfig& parallel);
+
+// Layers per virtual stage.
+std::vector<int64_t> layer_partition(const Config& config);
+
 // The shape of the rank at `at`. Throws where the configuration has no legal one.
 RankShape rank_shape(const Config& config, const Coordinates& at);
 

@@ -43,6 +43,8 @@ Trainer::Trainer(const Config& config, Comm& world)
   Comm* ends = config.parallel.pp > 1 && config.model.tied_embedding ? comms_.embedding.get() : nullptr;
   gpt_ = std::make_unique<Gpt>(*backend_, rank_shape(config_, at_),
                                RankComms{comms_.dp.get(), comms_.tp.get(), comms_.pp.get(), ends});
+  pipeline_ = std::make_unique<Pipeline>(*gpt_, effective_schedule(config.parallel),
+                                         static_cast<int>(config.parallel.interleave));
   const TrainConfig& t = config.train;
   optimizer_ = std::make_unique<Optimizer>(
       *backend_, *gpt_,
@@ -87,24 +89,17 @@ void Trainer::open_data() {
 
 void Trainer::initialise() { optimizer_->initialise(config_.seed); }
 
-void Trainer::load(const Sampler& sampler, const MicroBatch& mb, int64_t first_sample) {
-  const double start = now();
-  const auto count = static_cast<size_t>(mb.batch * config_.seq_len);
-  if (mb.batch > 0) {
-    sampler.read_batch(first_sample, mb.batch, std::span(tokens_).first(count),
-                       std::span(targets_).first(count));
-    gpt_->set_batch(0, mb, tokens_.data(), targets_.data());
-  }
-  data_seconds_ += now() - start;
-}
-
-void Trainer::run_micro_batches(const std::vector<Share>& shares, int64_t first_sample) {
-  for (size_t i = 0; i < shares.size(); ++i) {
-    const MicroBatch mb{0, static_cast<int64_t>(i), shares[i].count};
-    load(*sampler_, mb, first_sample + shares[i].first);
-    gpt_->forward(0, mb);
-    gpt_->backward(0, mb, gpt_->dstream(0, mb));
-  }
+Pipeline::Loader Trainer::loader(const Sampler& sampler, const std::vector<Share>& shares,
+                                 int64_t first_sample) {
+  return [this, &sampler, &shares, first_sample](size_t chunk, const MicroBatch& mb) {
+    if (mb.batch == 0) return;
+    const double start = now();
+    const auto count = static_cast<size_t>(mb.batch * config_.seq_len);
+    sampler.read_batch(first_sample + shares[static_cast<size_t>(mb.index)].first, mb.batch,
+                       std::span(tokens_).first(count), std::span(targets_).first(count));
+    gpt_->set_batch(chunk, mb, tokens_.data(), targets_.data());
+    data_seconds_ += now() - start;
+  };
 }
 
 StepRecord Trainer::step() {
@@ -123,7 +118,7 @@ StepRecord Trainer::step() {
       batch_shares(record.global_batch, config_.micro_batch, mesh_.dp(), at_.dp);
   const double scale = scaler_.scale() / static_cast<double>(record.tokens);
   gpt_->begin_step(static_cast<int64_t>(shares.size()), static_cast<float>(scale));
-  run_micro_batches(shares, state_.consumed_samples);
+  pipeline_->train(shares, loader(*sampler_, shares, state_.consumed_samples));
   gpt_->gradients().finish_step(gpt_->comms().ends);
   const StepResult result =
       optimizer_->step(record.learning_rate, scaler_.scale(), state_.updates + 1);
@@ -195,11 +190,7 @@ double Trainer::evaluate(int64_t batches) {
     const int64_t samples = std::min(per_batch, eval_sampler_->samples_per_epoch() - done);
     const auto shares = batch_shares(samples, config_.micro_batch, mesh_.dp(), at_.dp);
     if (at_.pp == mesh_.pp() - 1) backend_->fill_zero(gpt_->loss_sums());
-    for (size_t i = 0; i < shares.size(); ++i) {
-      const MicroBatch mb{0, static_cast<int64_t>(i), shares[i].count};
-      load(*eval_sampler_, mb, done + shares[i].first);
-      gpt_->forward(0, mb, false);
-    }
+    pipeline_->evaluate(shares, loader(*eval_sampler_, shares, done));
     const int64_t tokens = samples * config_.seq_len;
     sum += global_loss(static_cast<int64_t>(shares.size()), tokens) * static_cast<double>(tokens);
     done += samples;

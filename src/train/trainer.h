@@ -12,6 +12,7 @@
 #include "train/batch_plan.h"
 #include "train/loss_scaler.h"
 #include "train/optimizer.h"
+#include "train/pipeline.h"
 #include "train/step_record.h"
 
 namespace stretto {
@@ -52,8 +53,8 @@ class Trainer {
 
  private:
   void open_data();
-  void run_micro_batches(const std::vector<Share>& shares, int64_t first_sample);
-  void load(const Sampler& sampler, const MicroBatch& mb, int64_t first_sample);
+  Pipeline::Loader loader(const Sampler& sampler, const std::vector<Share>& shares,
+                          int64_t first_sample);
   double global_loss(int64_t count, int64_t tokens);
   void take_times(StepRecord& record, double start);
 
@@ -65,6 +66,7 @@ class Trainer {
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<Gpt> gpt_;
   std::unique_ptr<Optimizer> optimizer_;
+  std::unique_ptr<Pipeline> pipeline_;
   LossScaler scaler_;
   TrainerState state_;
   std::unique_ptr<TokenSource> source_, eval_source_;

@@ -1,0 +1,100 @@
+#include "train/pipeline.h"
+
+namespace stretto {
+namespace {
+
+void finish(RequestPtr& request) {
+  if (request) request->wait();
+  request.reset();
+}
+
+}  // namespace
+
+Pipeline::Pipeline(Gpt& gpt, PipelineSchedule kind, int chunks)
+    : gpt_(gpt), pp_(*gpt.comms().pp), kind_(kind), chunks_(chunks) {
+  for (const int64_t slots : gpt.shape().in_flight) {
+    outputs_.emplace_back(static_cast<size_t>(slots));
+  }
+}
+
+const Schedule& Pipeline::schedule(int micro_batches) {
+  const auto it = schedules_.find(micro_batches);
+  if (it != schedules_.end()) return it->second;
+  return schedules_[micro_batches] = make_schedule(kind_, pp_.size(), micro_batches, chunks_);
+}
+
+MicroBatch Pipeline::micro_batch(const Task& task, const std::vector<Share>& shares) const {
+  const auto chunk = static_cast<size_t>(task.chunk);
+  return {task.micro_batch % gpt_.shape().in_flight[chunk], task.micro_batch,
+          shares[static_cast<size_t>(task.micro_batch)].count};
+}
+
+RequestPtr& Pipeline::output_request(int chunk, int64_t slot) {
+  return outputs_[static_cast<size_t>(chunk)][static_cast<size_t>(slot)];
+}
+
+void Pipeline::forward(const Schedule& schedule, const Task& task, const MicroBatch& mb,
+                       const Loader& load, bool train) {
+  const auto chunk = static_cast<size_t>(task.chunk);
+  finish(output_request(task.chunk, mb.slot));  // its buffer is about to be written again
+  if (gpt_.begins_model(chunk) || gpt_.ends_model(chunk)) load(chunk, mb);
+  const Transfer in = input_of(schedule, pp_.rank(), task);
+  if (in.peer >= 0) pp_.recv(gpt_.input(chunk, mb), in.peer, in.tag);
+  gpt_.forward(chunk, mb, train);
+  const Transfer out = output_of(schedule, pp_.rank(), task);
+  if (out.peer >= 0) {
+    output_request(task.chunk, mb.slot) = pp_.start_send(gpt_.output(chunk, mb), out.peer, out.tag);
+  }
+}
+
+void Pipeline::backward(const Schedule& schedule, const Task& task, const MicroBatch& mb) {
+  const auto chunk = static_cast<size_t>(task.chunk);
+  const int which = next_gradient_;
+  next_gradient_ = 1 - which;
+  finish(gradients_[which]);
+  const Tensor dstream = gpt_.dstream(which, mb);
+  const Transfer in = input_of(schedule, pp_.rank(), task);
+  if (in.peer >= 0) pp_.recv(dstream, in.peer, in.tag);
+  gpt_.backward(chunk, mb, dstream, task.kind == TaskKind::backward_input);
+  const Transfer out = output_of(schedule, pp_.rank(), task);
+  if (out.peer >= 0) gradients_[which] = pp_.start_send(dstream, out.peer, out.tag);
+}
+
+void Pipeline::train(const std::vector<Share>& shares, const Loader& load) {
+  const Schedule& plan = schedule(static_cast<int>(shares.size()));
+  for (const Task& task : plan.ranks[static_cast<size_t>(pp_.rank())]) {
+    const MicroBatch mb = micro_batch(task, shares);
+    if (on_task) on_task(task, true);
+    switch (task.kind) {
+      case TaskKind::forward: forward(plan, task, mb, load, true); break;
+      case TaskKind::backward:
+      case TaskKind::backward_input: backward(plan, task, mb); break;
+      case TaskKind::backward_weight:
+        gpt_.backward_weights(static_cast<size_t>(task.chunk), mb);
+        break;
+    }
+    if (on_task) on_task(task, false);
+  }
+  finish_sends();
+}
+
+// Every stage takes each micro-batch in turn; chunks in model order.
+void Pipeline::evaluate(const std::vector<Share>& shares, const Loader& load) {
+  const Schedule& plan = schedule(static_cast<int>(shares.size()));
+  for (int i = 0; i < static_cast<int>(shares.size()); ++i) {
+    for (int chunk = 0; chunk < chunks_; ++chunk) {
+      const Task task{TaskKind::forward, i, chunk};
+      forward(plan, task, micro_batch(task, shares), load, false);
+    }
+  }
+  finish_sends();
+}
+
+void Pipeline::finish_sends() {
+  for (auto& slots : outputs_) {
+    for (RequestPtr& request : slots) finish(request);
+  }
+  for (RequestPtr& request : gradients_) finish(request);
+}
+
+}  // namespace stretto

@@ -1,0 +1,50 @@
+// Executes a pipeline schedule on one rank: receives what a task needs, runs it on the model,
+// starts sending what it made. With one stage this is a plain loop over micro-batches.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <vector>
+
+#include "model/gpt.h"
+#include "parallel/schedule.h"
+#include "train/batch_plan.h"
+
+namespace stretto {
+
+class Pipeline {
+ public:
+  // Puts the tokens and targets of a micro-batch into place (Gpt::set_batch).
+  using Loader = std::function<void(size_t chunk, const MicroBatch& mb)>;
+
+  Pipeline(Gpt& gpt, PipelineSchedule kind, int chunks);
+
+  // Forward and backward of all micro-batches; shares[i].count sequences in the i-th.
+  void train(const std::vector<Share>& shares, const Loader& load);
+  // Forward only, for evaluation.
+  void evaluate(const std::vector<Share>& shares, const Loader& load);
+
+  const Schedule& schedule(int micro_batches);
+
+  // Called around each task, for traces.
+  std::function<void(const Task& task, bool begin)> on_task;
+
+ private:
+  void forward(const Schedule& schedule, const Task& task, const MicroBatch& mb,
+               const Loader& load, bool train);
+  void backward(const Schedule& schedule, const Task& task, const MicroBatch& mb);
+  MicroBatch micro_batch(const Task& task, const std::vector<Share>& shares) const;
+  RequestPtr& output_request(int chunk, int64_t slot);
+  void finish_sends();
+
+  Gpt& gpt_;
+  Comm& pp_;
+  PipelineSchedule kind_;
+  int chunks_;
+  std::map<int, Schedule> schedules_;              // by number of micro-batches
+  std::vector<std::vector<RequestPtr>> outputs_;   // [chunk][slot]: stream on its way to the next stage
+  RequestPtr gradients_[2];                        // gradient streams on their way back
+  int next_gradient_ = 0;
+};
+
+}  // namespace stretto
