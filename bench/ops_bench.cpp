@@ -4,6 +4,7 @@
 //
 // GB/s counts each operand once, as the backend's own profile does; "of triad" divides by the rate
 // of a = b + s * c over arrays far beyond the caches, measured with as many threads just before.
+// Both are the best of their repetitions; the time column is the mean.
 // STRETTO_BENCH_THREADS sets the threads (default: 2).
 #include <benchmark/benchmark.h>
 
@@ -79,26 +80,30 @@ double triad_bytes_per_second() {
   return best;
 }
 
+double triad() {
+  static const double rate = triad_bytes_per_second();
+  return rate;
+}
+
 // Runs `call` and reports the bytes that the backend counted for it.
 template <typename Call>
 void measure(benchmark::State& state, const Call& call) {
-  static const double triad = triad_bytes_per_second();
   call();
   cpu().profile().reset();
   call();
   const double bytes = cpu().profile().all().bytes;
-  double seconds = 0;
+  double best = 1e30;
   for (auto _ : state) {
     const auto start = std::chrono::steady_clock::now();
     call();
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
     state.SetIterationTime(took.count());
-    seconds += took.count();
+    best = std::min(best, took.count());
   }
-  const double rate = bytes * static_cast<double>(state.iterations()) / seconds;
+  const double rate = bytes / best;
   state.counters["GB/s"] = rate * 1e-9;
-  state.counters["triad_GB/s"] = triad * 1e-9;
-  state.counters["of_triad"] = rate / triad;
+  state.counters["triad_GB/s"] = triad() * 1e-9;
+  state.counters["of_triad"] = rate / triad();
 }
 
 constexpr int64_t kBatch = 4, kLength = 1024, kRows = kBatch * kLength;
