@@ -147,25 +147,37 @@ class MegatronWriter final : public TokenWriter {
         idx_(fs, stem + ".idx"),
         width_(vocab < 65500 ? TokenWidth::u16 : TokenWidth::i32) {}  // Megatron's own limit
 
-  void add_document(std::span<const int32_t> ids) override {
+  void append(std::span<const int32_t> ids) override {
     const bool narrow = width_ == TokenWidth::u16;
-    STRETTO_CHECK(ids.size() <= INT32_MAX, "{} tokens in one document", ids.size());
+    // A length has 31 bits: an endless document becomes several sequences.
+    while (length_ + std::ssize(ids) > INT32_MAX) {
+      const auto fits = static_cast<size_t>(INT32_MAX - length_);
+      append(ids.first(fits));
+      end_sequence();
+      ids = ids.subspan(fits);
+    }
     buffer_.clear();
     for (const int32_t id : ids) {
       STRETTO_CHECK(id >= 0 && (!narrow || id < 65536), "id {}", id);
       buffer_.append(reinterpret_cast<const char*>(&id), narrow ? 2 : 4);  // little-endian
     }
     bin_.file().append(buffer_);
-    lengths_.push_back(static_cast<int32_t>(ids.size()));
+    length_ += std::ssize(ids);
+  }
+
+  void end_document() override {
+    end_sequence();
+    document_ends_.push_back(std::ssize(lengths_));
   }
 
   void finish() override {
+    if (length_ > 0) end_document();
     const auto sequences = lengths_.size();
     std::string out(kMagic);
     put<uint64_t>(out, 1);
     put<uint8_t>(out, static_cast<uint8_t>(width_));
     put<uint64_t>(out, sequences);
-    put<uint64_t>(out, sequences + 1);
+    put<uint64_t>(out, document_ends_.size());
     for (const int32_t length : lengths_) put(out, length);
     flush(out);
     int64_t pointer = 0;
@@ -174,8 +186,8 @@ class MegatronWriter final : public TokenWriter {
       pointer += length * bytes_of(width_);
       if (out.size() > kFlushBytes) flush(out);
     }
-    for (size_t i = 0; i <= sequences; ++i) {
-      put(out, static_cast<int64_t>(i));
+    for (const int64_t end : document_ends_) {
+      put(out, end);
       if (out.size() > kFlushBytes) flush(out);
     }
     flush(out);
@@ -196,10 +208,18 @@ class MegatronWriter final : public TokenWriter {
     out.clear();
   }
 
+  void end_sequence() {
+    lengths_.push_back(static_cast<int32_t>(length_));
+    length_ = 0;
+  }
+
   AtomicFile bin_;
   AtomicFile idx_;
   TokenWidth width_;
-  std::vector<int32_t> lengths_;  // 4 bytes per document is all that grows
+  // All that grows with the corpus: 12 bytes per document.
+  std::vector<int32_t> lengths_;
+  std::vector<int64_t> document_ends_ = {0};
+  int64_t length_ = 0;  // of the current sequence
   std::string buffer_;
 };
 

@@ -42,7 +42,9 @@ class LlmcWriter final : public TokenWriter {
     out_.file().append(std::string(kLlmcHeaderBytes, '\0'));
   }
 
-  void add_document(std::span<const int32_t> ids) override {
+  void end_document() override {}  // the format keeps no boundaries
+
+  void append(std::span<const int32_t> ids) override {
     tokens_ += static_cast<int64_t>(ids.size());
     if (tokens_ > INT32_MAX) {
       throw Error(

@@ -30,8 +30,14 @@ const char* name_of(TokenWidth width);
 class TokenWriter {
  public:
   virtual ~TokenWriter() = default;
-  virtual void add_document(std::span<const int32_t> ids) = 0;
-  virtual void finish() = 0;
+  virtual void append(std::span<const int32_t> ids) = 0;  // part of the current document
+  virtual void end_document() = 0;
+  virtual void finish() = 0;  // everything is there: make it durable and visible
+
+  void add_document(std::span<const int32_t> ids) {
+    append(ids);
+    end_document();
+  }
 };
 
 // `vocab` chooses the width: uint16 where every id fits, else 32 bits. `path` may end in .bin.

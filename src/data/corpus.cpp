@@ -1,0 +1,114 @@
+#include "data/corpus.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/strict_json.h"
+#include "data/splitter.h"
+#include "data/unicode.h"
+
+namespace stretto {
+namespace {
+
+constexpr size_t kBlockBytes = size_t{1} << 20;
+// A line or a word may be longer than a block; this much is the end of patience.
+constexpr size_t kMaxBlockBytes = size_t{64} << 20;
+
+}  // namespace
+
+CorpusReader::CorpusReader(CorpusOptions options, Fs& fs) : options_(std::move(options)), fs_(fs) {
+  // Opening each file once now means that a wrong name fails before hours of work.
+  for (const std::string& path : options_.paths) total_bytes_ += fs_.open(path)->size();
+  if (total_bytes_ == 0) {
+    throw Error(ExitCode::bad_data, fmt::format("{}: no text", fmt::join(options_.paths, ", ")),
+                "give at least one file that is not empty");
+  }
+}
+
+bool CorpusReader::is_jsonl(const std::string& path) const {
+  return path.ends_with(".jsonl") || path.ends_with(".ndjson");
+}
+
+// Where a block may end: behind its last newline (lines), or where a piece ends (text). 0: read on.
+size_t CorpusReader::cut(const std::string& path, std::string_view bytes, bool at_limit) const {
+  if (is_jsonl(path) || options_.line_documents) {
+    const size_t newline = bytes.rfind('\n');
+    if (newline != std::string_view::npos) return newline + 1;
+    if (!at_limit) return 0;
+    throw Error(ExitCode::bad_data,
+                fmt::format("{}:{}: a line longer than {} MiB", path, line_, kMaxBlockBytes >> 20),
+                "split the document, or check that the file is JSON Lines");
+  }
+  const size_t safe = last_safe_cut(bytes, 1);
+  if (safe != std::string_view::npos) return safe;
+  return at_limit ? bytes.size() - incomplete_utf8_suffix(bytes) : 0;
+}
+
+bool CorpusReader::next(CorpusBlock& block) {
+  const std::lock_guard lock(mutex_);
+  while (file_index_ < options_.paths.size()) {
+    const std::string& path = options_.paths[file_index_];
+    if (!file_) {
+      file_ = fs_.open(path);
+      offset_ = 0;
+      line_ = 1;
+    }
+    std::string& bytes = block.bytes;
+    bytes.clear();
+    size_t end = 0;
+    bool at_end = false;
+    while (end == 0 && !at_end) {
+      const size_t had = bytes.size(), wanted = std::max(kBlockBytes, had);  // double
+      bytes.resize(had + wanted);
+      const size_t got =
+          file_->read_at(bytes.data() + had, wanted, offset_ + static_cast<int64_t>(had));
+      bytes.resize(had + got);
+      at_end = got < wanted;
+      if (!at_end) end = cut(path, bytes, bytes.size() >= kMaxBlockBytes);
+    }
+    if (!at_end) bytes.resize(end);
+    block.begins_file = offset_ == 0;
+    offset_ += static_cast<int64_t>(bytes.size());
+    block.path = path;
+    block.first_line = line_;
+    block.ends_file = at_end;
+    line_ += std::count(bytes.begin(), bytes.end(), '\n');
+    if (at_end) {
+      file_.reset();
+      ++file_index_;
+    }
+    // A file whose size is a multiple of the block ends with an empty block, which still ends it.
+    if (bytes.empty() && offset_ == 0) continue;
+    block.index = block_index_++;
+    return true;
+  }
+  return false;
+}
+
+void CorpusReader::documents(const CorpusBlock& block,
+                             const std::function<void(const Part&)>& part) const {
+  const bool jsonl = is_jsonl(block.path);
+  if (!jsonl && !options_.line_documents) {
+    part({block.bytes, block.begins_file, block.ends_file});
+    return;
+  }
+  const std::string_view bytes = block.bytes;
+  std::string text;
+  int64_t line_number = block.first_line;
+  for (size_t begin = 0; begin < bytes.size(); ++line_number) {
+    const size_t end = std::min(bytes.find('\n', begin), bytes.size());
+    std::string_view line = bytes.substr(begin, end - begin);
+    begin = end + 1;
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    if (line.find_first_not_of(" \t") == std::string_view::npos) continue;
+    if (!jsonl) {
+      part({line, true, true});
+      continue;
+    }
+    parse_json_text(line, options_.key, fmt::format("{}:{}", block.path, line_number), text);
+    if (!text.empty()) part({text, true, true});
+  }
+}
+
+}  // namespace stretto

@@ -1,0 +1,37 @@
+// Cuts text into the pieces that byte-pair merges never cross.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace stretto {
+
+// The published patterns. NeoX splits like GPT-2.
+extern const char* const kGpt2Pattern;
+extern const char* const kLlama3Pattern;
+
+// Safe to share between threads.
+class Splitter {
+ public:
+  virtual ~Splitter() = default;
+  // End of the piece that begins at `begin` (< text.size()). `text` is valid UTF-8; the pieces one
+  // after the other are the whole text.
+  virtual size_t next(std::string_view text, size_t begin) const = 0;
+};
+
+// Hand-written matchers for the two published patterns, PCRE2 for any other.
+std::unique_ptr<Splitter> make_splitter(const std::string& pattern);
+// PCRE2 (JIT) for any pattern: slower, and the reference the matchers are tested against.
+// Characters no alternative matches form pieces of their own.
+std::unique_ptr<Splitter> make_regex_splitter(const std::string& pattern);
+// The whole text is one piece.
+std::unique_ptr<Splitter> make_no_splitter();
+
+// A place in [from, text.size()) where, under the published patterns, a piece ends whatever
+// stands before or after: between an ASCII letter or digit and an ASCII space. npos when none.
+// The last such place, so that blocks of a file are as long as they can be.
+size_t last_safe_cut(std::string_view text, size_t from);
+
+}  // namespace stretto

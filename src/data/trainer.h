@@ -1,0 +1,52 @@
+// Learns a byte-level BPE vocabulary from text.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "data/corpus.h"
+#include "data/tokenizer.h"
+
+namespace stretto {
+
+struct TrainTokenizerOptions {
+  int64_t vocab_size = 50257;  // including the 256 bytes and the special tokens
+  int64_t min_count = 2;       // pairs seen less often are not merged
+  std::string pattern = kGpt2Pattern;
+  std::vector<std::string> special = {"<|endoftext|>"};
+  int threads = 1;
+};
+
+// How often each piece of text occurs. Counting is separate so that it can run on blocks of a
+// corpus in parallel, with memory for the distinct pieces only.
+class PieceCounts {
+ public:
+  struct Hash {
+    using is_transparent = void;
+    size_t operator()(std::string_view text) const;
+  };
+  using Map = std::unordered_map<std::string, int64_t, Hash, std::equal_to<>>;
+
+  // Adds the pieces of `text`. Runs of bytes that are not UTF-8 are left out.
+  void add(const Splitter& splitter, std::string_view text);
+  void merge(PieceCounts&& other);
+  const Map& map() const { return map_; }
+
+ private:
+  Map map_;
+};
+
+// Counts a whole corpus. `progress` is told the bytes of each block, from several threads.
+PieceCounts count_pieces(CorpusReader& corpus, const Splitter& splitter, int threads,
+                         const std::function<void(int64_t)>& progress = {});
+
+// Repeatedly merges the most frequent pair, the lowest ids first among equals. Ids: special tokens,
+// bytes in the order of their spelling, merges. The result does not depend on the thread count.
+// `progress` is told the vocabulary size now and then.
+Tokenizer train_tokenizer(const PieceCounts& counts, const TrainTokenizerOptions& options,
+                          const std::function<void(int64_t)>& progress = {});
+
+}  // namespace stretto

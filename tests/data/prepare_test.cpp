@@ -1,0 +1,109 @@
+#include "data/prepare.h"
+
+#include <gtest/gtest.h>
+
+#include "data/encoder.h"
+#include "support/expect_error.h"
+#include "support/temp_dir.h"
+
+namespace stretto {
+namespace {
+
+const Tokenizer& tokenizer() {
+  static const Tokenizer value =
+      load_tokenizer(STRETTO_SOURCE_DIR "/tests/goldens/tokenizer/gpt2.json");
+  return value;
+}
+
+std::vector<int32_t> all_ids(const std::string& path) {
+  const auto source = open_tokens(path);
+  std::vector<int32_t> ids(static_cast<size_t>(source->tokens()));
+  source->read(0, ids);
+  return ids;
+}
+
+PrepareProgress prepare(const CorpusOptions& options, const std::string& output, int threads = 2) {
+  CorpusReader corpus(options);
+  const auto writer = write_megatron(output, tokenizer().vocab_size());
+  return prepare_tokens(corpus, tokenizer(), tokenizer().end_of_document(), *writer, threads);
+}
+
+// 5 MB, so several blocks: cutting them must not show in the ids, whatever the thread count.
+TEST(Prepare, BlocksAndThreadsDoNotShow) {
+  const TempDir dir;
+  std::string text;
+  for (int i = 0; text.size() < 5'000'000; ++i) {
+    text += "It's line " + std::to_string(i) + "  of the naïve\ttext,\r\n\n   über 日本 voices!\n";
+  }
+  std::vector<int32_t> expected;
+  Encoder encoder(tokenizer());
+  encoder.encode(text, expected);
+  expected.push_back(*tokenizer().end_of_document());
+  const std::string path = dir.write("c.txt", text);
+  for (const int threads : {1, 2, 5}) {
+    const PrepareProgress done = prepare({{path}}, dir / "out", threads);
+    EXPECT_EQ(done.bytes, std::ssize(text));
+    EXPECT_EQ(done.documents, 1);
+    EXPECT_EQ(all_ids(dir / "out"), expected) << threads;
+  }
+}
+
+TEST(Prepare, JsonLinesKeepTheirDocuments) {
+  const TempDir dir;
+  const std::string path = dir.write("c.jsonl",
+                                     "{\"text\": \"one \\u00fc\", \"id\": {\"text\": 3}}\n\n"
+                                     "{\"id\": [1, {}], \"text\": \"two\"}\r\n{\"text\": \"\"}\n"
+                                     "{\"text\": \"three\"}");
+  EXPECT_EQ(prepare({{path, path}}, dir / "out").documents, 6);
+  const auto source = open_tokens(dir / "out");
+  ASSERT_EQ(source->documents(), 6);
+  std::vector<std::string> texts;
+  for (int64_t i = 0; i < 3; ++i) {
+    std::vector<int32_t> ids(size_t(source->document_begin(i + 1) - source->document_begin(i)));
+    source->read(source->document_begin(i), ids);
+    texts.push_back(tokenizer().decode(ids));
+  }
+  EXPECT_EQ(texts, (std::vector<std::string>{"one ü<|endoftext|>", "two<|endoftext|>",
+                                             "three<|endoftext|>"}));
+}
+
+TEST(Prepare, LinesAsDocuments) {
+  const TempDir dir;
+  CorpusOptions options{{dir.write("c.txt", "one\ntwo\n\nthree")}};
+  options.line_documents = true;
+  EXPECT_EQ(prepare(options, dir / "out").documents, 3);
+}
+
+TEST(Prepare, BadJsonLinesNameTheLineAndLeaveNothing) {
+  const TempDir dir;
+  const auto expect_bad = [&](const std::string& content, const char* part) {
+    const std::string path = dir.write("c.jsonl", content);
+    EXPECT_ERROR(prepare({{path}}, dir / "out"), ExitCode::bad_data, part);
+    EXPECT_EQ(dir.entries(), 1u);
+  };
+  expect_bad("{\"text\": \"a\"}\n{\"text\": }\n", "c.jsonl:2");
+  expect_bad("{\"body\": \"a\"}\n", "no key \"text\"");
+  expect_bad("{\"text\": 3}\n", "not a string");
+  expect_bad("{\"text\": {\"text\": \"a\"}}\n", "not a string");
+  expect_bad("{\"text\": \"a\", \"text\": \"b\"}\n", "twice");
+  expect_bad("[\"text\"]\n", "c.jsonl:1");
+  expect_bad("\"text\"\n", "c.jsonl:1");
+  expect_bad("{\"text\": \"a\"} {\"text\": \"b\"}\n", "c.jsonl:1");
+  expect_bad("{\"text\": \"\xff\"}\n", "c.jsonl:1");
+  expect_bad("{\"x\":" + std::string(100, '[') + "\n", "64");
+  expect_bad("", "no text");
+  EXPECT_ERROR(prepare({{dir / "missing.txt"}}, dir / "out"), ExitCode::no_input, "missing");
+  EXPECT_ERROR(prepare({{dir.path()}}, dir / "out"), ExitCode::bad_data, "directory");
+}
+
+TEST(Prepare, AnEndlessWordIsCutSomewhere) {
+  const TempDir dir;
+  const std::string text(3'000'000, 'x');
+  prepare({{dir.write("c.txt", text)}}, dir / "out");
+  auto ids = all_ids(dir / "out");
+  ids.pop_back();
+  EXPECT_EQ(tokenizer().decode(ids), text);
+}
+
+}  // namespace
+}  // namespace stretto

@@ -1,0 +1,243 @@
+#include "data/tokenizer.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "base/strict_json.h"
+#include "data/encoder.h"
+#include "data/trainer.h"
+#include "data/unicode.h"
+#include "support/expect_error.h"
+#include "support/temp_dir.h"
+
+namespace stretto {
+namespace {
+
+using Json = nlohmann::json;
+using Ids = std::vector<int32_t>;
+
+std::string golden(const std::string& name) {
+  return read_file(posix_fs(), STRETTO_SOURCE_DIR "/tests/goldens/tokenizer/" + name, 1 << 20);
+}
+
+Tokenizer golden_tokenizer(const std::string& name) {
+  return tokenizer_from_json(golden(name + ".json"), name);
+}
+
+Ids encoded(const Tokenizer& tokenizer, std::string_view text) {
+  Ids ids;
+  Encoder(tokenizer).encode(text, ids);
+  return ids;
+}
+
+std::string from_hex(const std::string& hex) {
+  std::string out;
+  for (size_t i = 0; i < hex.size(); i += 2) {
+    out.push_back(static_cast<char>(std::stoi(hex.substr(i, 2), nullptr, 16)));
+  }
+  return out;
+}
+
+class TokenizerGolden : public testing::TestWithParam<const char*> {};
+
+// The ids come from `tokenizers`, checked against tiktoken: tools/make_tokenizer_goldens.py.
+TEST_P(TokenizerGolden, IdsAreIdentical) {
+  const Tokenizer tokenizer = golden_tokenizer(GetParam());
+  Encoder encoder(tokenizer);
+  std::istringstream lines(golden("cases.jsonl"));
+  int cases = 0;
+  for (std::string line; std::getline(lines, line);) {
+    const Json row = Json::parse(line);
+    if (!row.contains(GetParam())) continue;
+    const std::string text = from_hex(row["hex"]);
+    for (int pass = 0; pass < 2; ++pass) {  // the second time from the cache
+      Ids ids;
+      encoder.encode(text, ids);
+      EXPECT_EQ(ids, row[GetParam()].get<Ids>()) << row["hex"];
+    }
+    if (!tokenizer.spec().nfc) {
+      EXPECT_EQ(tokenizer.decode(encoded(tokenizer, text)), text);
+    }
+    ++cases;
+  }
+  EXPECT_GE(cases, 260);
+}
+
+TEST_P(TokenizerGolden, SurvivesBothFileForms) {
+  const Tokenizer tokenizer = golden_tokenizer(GetParam());
+  const Tokenizer again = tokenizer_from_json(tokenizer_to_json(tokenizer), "again");
+  EXPECT_EQ(tokenizer_to_json(again), tokenizer_to_json(tokenizer));
+  const std::string text = "It's 12345 <|endoftext|>  naïve\n\n\tx";
+  EXPECT_EQ(encoded(again, text), encoded(tokenizer, text));
+  const Tokenizer pair =
+      tokenizer_from_vocab(vocab_to_json(tokenizer), merges_to_text(tokenizer), "pair");
+  EXPECT_EQ(pair.vocab_size(), tokenizer.vocab_size());
+  EXPECT_EQ(merges_to_text(pair), merges_to_text(tokenizer));
+  EXPECT_EQ(pair.end_of_document(), tokenizer.end_of_document());
+}
+
+INSTANTIATE_TEST_SUITE_P(Files, TokenizerGolden, testing::Values("gpt2", "neox", "llama3"),
+                         [](const auto& test) { return std::string(test.param); });
+
+TEST(Tokenizer, TrainingGivesTheSameMergesAsTokenizers) {
+  const Tokenizer expected = golden_tokenizer("gpt2");
+  PieceCounts counts;
+  const auto splitter = make_splitter(kGpt2Pattern);
+  for (const Json& text : Json::parse(golden("training.json"))) {
+    counts.add(*splitter, text.get<std::string>());
+  }
+  TrainTokenizerOptions options;
+  options.vocab_size = 560;
+  const Tokenizer trained = train_tokenizer(counts, options);
+  EXPECT_EQ(merges_to_text(trained), merges_to_text(expected));
+  EXPECT_EQ(vocab_to_json(trained), vocab_to_json(expected));
+  options.vocab_size = 256;
+  EXPECT_ERROR(train_tokenizer(counts, options), ExitCode::usage, "256");
+}
+
+TEST(Tokenizer, ThreadsDoNotChangeTheCounts) {
+  const TempDir dir;
+  std::string text;
+  for (int i = 0; i < 300000; ++i) text += fmt::format("word{} and\n", i % 997);
+  const std::string path = dir.write("c.txt", text);
+  const auto splitter = make_splitter(kGpt2Pattern);
+  PieceCounts whole;
+  whole.add(*splitter, text);
+  for (const int threads : {1, 3}) {
+    CorpusReader corpus({{path}});
+    EXPECT_EQ(count_pieces(corpus, *splitter, threads).map(), whole.map()) << threads;
+  }
+}
+
+// The naive definition of BPE: apply the merges in order of rank, wherever they fit.
+Ids naive_bpe(const Tokenizer& tokenizer, std::string_view piece) {
+  Ids ids;
+  for (const char c : piece) ids.push_back(tokenizer.byte_id(static_cast<unsigned char>(c)));
+  while (true) {
+    uint32_t best = Tokenizer::kNoRank;
+    size_t at = 0;
+    for (size_t i = 0; i + 1 < ids.size(); ++i) {
+      const uint32_t rank = tokenizer.merge_of(ids[i], ids[i + 1]).rank;
+      if (rank < best) best = rank, at = i;
+    }
+    if (best == Tokenizer::kNoRank) return ids;
+    ids[at] = tokenizer.merge_of(ids[at], ids[at + 1]).result;
+    ids.erase(ids.begin() + ptrdiff_t(at) + 1);
+  }
+}
+
+RC_GTEST_PROP(Encoder, LongAndShortPiecesFollowTheDefinition, ()) {
+  static const Tokenizer tokenizer = golden_tokenizer("gpt2");
+  const auto length = *rc::gen::inRange(1, 900);
+  const auto piece = *rc::gen::container<std::string>(size_t(length),
+                                                      rc::gen::elementOf(std::string("theinovrs")));
+  RC_ASSERT(encoded(tokenizer, piece) == naive_bpe(tokenizer, piece));
+}
+
+RC_GTEST_PROP(Encoder, AnyBytesComeBack, (const std::string& text)) {
+  static const Tokenizer gpt2 = golden_tokenizer("gpt2"), llama3 = golden_tokenizer("llama3");
+  for (const Tokenizer* tokenizer : {&gpt2, &llama3}) {
+    RC_ASSERT(tokenizer->decode(encoded(*tokenizer, text)) == text);
+  }
+}
+
+TEST(Encoder, OrdinaryTextHasNoSpecialTokens) {
+  const Tokenizer tokenizer = golden_tokenizer("gpt2");
+  Ids ids;
+  Encoder(tokenizer).encode_ordinary("a<|endoftext|>b", ids);
+  EXPECT_EQ(std::count(ids.begin(), ids.end(), *tokenizer.end_of_document()), 0);
+  EXPECT_EQ(tokenizer.decode(ids), "a<|endoftext|>b");
+  EXPECT_EQ(tokenizer.decode(encoded(tokenizer, "a<|endoftext|>b"), true), "ab");
+}
+
+TEST(Encoder, AMegabyteWithoutSpacesIsNoProblem) {
+  const Tokenizer tokenizer = golden_tokenizer("gpt2");
+  const std::string text(1 << 20, 'a');
+  EXPECT_EQ(tokenizer.decode(encoded(tokenizer, text)), text);
+}
+
+TEST(StreamDecoder, HoldsBackPartialCharacters) {
+  const Tokenizer tokenizer = byte_tokenizer();
+  StreamDecoder decoder(tokenizer);
+  std::string shown;
+  for (const char c : std::string("aé🙂z")) {
+    const std::string text = decoder.push(static_cast<unsigned char>(c));
+    EXPECT_EQ(valid_utf8_prefix(text), text.size());
+    shown += text;
+  }
+  EXPECT_EQ(shown + decoder.finish(), "aé🙂z");
+  EXPECT_EQ(decoder.push(0xff), "\xef\xbf\xbd");
+  EXPECT_EQ(decoder.push(0xf0), "");
+  EXPECT_EQ(decoder.push('x'), "\xef\xbf\xbdx");
+  EXPECT_EQ(decoder.push(0xe2), "");
+  EXPECT_EQ(decoder.finish(), "\xef\xbf\xbd");
+  EXPECT_EQ(decoder.finish(), "");
+  EXPECT_ERROR(decoder.push(256), ExitCode::bad_data, "256");
+}
+
+TEST(BadTokenizer, EveryTruncationIsAnError) {
+  const std::string text = golden("gpt2.json");
+  for (size_t size = 0; size < text.size(); size += size < 400 ? 1 : 97) {
+    EXPECT_ERROR(tokenizer_from_json(text.substr(0, size), "t.json"), ExitCode::bad_data, "t.json");
+  }
+}
+
+TEST(BadTokenizer, Catalogue) {
+  const Json good = Json::parse(golden("gpt2.json"));
+  const auto expect_bad = [&](const char* pointer, const Json& value, const char* part) {
+    Json bad = good;
+    bad[Json::json_pointer(pointer)] = value;
+    EXPECT_ERROR(tokenizer_from_json(bad.dump(), "t.json"), ExitCode::bad_data, part);
+  };
+  expect_bad("/model", nullptr, "vocab");
+  expect_bad("/model/type", "WordPiece", "WordPiece");
+  expect_bad("/model/vocab", Json::array(), "vocabulary");
+  expect_bad("/model/vocab/new", -1, "-1");
+  expect_bad("/model/vocab/new", 1LL << 40, "id");
+  expect_bad("/model/vocab/new", 3, "twice");
+  expect_bad("/model/vocab/new", "3", "id");
+  expect_bad("/model/merges", "x", "merges");
+  expect_bad("/model/merges/0", Json::array({"a", "b", "c"}), "merge 0");
+  expect_bad("/model/merges/0", Json::array({"zz", "b"}), "zz");
+  expect_bad("/model/merges/0", "ab", "merge 0");
+  expect_bad("/model/byte_fallback", true, "byte_fallback");
+  expect_bad("/model/dropout", 0.1, "dropout");
+  expect_bad("/normalizer", {{"type", "Lowercase"}}, "Lowercase");
+  expect_bad("/pre_tokenizer", {{"type", "Whitespace"}}, "Whitespace");
+  expect_bad("/pre_tokenizer",
+             {{"type", "Split"}, {"pattern", {{"Regex", "(("}}}, {"behavior", "Isolated"}}, "((");
+  expect_bad("/added_tokens/0/content", "", "added token");
+  expect_bad("/added_tokens/0/id", 1 << 30, "id");
+  expect_bad("/added_tokens/0/lstrip", true, "lstrip");
+  Json missing = good;
+  missing["model"]["vocab"].erase("Ā");
+  EXPECT_ERROR(tokenizer_from_json(missing.dump(), "t.json"), ExitCode::bad_data, "0x00");
+}
+
+TEST(BadTokenizer, Merges) {
+  const std::string vocab = vocab_to_json(byte_tokenizer());
+  EXPECT_EQ(tokenizer_from_vocab(vocab, "#version: 0.2\r\n\n", "v").vocab_size(), 256);
+  EXPECT_ERROR(tokenizer_from_vocab(vocab, "a b", "v"), ExitCode::bad_data, "ab");
+  EXPECT_ERROR(tokenizer_from_vocab(vocab, "ab", "v"), ExitCode::bad_data, "merge 0");
+  EXPECT_ERROR(tokenizer_from_vocab(vocab, "a b c", "v"), ExitCode::bad_data, "merge 0");
+  EXPECT_ERROR(tokenizer_from_vocab("[]", "", "v"), ExitCode::bad_data, "vocabulary");
+  EXPECT_ERROR(load_tokenizer("/nonexistent/vocab.json"), ExitCode::no_input, "vocab.json");
+}
+
+TEST(StrictJson, RejectsDuplicatesAndDepth) {
+  EXPECT_ERROR(parse_json(R"({"a":1,"b":{"a":1,"a":2}})", "f"), ExitCode::bad_data, "twice");
+  EXPECT_EQ(parse_json(R"([{"a":1},{"a":2}])", "f").size(), 2u);
+  EXPECT_ERROR(parse_json(std::string(65, '[') + std::string(65, ']'), "f"), ExitCode::bad_data,
+               "64");
+  EXPECT_ERROR(parse_json(std::string(1000000, '['), "f"), ExitCode::bad_data, "64");
+  EXPECT_EQ(parse_json(std::string(64, '[') + std::string(64, ']'), "f").size(), 1u);
+  for (const char* bad : {"", "{", "1 2", "nul", "\"\xff\"", "{\"a\":}", "\"\\ud800\""}) {
+    EXPECT_ERROR(parse_json(bad, "f.json"), ExitCode::bad_data, "f.json");
+  }
+}
+
+}  // namespace
+}  // namespace stretto
