@@ -4,11 +4,13 @@ namespace stretto::cli {
 
 void add_verbs(Command& app) {
   add_train(app);
+  add_data(app);
+  add_tokenizer(app);
   add_doctor(app);
   add_flops(app);
   add_reference(app);
-  add_models(app);
   add_config(app);
+  add_models(app);
   add_version(app);
 }
 

@@ -7,10 +7,12 @@ namespace stretto::cli {
 
 // A verb sets its options on a new subcommand and runs from its callback. Verbs throw Error.
 void add_config(Command& app);
+void add_data(Command& app);
 void add_doctor(Command& app);
 void add_flops(Command& app);
 void add_models(Command& app);
 void add_reference(Command& app);
+void add_tokenizer(Command& app);
 void add_train(Command& app);
 void add_version(Command& app);
 

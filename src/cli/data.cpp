@@ -1,0 +1,222 @@
+// stretto data prepare|info.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/units.h"
+#include "cli/progress.h"
+#include "cli/verbs.h"
+#include "data/prepare.h"
+
+namespace stretto::cli {
+namespace {
+
+Tokenizer tokenizer_named(const std::string& name) {
+  return name == "bytes" ? byte_tokenizer() : load_tokenizer(name);
+}
+
+struct PrepareArguments {
+  std::vector<std::string> inputs;
+  std::string tokenizer;
+  std::string output;
+  std::string format = "megatron";
+  std::string key = "text";
+  std::string end_token;
+  bool no_end = false;
+  bool line_documents = false;
+  bool json = false;
+  int threads = 0;
+};
+
+std::optional<int32_t> end_token(const Tokenizer& tokenizer, const PrepareArguments& a) {
+  if (a.no_end || a.tokenizer == "bytes") return std::nullopt;
+  const auto id =
+      a.end_token.empty() ? tokenizer.end_of_document() : tokenizer.find_added(a.end_token);
+  if (!id) {
+    throw Error(ExitCode::usage,
+                a.end_token.empty()
+                    ? fmt::format("{} has no <|endoftext|> to end documents with", a.tokenizer)
+                    : fmt::format("{} has no added token \"{}\"", a.tokenizer, a.end_token),
+                "name one with --end-token, or use --no-end-token");
+  }
+  return id;
+}
+
+std::unique_ptr<TokenWriter> open_writer(const PrepareArguments& a, int64_t vocab) {
+  if (a.format == "megatron") return write_megatron(a.output, vocab);
+  if (a.format == "llmc") {
+    return write_llmc(a.output.ends_with(".bin") ? a.output : a.output + ".bin", vocab);
+  }
+  throw Error(ExitCode::usage, fmt::format("unknown output format \"{}\"", a.format),
+              "use megatron or llmc");
+}
+
+void prepare(const PrepareArguments& a) {
+  using Clock = std::chrono::steady_clock;
+  const auto start = Clock::now();
+  const Tokenizer tokenizer = tokenizer_named(a.tokenizer);
+  const auto end = end_token(tokenizer, a);
+  CorpusReader corpus({a.inputs, a.key, a.line_documents});
+  const auto writer = open_writer(a, tokenizer.vocab_size());
+  const int threads = a.threads > 0 ? a.threads : default_threads();
+
+  ProgressLine line("prepare", corpus.total_bytes());
+  const PrepareProgress done =
+      prepare_tokens(corpus, tokenizer, end, *writer, threads,
+                     [&](const PrepareProgress& progress) { line.update(progress.bytes); });
+  line.finish();
+  const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  const double rate = static_cast<double>(done.bytes) / 1e6 / seconds;
+  if (a.json) {
+    const nlohmann::json record = {{"output", a.output},
+                                   {"format", a.format},
+                                   {"tokens", done.tokens},
+                                   {"documents", done.documents},
+                                   {"input_bytes", done.bytes},
+                                   {"seconds", seconds},
+                                   {"vocab", tokenizer.vocab_size()}};
+    fmt::print("{}\n", record.dump());
+    return;
+  }
+  spdlog::info("{}: {} tokens, {} documents from {} in {} ({:.1f} MB/s)", a.output,
+               with_commas(done.tokens), with_commas(done.documents),
+               format_bytes(static_cast<double>(done.bytes)), format_seconds(seconds), rate);
+}
+
+struct InfoArguments {
+  std::string path;
+  std::string tokenizer;
+  std::string format = "auto";
+  int samples = 3;
+  bool json = false;
+};
+
+struct Scan {
+  int32_t lowest = INT32_MAX, highest = 0;
+  int64_t distinct = 0;
+};
+
+// One pass over all ids; the map of a file is streamed, so memory stays small.
+Scan scan_ids(const TokenSource& source) {
+  ProgressLine line("scan", source.tokens(), "tokens");
+  Scan scan;
+  std::vector<bool> seen;
+  std::vector<int32_t> ids(size_t{1} << 20);
+  for (int64_t at = 0; at < source.tokens(); at += std::ssize(ids)) {
+    ids.resize(static_cast<size_t>(std::min(std::ssize(ids), source.tokens() - at)));
+    source.read(at, ids);
+    const auto [low, high] = std::minmax_element(ids.begin(), ids.end());
+    scan.lowest = std::min(scan.lowest, *low);
+    scan.highest = std::max(scan.highest, *high);
+    // Damaged files may hold any id: count distinct ones only up to a sane vocabulary.
+    if (scan.highest < (1 << 24)) {
+      if (std::ssize(seen) <= scan.highest) seen.resize(static_cast<size_t>(scan.highest) + 1);
+      for (const int32_t id : ids) seen[static_cast<size_t>(id)] = true;
+    }
+    line.update(at);
+  }
+  scan.distinct = std::count(seen.begin(), seen.end(), true);
+  return scan;
+}
+
+std::vector<std::string> decoded_samples(const TokenSource& source, const InfoArguments& a) {
+  std::vector<std::string> texts;
+  const bool bytes = source.format() == "bytes";
+  if (a.tokenizer.empty() && !bytes) return texts;
+  const Tokenizer tokenizer = tokenizer_named(bytes ? "bytes" : a.tokenizer);
+  const int64_t length = std::min<int64_t>(source.tokens(), bytes ? 120 : 40);
+  for (int i = 0; i < a.samples; ++i) {
+    std::vector<int32_t> ids(static_cast<size_t>(length));
+    source.read((source.tokens() - length) / std::max(a.samples - 1, 1) * i, ids);
+    texts.push_back(tokenizer.decode(ids));
+  }
+  return texts;
+}
+
+void info(const InfoArguments& a) {
+  const auto source = open_tokens(a.path, parse_token_format(a.format));
+  const Scan scan = scan_ids(*source);
+  const std::vector<std::string> samples = decoded_samples(*source, a);
+  if (a.json) {
+    const nlohmann::json record = {{"path", a.path},
+                                   {"format", source->format()},
+                                   {"tokens", source->tokens()},
+                                   {"documents", source->documents()},
+                                   {"lowest_id", scan.lowest},
+                                   {"highest_id", scan.highest},
+                                   {"distinct_ids", scan.distinct},
+                                   {"samples", samples}};
+    fmt::print("{}\n", record.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+    return;
+  }
+  fmt::print("{}\n  format     {}\n  tokens     {}\n", printable(a.path), source->format(),
+             with_commas(source->tokens()));
+  if (source->documents() > 0) {
+    const double mean =
+        static_cast<double>(source->tokens()) / static_cast<double>(source->documents());
+    fmt::print("  documents  {} (mean {:.1f} tokens)\n", with_commas(source->documents()), mean);
+  }
+  fmt::print("  ids        {} to {}, {} distinct: the model needs a vocabulary of {} or more\n",
+             scan.lowest, scan.highest, with_commas(scan.distinct), with_commas(scan.highest + 1));
+  for (const std::string& text : samples) fmt::print("  sample     {}\n", printable(text));
+  if (samples.empty()) fmt::print("  sample     give --tokenizer to see text\n");
+}
+
+void add_prepare(Command& verb) {
+  auto* sub = verb.add_subcommand(
+      "prepare",
+      "Text to token file.\n\nExamples:\n"
+      "  stretto data prepare corpus.txt --tokenizer tokenizer.json -o corpus\n"
+      "  stretto data prepare *.jsonl --tokenizer tokenizer.json -o train --threads 16\n"
+      "  stretto data prepare corpus.txt --tokenizer tokenizer.json -o corpus.bin --format llmc");
+  auto a = std::make_shared<PrepareArguments>();
+  sub->add_option("inputs", a->inputs, "Text or JSON Lines (.jsonl) files")->required();
+  sub->add_option("-t,--tokenizer", a->tokenizer,
+                  "tokenizer.json, vocab.json, a directory, or \"bytes\"")
+      ->required();
+  sub->add_option("-o,--output", a->output, "Where: NAME.bin and NAME.idx")->required();
+  sub->add_option("--format", a->format, "megatron or llmc")->capture_default_str();
+  sub->add_option("--key", a->key, "Key of the text in JSON Lines")->capture_default_str();
+  sub->add_flag("--lines", a->line_documents, "Plain text: each line is a document");
+  sub->add_option("--end-token", a->end_token, "Token after each document [<|endoftext|>]");
+  sub->add_flag("--no-end-token", a->no_end, "Nothing after documents");
+  sub->add_option("--threads", a->threads, "0: all cores")->capture_default_str();
+  sub->add_flag("--json", a->json, "The result as one JSON record");
+  sub->callback([a] { prepare(*a); });
+}
+
+void add_info(Command& verb) {
+  auto* sub = verb.add_subcommand("info",
+                                  "What a token file holds.\n\nExamples:\n"
+                                  "  stretto data info corpus.bin --tokenizer tokenizer.json\n"
+                                  "  stretto data info train.bin --format u16");
+  auto a = std::make_shared<InfoArguments>();
+  sub->add_option("path", a->path, "Token file")->required();
+  sub->add_option("-t,--tokenizer", a->tokenizer, "Shows samples as text");
+  sub->add_option("--format", a->format, "auto, megatron, llmc, u16 or bytes")
+      ->capture_default_str();
+  sub->add_option("--samples", a->samples, "How many samples")->capture_default_str();
+  sub->add_flag("--json", a->json, "One JSON record");
+  sub->callback([a] { info(*a); });
+}
+
+}  // namespace
+
+void add_data(Command& app) {
+  Command* verb =
+      app.add_subcommand("data",
+                         "Make and inspect token files.\n\nExamples:\n"
+                         "  stretto data prepare corpus.txt --tokenizer tokenizer.json -o corpus\n"
+                         "  stretto data info corpus.bin --tokenizer tokenizer.json");
+  verb->require_subcommand(1);
+  add_prepare(*verb);
+  add_info(*verb);
+}
+
+}  // namespace stretto::cli

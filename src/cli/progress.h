@@ -1,0 +1,36 @@
+// One self-updating line on stderr for long work; silent when stderr is no terminal.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <mutex>
+#include <string>
+
+namespace stretto::cli {
+
+class ProgressLine {
+ public:
+  // `unit` empty: `total` counts bytes and the rate is MB/s.
+  ProgressLine(std::string what, int64_t total, std::string unit = "");
+  ~ProgressLine() { finish(); }
+  ProgressLine(const ProgressLine&) = delete;
+  ProgressLine& operator=(const ProgressLine&) = delete;
+
+  void update(int64_t done);  // from any thread; prints at most five times a second
+  void finish();              // clears the line
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  std::string what_;
+  int64_t total_;
+  std::string unit_;
+  bool shown_ = false;
+  bool terminal_;
+  Clock::time_point start_ = Clock::now();
+  Clock::time_point last_ = start_;
+  std::mutex mutex_;
+};
+
+int default_threads();  // the cores this process may use
+
+}  // namespace stretto::cli

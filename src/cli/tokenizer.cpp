@@ -1,0 +1,235 @@
+// stretto tokenizer train|encode|decode|import.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <charconv>
+#include <chrono>
+#include <memory>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/units.h"
+#include "cli/progress.h"
+#include "cli/verbs.h"
+#include "data/corpus.h"
+#include "data/encoder.h"
+#include "data/trainer.h"
+
+namespace stretto::cli {
+namespace {
+
+constexpr int64_t kMaxInputBytes = int64_t{4} << 30;
+
+std::string read_input(const std::string& path) {
+  if (path != "-") return read_file(posix_fs(), path, kMaxInputBytes);
+  std::string text;
+  char buffer[65536];
+  while (true) {
+    const ssize_t n = ::read(STDIN_FILENO, buffer, sizeof(buffer));
+    if (n < 0) throw fs_error(errno, "read", "standard input");
+    if (n == 0) return text;
+    text.append(buffer, static_cast<size_t>(n));
+  }
+}
+
+void write_output(std::string_view data) {
+  if (std::fwrite(data.data(), 1, data.size(), stdout) != data.size() || std::fflush(stdout) != 0) {
+    throw fs_error(errno, "write", "standard output");
+  }
+}
+
+std::string pattern_of(const std::string& name) {
+  if (name == "gpt2" || name == "neox") return kGpt2Pattern;
+  if (name == "llama3") return kLlama3Pattern;
+  throw Error(ExitCode::usage, fmt::format("unknown split pattern \"{}\"", name),
+              "use gpt2, neox or llama3");
+}
+
+// PATH.json: one tokenizer.json. Otherwise a directory with vocab.json and merges.txt.
+void save_tokenizer(const Tokenizer& tokenizer, const std::string& path) {
+  Fs& fs = posix_fs();
+  if (path.ends_with(".json")) {
+    write_file_atomic(fs, path, tokenizer_to_json(tokenizer));
+    return;
+  }
+  make_dirs(fs, path);
+  write_file_atomic(fs, join_path(path, "merges.txt"), merges_to_text(tokenizer));
+  write_file_atomic(fs, join_path(path, "vocab.json"), vocab_to_json(tokenizer));
+}
+
+struct TrainArguments {
+  std::vector<std::string> inputs;
+  std::string output = "tokenizer.json";
+  std::string pattern = "gpt2";
+  std::string key = "text";
+  int64_t vocab = 50257;
+  int64_t min_count = 2;
+  std::vector<std::string> special = {"<|endoftext|>"};
+  int threads = 0;
+};
+
+void train(const TrainArguments& arguments) {
+  using Clock = std::chrono::steady_clock;
+  const auto start = Clock::now();
+  TrainTokenizerOptions options;
+  options.vocab_size = arguments.vocab;
+  options.min_count = arguments.min_count;
+  options.pattern = pattern_of(arguments.pattern);
+  options.special = arguments.special;
+  options.threads = arguments.threads > 0 ? arguments.threads : default_threads();
+  CorpusReader corpus({arguments.inputs, arguments.key, false});
+  const auto splitter = make_splitter(options.pattern);
+
+  ProgressLine counting("count", corpus.total_bytes());
+  std::atomic<int64_t> bytes{0};
+  const PieceCounts counts = count_pieces(corpus, *splitter, options.threads,
+                                          [&](int64_t more) { counting.update(bytes += more); });
+  counting.finish();
+
+  ProgressLine merging("merge", options.vocab_size, "tokens");
+  const Tokenizer tokenizer =
+      train_tokenizer(counts, options, [&](int64_t size) { merging.update(size); });
+  merging.finish();
+  save_tokenizer(tokenizer, arguments.output);
+  const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  spdlog::info("{}: {} tokens from {} distinct pieces of {} in {}", arguments.output,
+               with_commas(tokenizer.vocab_size()), with_commas(std::ssize(counts.map())),
+               format_bytes(static_cast<double>(corpus.total_bytes())), format_seconds(seconds));
+  if (tokenizer.vocab_size() < options.vocab_size) {
+    spdlog::warn("the text has no more pairs that occur {} times; {} tokens were asked for",
+                 options.min_count, with_commas(options.vocab_size));
+  }
+}
+
+void encode(const std::string& tokenizer_path, const std::string& input, bool json, bool ordinary) {
+  const Tokenizer tokenizer = load_tokenizer(tokenizer_path);
+  Encoder encoder(tokenizer);
+  std::vector<int32_t> ids;
+  const std::string text = read_input(input);
+  ordinary ? encoder.encode_ordinary(text, ids) : encoder.encode(text, ids);
+  std::string out = fmt::format("{}", fmt::join(ids, json ? "," : " "));
+  write_output(json ? "[" + out + "]\n" : out + "\n");
+}
+
+// Ids apart by anything that is not a digit: our own output, with or without --json.
+std::vector<int32_t> parse_ids(std::string_view text) {
+  std::vector<int32_t> ids;
+  const char *at = text.data(), *end = at + text.size();
+  while (at < end) {
+    if (*at == ' ' || *at == ',' || *at == '[' || *at == ']' || *at == '\n' || *at == '\t' ||
+        *at == '\r') {
+      ++at;
+      continue;
+    }
+    int32_t id = 0;
+    const auto [after, error] = std::from_chars(at, end, id);
+    if (error != std::errc() || id < 0) {
+      throw Error(
+          ExitCode::bad_data,
+          fmt::format("token ids: \"{}\" is none",
+                      printable(std::string_view(at, std::min<size_t>(16, size_t(end - at))))),
+          "give numbers apart by spaces or commas");
+    }
+    ids.push_back(id);
+    at = after;
+  }
+  return ids;
+}
+
+void decode(const std::string& tokenizer_path, const std::string& input, bool skip_special) {
+  const Tokenizer tokenizer = load_tokenizer(tokenizer_path);
+  write_output(tokenizer.decode(parse_ids(read_input(input)), skip_special));
+}
+
+void import(const std::string& input, const std::string& output) {
+  const Tokenizer tokenizer = load_tokenizer(input);
+  save_tokenizer(tokenizer, output);
+  spdlog::info("{}: {} tokens, {} merges, {} added", output, with_commas(tokenizer.vocab_size()),
+               with_commas(std::ssize(tokenizer.spec().merges)), tokenizer.spec().added.size());
+}
+
+void add_train(Command& verb) {
+  auto* sub = verb.add_subcommand(
+      "train",
+      "Learn a vocabulary from text.\n\nExamples:\n"
+      "  stretto tokenizer train corpus.txt -o tokenizer.json --vocab 8192\n"
+      "  stretto tokenizer train *.jsonl -o tok/ --pattern llama3     vocab.json and merges.txt");
+  auto a = std::make_shared<TrainArguments>();
+  sub->add_option("inputs", a->inputs, "Text or JSON Lines (.jsonl) files")->required();
+  sub->add_option("-o,--output", a->output,
+                  "tokenizer .json, or a directory for vocab.json and "
+                  "merges.txt")
+      ->capture_default_str();
+  sub->add_option("--vocab", a->vocab, "Vocabulary size")->capture_default_str();
+  sub->add_option("--pattern", a->pattern, "Split like gpt2, neox or llama3")
+      ->capture_default_str();
+  sub->add_option("--min-count", a->min_count, "Merge pairs seen at least this often")
+      ->capture_default_str();
+  sub->add_option("--special", a->special, "Special tokens, ids from 0")->capture_default_str();
+  sub->add_option("--key", a->key, "Key of the text in JSON Lines")->capture_default_str();
+  sub->add_option("--threads", a->threads, "0: all cores")->capture_default_str();
+  sub->callback([a] { train(*a); });
+}
+
+void add_encode_decode(Command& verb) {
+  struct Arguments {
+    std::string tokenizer, input = "-";
+    bool flag = false, ordinary = false;
+  };
+  auto e = std::make_shared<Arguments>();
+  auto* encoder =
+      verb.add_subcommand("encode",
+                          "Text to token ids.\n\nExamples:\n"
+                          "  echo Hello | stretto tokenizer encode tokenizer.json\n"
+                          "  stretto tokenizer encode tokenizer.json book.txt --json > ids.json");
+  encoder->add_option("tokenizer", e->tokenizer, "tokenizer.json, vocab.json or a directory")
+      ->required();
+  encoder->add_option("input", e->input, "Text file, - for standard input");
+  encoder->add_flag("--json", e->flag, "A JSON list");
+  encoder->add_flag("--ordinary", e->ordinary, "Special tokens in the text are plain text");
+  encoder->callback([e] { encode(e->tokenizer, e->input, e->flag, e->ordinary); });
+
+  auto d = std::make_shared<Arguments>();
+  auto* decoder = verb.add_subcommand("decode",
+                                      "Token ids to text.\n\nExamples:\n"
+                                      "  echo 15496 995 | stretto tokenizer decode tokenizer.json");
+  decoder->add_option("tokenizer", d->tokenizer, "tokenizer.json, vocab.json or a directory")
+      ->required();
+  decoder->add_option("input", d->input, "File of ids, - for standard input");
+  decoder->add_flag("--skip-special", d->flag, "Leave special tokens out");
+  decoder->callback([d] { decode(d->tokenizer, d->input, d->flag); });
+}
+
+void add_import(Command& verb) {
+  struct Arguments {
+    std::string input, output;
+  };
+  auto a = std::make_shared<Arguments>();
+  auto* sub = verb.add_subcommand(
+      "import",
+      "Check a tokenizer and write it in the other form.\n\nExamples:\n"
+      "  stretto tokenizer import gpt2/vocab.json -o tokenizer.json   merges.txt lies beside it\n"
+      "  stretto tokenizer import tokenizer.json -o gpt2/             vocab.json and merges.txt");
+  sub->add_option("input", a->input, "tokenizer.json, vocab.json or a directory")->required();
+  sub->add_option("-o,--output", a->output, "A .json file, or a directory")->required();
+  sub->callback([a] { import(a->input, a->output); });
+}
+
+}  // namespace
+
+void add_tokenizer(Command& app) {
+  Command* verb = app.add_subcommand(
+      "tokenizer",
+      "Train, run and convert byte-level BPE tokenizers.\n\nExamples:\n"
+      "  stretto tokenizer train corpus.txt -o tokenizer.json --vocab 8192\n"
+      "  echo Hello | stretto tokenizer encode tokenizer.json | stretto tokenizer decode "
+      "tokenizer.json");
+  verb->require_subcommand(1);
+  add_train(*verb);
+  add_encode_decode(*verb);
+  add_import(*verb);
+}
+
+}  // namespace stretto::cli
