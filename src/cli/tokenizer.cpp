@@ -150,7 +150,7 @@ void import(const std::string& input, const std::string& output) {
                with_commas(std::ssize(tokenizer.spec().merges)), tokenizer.spec().added.size());
 }
 
-void add_train(Command& verb) {
+void add_training(Command& verb) {
   auto* sub = verb.add_subcommand(
       "train",
       "Learn a vocabulary from text.\n\nExamples:\n"
@@ -227,7 +227,7 @@ void add_tokenizer(Command& app) {
       "  echo Hello | stretto tokenizer encode tokenizer.json | stretto tokenizer decode "
       "tokenizer.json");
   verb->require_subcommand(1);
-  add_train(*verb);
+  add_training(*verb);
   add_encode_decode(*verb);
   add_import(*verb);
 }
