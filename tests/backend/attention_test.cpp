@@ -2,6 +2,7 @@
 #include "backend/cpu/attention.h"
 
 #include <gtest/gtest.h>
+#include <hwy/targets.h>
 
 #include <cmath>
 
@@ -115,6 +116,21 @@ TEST(Attention, SameBitsForAnyNumberOfThreadsAndEveryRun) {
       EXPECT_TRUE(one.dqkv.same_bits(other.dqkv)) << threads;
     }
   }
+}
+
+TEST(Attention, EveryInstructionSet) {
+  for (int64_t target : hwy::SupportedAndGeneratedTargets()) {
+    hwy::SetSupportedTargetsForTest(target);
+    for (const Case& c : {Case{1, 131, 2, 64}, Case{1, 37, 2, 20, DType::f32, true}}) {
+      SCOPED_TRACE(fmt::format("{} {}", hwy::TargetName(target), name_of(c)));
+      const Results r = run(c, 2);
+      const reference::Attention reference = reference_of(c);
+      const Values dqkv = reference.backward(r.dout.values(), r.qkv.values());
+      EXPECT_TRUE(close(r.out, reference.forward(r.qkv.values()), c.type, 24));
+      EXPECT_TRUE(close(r.dqkv, dqkv, c.type, 48));
+    }
+  }
+  hwy::SetSupportedTargetsForTest(0);
 }
 
 // Large scores: the running maximum must keep exp in range.

@@ -2,6 +2,7 @@
 #include "reference/linear.h"
 
 #include <gtest/gtest.h>
+#include <hwy/targets.h>
 
 #include <cmath>
 
@@ -231,6 +232,31 @@ TEST(Linear, ReferenceGradientsAreCentralDifferences) {
     EXPECT_NEAR(reference::gelu_grad(x),
                 (reference::gelu(x + h) - reference::gelu(x - h)) / (2 * h), 1e-9);
   }
+}
+
+// The kernels of every instruction set that this machine can run.
+TEST(Gemm, EveryInstructionSet) {
+  for (int64_t target : hwy::SupportedAndGeneratedTargets()) {
+    hwy::SetSupportedTargetsForTest(target);
+    for (const Case& c : {Case{61, 67, 389}, Case{29, 65, 129, DType::bf16}}) {
+      SCOPED_TRACE(fmt::format("{} {}", hwy::TargetName(target), name_of(c)));
+      const Operand a = Operand::random(c.type, {c.m, c.k}, 1);
+      const Operand b = Operand::random(c.type, {c.n, c.k}, 2);
+      const Operand out = Operand::output(DType::f32, {c.m, c.n});
+      GemmArgs args;
+      args.m = c.m;
+      args.n = c.n;
+      args.k = c.k;
+      args.a = matrix(a);
+      args.b = matrix(b, true);
+      args.c = output_matrix(out);
+      GemmContext context(2);
+      gemm(args, context, GemmChoice::own);
+      const Values expected = reference::linear_forward(a.values(), b.values(), {}, c.m, c.n, c.k);
+      EXPECT_TRUE(close(out, expected, DType::f32, coefficient(c.k), root(c.k) + 1));
+    }
+  }
+  hwy::SetSupportedTargetsForTest(0);
 }
 
 // 1, 2 and 3 threads, and the same again: every bit equal, for every implementation.

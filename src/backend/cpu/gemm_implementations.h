@@ -8,6 +8,11 @@ namespace stretto {
 bool supports_openblas(const GemmArgs& args);
 void gemm_openblas(const GemmArgs& args, GemmContext& context);
 
+bool supports_onednn(const GemmArgs& args);
+void gemm_onednn(const GemmArgs& args, GemmContext& context);
+// Whether this CPU multiplies `type` in hardware through oneDNN (AMX, AVX-512-BF16).
+bool onednn_is_native(DType type);
+
 bool supports_own(const GemmArgs& args);
 void gemm_own(const GemmArgs& args, GemmContext& context);
 

@@ -22,9 +22,9 @@ HWY_BEFORE_NAMESPACE();
 namespace stretto {
 namespace HWY_NAMESPACE {
 
-// Cache blocking. kBlockK x tile columns of B (32 KiB with AVX-512, 16 with AVX2) stay in L1 while
+// Cache blocking. kBlockK x tile columns of B (32 KiB with AVX-512, 24 with AVX2) stay in L1 while
 // panels of A stream past; kBlockPanels panels of A and kPiecePanels of B share L2.
-constexpr int64_t kBlockK = 256;
+constexpr int64_t kBlockK = kTileRows == 14 ? 256 : 384;
 constexpr int64_t kBlockPanels = 16;
 constexpr int64_t kPiecePanels = 12;
 constexpr int64_t kPackLimit = int64_t{4} << 20;  // floats of A packed at once
@@ -37,15 +37,33 @@ struct Slab {
   int64_t row0, rows, k0, k;
 };
 
-// Packs indices [begin, begin + count) of an operand; `along` means that they lie along memory.
-void pack_panel(float* panel, const ConstMatrix& m, bool along, int64_t begin, int64_t count,
-                int64_t width, int64_t k0, int64_t k, int64_t size) {
+struct Panel {
+  float* data;
+  int64_t begin, count, width;  // rows of A or columns of B; zeros from count to width
+};
+
+// Packs panels [first, last) of an operand for k in [k0, k0 + k). `along` means that a panel's
+// indices lie along memory; `size` is how many there are in all.
+template <typename PanelOf>
+void pack_panels(const ConstMatrix& m, bool along, int64_t size, int64_t first, int64_t last,
+                 int64_t k0, int64_t k, const PanelOf& panel_of) {
+  // Along memory a panel is narrow and the stride is long: a few rows of all panels at a time, so
+  // that reading runs ahead in a few long streams.
+  const int64_t step = along ? 16 : k;
   with_float_type(m.type, [&](auto tag) HWY_ATTR {
     const auto* data = static_cast<const decltype(tag)*>(m.data);
-    if (along) {
-      pack_along(panel, data + k0 * m.stride + begin, m.stride, k, width, count, size - begin);
-    } else {
-      pack_across(panel, data + begin * m.stride + k0, m.stride, k, width, count);
+    for (int64_t p = 0; p < k; p += step) {
+      const int64_t rows = std::min(step, k - p);
+      for (int64_t i = first; i < last; ++i) {
+        const Panel panel = panel_of(i);
+        if (along) {
+          pack_along(panel.data + p * panel.width, data + (k0 + p) * m.stride + panel.begin,
+                     m.stride, rows, panel.width, panel.count, size - panel.begin);
+        } else {
+          pack_across(panel.data, data + panel.begin * m.stride + k0, m.stride, k, panel.width,
+                      panel.count);
+        }
+      }
     }
   });
 }
@@ -80,14 +98,14 @@ class Product {
   }
 
   void pack_a(const Slab& slab) const {
-    constexpr int64_t kGroup = 4;  // panels packed by one call
+    constexpr int64_t kGroup = 8;  // panels packed by one call
     const RowPanels rows(slab.rows);
     parallel_for(context_.threads, ceil_div(rows.panels, kGroup), [&](int64_t group) {
-      const int64_t end = std::min(rows.panels, (group + 1) * kGroup);
-      for (int64_t p = group * kGroup; p < end; ++p) {
-        pack_panel(a_panel(slab, rows, p), args_.a, args_.a.transposed, slab.row0 + rows.begin(p),
-                   rows.height(p), rows.height(p), slab.k0, slab.k, args_.m);
-      }
+      pack_panels(args_.a, args_.a.transposed, args_.m, group * kGroup,
+                  std::min(rows.panels, (group + 1) * kGroup), slab.k0, slab.k, [&](int64_t p) {
+                    const int64_t height = rows.height(p);
+                    return Panel{a_panel(slab, rows, p), slab.row0 + rows.begin(p), height, height};
+                  });
     });
   }
 
@@ -150,18 +168,24 @@ class Product {
     }
   }
 
-  // One L2 block of A, k in [p0, p1) of the slab. The first one packs B, panel by panel, just
-  // before its use.
+  // One L2 block of A, k in [p0, p1) of the slab. The first one packs B.
   void run_block(const Slab& slab, const RowPanels& rows, const Piece& at, int64_t i0, int64_t i1,
                  int64_t p0, int64_t p1) const {
     const bool add = slab.k0 + p0 > 0 || (direct_ && args_.accumulate);
+    const auto pack_b = [&](int64_t first, int64_t last) {
+      pack_panels(args_.b, !args_.b.transposed, args_.n, first, last, slab.k0 + p0, p1 - p0,
+                  [&](int64_t j) {
+                    const int64_t column = j * kTileColumns;
+                    return Panel{at.b + (j - at.j0) * kBPanelFloats, column,
+                                 std::min(kTileColumns, args_.n - column), kTileColumns};
+                  });
+    };
+    const bool fresh = i0 == at.i0;
+    if (fresh && !args_.b.transposed) pack_b(at.j0, at.j1);
     for (int64_t j = at.j0; j < at.j1; ++j) {
-      float* b = at.b + (j - at.j0) * kBPanelFloats;
+      if (fresh && args_.b.transposed) pack_b(j, j + 1);  // just before its use: still in L1
+      const float* b = at.b + (j - at.j0) * kBPanelFloats;
       const int64_t column = j * kTileColumns, columns = std::min(kTileColumns, args_.n - column);
-      if (i0 == at.i0) {
-        pack_panel(b, args_.b, !args_.b.transposed, column, columns, kTileColumns, slab.k0 + p0,
-                   p1 - p0, args_.n);
-      }
       for (int64_t i = i0; i < i1; ++i) {
         const int64_t height = rows.height(i);
         float* c = at.sums + (slab.row0 + rows.begin(i) - at.row) * at.stride + column - at.column;

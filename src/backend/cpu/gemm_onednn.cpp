@@ -1,0 +1,126 @@
+// Matrix products through oneDNN, which knows AMX and AVX-512-BF16. As with OpenBLAS: one thread
+// per call, on blocks that the shape alone decides.
+#include <omp.h>
+
+#include <algorithm>
+#include <map>
+#include <oneapi/dnnl/dnnl.hpp>
+#include <tuple>
+
+#include "backend/cpu/gemm_implementations.h"
+#include "backend/cpu/parallel_for.h"
+#include "base/error.h"
+
+namespace stretto {
+namespace {
+
+constexpr int64_t kBlockRows = 256;
+constexpr int64_t kBlockColumns = 768;
+
+dnnl::engine& cpu_engine() {
+  static dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  return engine;
+}
+
+dnnl::memory::data_type type_of(DType type) {
+  return type == DType::bf16 ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
+}
+
+dnnl::memory::desc describe(int64_t rows, int64_t columns, DType type, int64_t stride,
+                            bool transposed) {
+  const dnnl::memory::dims strides =
+      transposed ? dnnl::memory::dims{1, stride} : dnnl::memory::dims{stride, 1};
+  return {{rows, columns}, type_of(type), strides};
+}
+
+// Creating a primitive generates code; each thread keeps those of the shapes it has met.
+struct Block {
+  int64_t m, n, k, a_stride, b_stride, x_stride;
+  DType a_type, b_type;
+  bool a_transposed, b_transposed, add;
+
+  auto key() const {
+    return std::make_tuple(m, n, k, a_stride, b_stride, x_stride, a_type, b_type, a_transposed,
+                           b_transposed, add);
+  }
+};
+
+const dnnl::matmul::primitive_desc& described(const Block& b, dnnl::matmul* primitive) {
+  using Key = decltype(std::declval<Block>().key());
+  static thread_local std::map<Key, std::pair<dnnl::matmul::primitive_desc, dnnl::matmul>> cache;
+  auto found = cache.find(b.key());
+  if (found == cache.end()) {
+    dnnl::primitive_attr attributes;
+    if (b.add) {
+      dnnl::post_ops sum;
+      sum.append_sum(1.0f);
+      attributes.set_post_ops(sum);
+    }
+    const dnnl::matmul::desc desc(describe(b.m, b.k, b.a_type, b.a_stride, b.a_transposed),
+                                  describe(b.k, b.n, b.b_type, b.b_stride, b.b_transposed),
+                                  describe(b.m, b.n, DType::f32, b.x_stride, false));
+    dnnl::matmul::primitive_desc pd(desc, attributes, cpu_engine());
+    dnnl::matmul made(pd);
+    found = cache.emplace(b.key(), std::make_pair(std::move(pd), std::move(made))).first;
+  }
+  *primitive = found->second.second;
+  return found->second.first;
+}
+
+void run_block(const GemmArgs& args, int64_t row, int64_t column, Scratch& scratch) {
+  const int64_t rows = std::min(kBlockRows, args.m - row);
+  const int64_t columns = std::min(kBlockColumns, args.n - column);
+  const bool in_place = args.c.type == DType::f32 && args.epilogue.empty();
+  char* c = element(args.c.data, args.c.type, args.c.stride, row, column);
+  float* x = in_place ? reinterpret_cast<float*>(c) : scratch.floats(rows * columns);
+  const Block block{rows,
+                    columns,
+                    args.k,
+                    args.a.stride,
+                    args.b.stride,
+                    in_place ? args.c.stride : columns,
+                    args.a.type,
+                    args.b.type,
+                    args.a.transposed,
+                    args.b.transposed,
+                    in_place && args.accumulate};
+  const auto origin = [](const ConstMatrix& m, int64_t r, int64_t k) {
+    return const_cast<char*>(m.transposed ? element(m.data, m.type, m.stride, k, r)
+                                          : element(m.data, m.type, m.stride, r, k));
+  };
+  dnnl::matmul product;
+  const dnnl::matmul::primitive_desc& pd = described(block, &product);
+  dnnl::stream stream(cpu_engine());
+  dnnl::memory a(pd.src_desc(), cpu_engine(), origin(args.a, row, 0));
+  dnnl::memory b(pd.weights_desc(), cpu_engine(), origin(args.b, 0, column));
+  dnnl::memory out(pd.dst_desc(), cpu_engine(), x);
+  product.execute(stream, {{DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, b}, {DNNL_ARG_DST, out}});
+  stream.wait();
+  if (!in_place) finish_block(args, x, block.x_stride, row, column, rows, columns);
+}
+
+}  // namespace
+
+bool supports_onednn(const GemmArgs& args) {
+  return args.k > 0 && args.a.type == args.b.type &&
+         (args.a.type == DType::f32 || args.a.type == DType::bf16);
+}
+
+void gemm_onednn(const GemmArgs& args, GemmContext& context) {
+  const int64_t across = (args.n + kBlockColumns - 1) / kBlockColumns;
+  const int64_t down = (args.m + kBlockRows - 1) / kBlockRows;
+  // oneDNN takes the calling thread's OpenMP setting unless it is inside a parallel region.
+  const int threads = omp_get_max_threads();
+  omp_set_num_threads(1);
+  parallel_for(context.threads, across * down, [&](int64_t piece, int worker) {
+    run_block(args, piece / across * kBlockRows, piece % across * kBlockColumns,
+              context.worker[static_cast<size_t>(worker)]);
+  });
+  omp_set_num_threads(threads);
+}
+
+bool onednn_is_native(DType type) {
+  return type == DType::bf16 && __builtin_cpu_supports("avx512bf16");
+}
+
+}  // namespace stretto
