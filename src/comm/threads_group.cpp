@@ -11,7 +11,8 @@ namespace {
 
 constexpr size_t kEagerBytes = 64 << 10;  // sends up to this size are copied
 constexpr int64_t kBlockBytes = 64 << 10;
-constexpr int kSpins = 2000;  // some ten microseconds
+// Longer than it takes to wake a sleeping thread, or two ranks in step would both sleep each time.
+constexpr auto kSpinTime = std::chrono::microseconds(200);
 // Sleepers also look by themselves, because a stopping rank does not know all mailboxes and groups.
 constexpr auto kLookAgain = std::chrono::milliseconds(20);
 
@@ -159,10 +160,14 @@ void Group::sleep_until(std::mutex& mutex, std::condition_variable& changed, Don
                         int rank, CommKind kind) {
   if (done()) return;
   if (job_->spin) {
-    for (int i = 0; i < kSpins; ++i) {
-      if (done()) return;
-      pause_core();
-    }
+    const auto end = std::chrono::steady_clock::now() + kSpinTime;
+    do {
+      for (int i = 0; i < 64; ++i) {
+        if (done()) return;
+        pause_core();
+      }
+      std::this_thread::yield();  // the peer may be waiting for this very core
+    } while (std::chrono::steady_clock::now() < end);
   }
   std::unique_lock lock(mutex);
   while (!done()) {

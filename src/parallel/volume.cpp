@@ -1,0 +1,164 @@
+#include "parallel/volume.h"
+
+#include <algorithm>
+
+namespace stretto {
+namespace {
+
+class Counter {
+ public:
+  Counter(const RankShape& shape, std::span<const int64_t> micro_batches, PipelinePlace place)
+      : s_(shape),
+        types_(types_of(shape.precision)),
+        layout_(flat_layout(shape)),
+        micro_batches_(micro_batches),
+        place_(place),
+        tp_(static_cast<int>(shape.tp)),
+        dp_(static_cast<int>(shape.dp)) {}
+
+  CommVolume count() {
+    for (const int64_t batch : micro_batches_) {
+      count_tensor_parallel(batch);
+      count_pipeline(batch);
+    }
+    const auto steps = static_cast<uint64_t>(micro_batches_.size());
+    for (const FlatUnit& unit : layout_.units) {
+      count_gradients(unit, unit.replicated - unit.begin, steps, false);
+      count_gradients(unit, unit.end - unit.replicated, steps, true);
+    }
+    if (s_.zero == 3) count_gathered_weights(steps);
+    count_scalars(steps);
+    return v_;
+  }
+
+ private:
+  // One sum over tensor-parallel ranks of a product's partial results, `n` times.
+  void reduce_stream(uint64_t bytes, uint64_t n) {
+    if (s_.gathers_sequence()) {
+      v_.tp.reduce_scatter_bytes += n * ring_share_bytes(bytes, tp_);
+    } else {
+      v_.tp.all_reduce_bytes += n * ring_all_reduce_bytes(bytes, tp_);
+    }
+  }
+  void gather_stream(uint64_t bytes, uint64_t n) {
+    if (s_.gathers_sequence()) v_.tp.all_gather_bytes += n * ring_share_bytes(bytes, tp_);
+  }
+
+  uint64_t stream_bytes(int64_t batch) const {  // (B, T, C)
+    return static_cast<uint64_t>(batch * s_.seq_len * s_.model.hidden) * dtype_size(types_.compute);
+  }
+
+  void count_tensor_parallel(int64_t batch) {
+    const uint64_t x = stream_bytes(batch);
+    uint64_t layers = 0;
+    for (const auto& chunk : s_.chunks) layers += chunk.size();
+    // Forward: gather before qkv and up, sum after proj and down. Backward the other way round,
+    // and the two inputs are gathered once more for the weight gradients.
+    reduce_stream(x, 4 * layers);
+    gather_stream(x, 6 * layers);
+    if (s_.split_backward) gather_stream(x, 2 * layers);  // both output gradients, kept cut
+    if (s_.checkpointing == Checkpointing::full) {
+      const uint64_t times = s_.split_backward ? 2 : 1;
+      reduce_stream(x, times * layers);
+      gather_stream(x, 2 * times * layers);
+    }
+    if (s_.first_stage) {
+      reduce_stream(x, 1);
+      gather_stream(x, 1);
+    }
+    if (!s_.last_stage) return;
+    reduce_stream(x, 1);
+    gather_stream(x, 1);
+    const int64_t rows = batch * s_.seq_len;
+    for (int64_t begin = 0; begin < rows; begin += s_.loss_rows()) {  // f32 per row
+      const auto bytes = static_cast<uint64_t>(4 * std::min(s_.loss_rows(), rows - begin));
+      v_.tp.all_gather_bytes += ring_share_bytes(bytes * static_cast<uint64_t>(tp_), tp_);
+      v_.tp.all_reduce_bytes += ring_all_reduce_bytes(bytes, tp_);
+    }
+  }
+
+  void count_pipeline(int64_t batch) {
+    const uint64_t x = stream_bytes(batch) / (s_.gathers_sequence() ? s_.tp : 1);
+    const uint64_t chunks = s_.chunks.size();
+    const bool first = place_.rank == 0;
+    const bool last = place_.rank == place_.ranks - 1;
+    v_.pp.send_bytes += x * (2 * chunks - (first ? 1 : 0) - (last ? 1 : 0));
+  }
+
+  // One half of a unit: its gradient on the way to its owners, and the way back.
+  void count_gradients(const FlatUnit& unit, int64_t elements, uint64_t steps, bool replicated) {
+    const bool each = s_.reduces_each_micro_batch();
+    const uint64_t times = each ? steps : 1;
+    const uint64_t bytes = static_cast<uint64_t>(elements) * dtype_size(types_.gradient);
+    if (replicated && s_.gathers_sequence()) {
+      v_.tp.all_reduce_bytes += times * ring_all_reduce_bytes(bytes, tp_);
+    }
+    if (each || s_.zero > 0) {
+      v_.dp.reduce_scatter_bytes += times * ring_share_bytes(bytes, dp_);
+    } else {
+      v_.dp.all_reduce_bytes += ring_all_reduce_bytes(bytes, dp_);
+    }
+    if (each && s_.zero == 0) v_.dp.all_gather_bytes += ring_share_bytes(bytes, dp_);
+    if (s_.zero == 1 || s_.zero == 2) {
+      const uint64_t weights = static_cast<uint64_t>(elements) * dtype_size(types_.compute);
+      v_.dp.all_gather_bytes += ring_share_bytes(weights, dp_);
+    }
+    const bool ends = place_.ranks > 1 && s_.model.tied_embedding && unit.name == "wte";
+    if (ends && !replicated) {
+      const uint64_t owned = each || s_.zero > 0 ? bytes / static_cast<uint64_t>(dp_) : bytes;
+      v_.embedding.all_reduce_bytes += ring_all_reduce_bytes(owned, 2);
+    }
+  }
+
+  // Two layers stay gathered when the direction turns; other units are gathered once per step.
+  void count_gathered_weights(uint64_t steps) {
+    uint64_t layers = 0;
+    uint64_t layer_bytes = 0;
+    for (const FlatUnit& unit : layout_.units) {
+      const uint64_t size = dtype_size(types_.compute);
+      const uint64_t bytes =
+          ring_share_bytes(static_cast<uint64_t>(unit.replicated - unit.begin) * size, dp_) +
+          ring_share_bytes(static_cast<uint64_t>(unit.end - unit.replicated) * size, dp_);
+      if (unit.layer < 0) {
+        v_.dp.all_gather_bytes += bytes;
+      } else {
+        ++layers;
+        layer_bytes = bytes;  // all layers are alike
+      }
+    }
+    const uint64_t again = layers > 2 ? layers - 2 : 0;
+    v_.dp.all_gather_bytes += layer_bytes * (layers + (2 * steps - 1) * again);
+  }
+
+  // Gradient statistics and the loss, f64.
+  void count_scalars(uint64_t steps) {
+    if (s_.zero >= 1) {
+      const auto pieces = static_cast<uint64_t>(24 * stat_piece_count(layout_));
+      v_.dp.all_reduce_bytes += ring_all_reduce_bytes(pieces, dp_);
+    }
+    v_.tp.all_reduce_bytes += ring_all_reduce_bytes(24, tp_);
+    v_.pp.all_reduce_bytes += ring_all_reduce_bytes(24, place_.ranks);
+    if (s_.last_stage) {
+      v_.dp.all_gather_bytes += ring_share_bytes(8 * steps * static_cast<uint64_t>(dp_), dp_);
+    }
+    v_.pp.broadcast_bytes += ring_share_bytes(8, place_.ranks);
+  }
+
+  const RankShape& s_;
+  PrecisionTypes types_;
+  FlatLayout layout_;
+  std::span<const int64_t> micro_batches_;
+  PipelinePlace place_;
+  int tp_;
+  int dp_;
+  CommVolume v_;
+};
+
+}  // namespace
+
+CommVolume expected_volume(const RankShape& shape, std::span<const int64_t> micro_batches,
+                           PipelinePlace place) {
+  return Counter(shape, micro_batches, place).count();
+}
+
+}  // namespace stretto
