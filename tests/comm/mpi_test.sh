@@ -9,7 +9,7 @@ if ! command -v "$launcher" > /dev/null; then
   exit 125
 fi
 flags=()
-if "$launcher" --version 2>&1 | grep -q "Open MPI"; then
+if "$launcher" --version 2>&1 | grep -Eq "Open MPI|OpenRTE"; then
   flags=(--oversubscribe)
   [ "$(id -u)" -eq 0 ] && flags+=(--allow-run-as-root)
 fi
