@@ -5,6 +5,7 @@
 #include <cmath>
 #include <thread>
 
+#include "train/launch.h"
 #include "train/lr_schedule.h"
 #include "train/rank_plan.h"
 
@@ -22,7 +23,7 @@ int64_t seq_len(const Config& config) {
 
 std::unique_ptr<Backend> make_backend(const Config& config, const Comm& world) {
   if (config.device == Device::cuda) return make_cuda_backend(world.rank());
-  return make_cpu_backend(threads_per_rank(config, world.size()));
+  return make_cpu_backend(threads_per_rank(config, ranks_here(config)));
 }
 
 }  // namespace

@@ -1,0 +1,57 @@
+#include "train/launch.h"
+
+#include "base/log.h"
+#include "comm/launch.h"
+#include "comm/mpi.h"
+#include "comm/threads.h"
+#include "train/rank_plan.h"
+
+namespace stretto {
+
+int64_t available_ranks(int64_t asked) {
+  const LaunchInfo launch = detect_launch();
+  return launch.wants_mpi() ? launch.size : asked;
+}
+
+void fit_world(Config& config, int64_t ranks) {
+  ParallelConfig& p = config.parallel;
+  if (ranks == 0 || ranks == config.world_size()) return;
+  if (p.dp == 1 && ranks % (p.tp * p.pp) == 0) {
+    p.dp = ranks / (p.tp * p.pp);
+    return;
+  }
+  throw Error(ExitCode::bad_config,
+              fmt::format("{} ranks, but parallel.dp x tp x pp = {} x {} x {} = {}", ranks, p.dp, p.tp,
+                          p.pp, config.world_size()),
+              fmt::format("start {} ranks, or change dp, tp, pp so that their product is {}",
+                          config.world_size(), ranks));
+}
+
+int64_t ranks_here(const Config& config) {
+  const LaunchInfo launch = detect_launch();
+  return launch.wants_mpi() ? launch.local_size : config.world_size();
+}
+
+void fit_memory(Config& config) {
+  const size_t budget = memory_budget(config, ranks_here(config));
+  if (config.micro_batch == kAuto) {
+    config.micro_batch = 1;
+    require_fits(config, budget);
+    config.micro_batch = largest_micro_batch(config, budget);
+    spdlog::info("micro_batch: auto chose {}", config.micro_batch);
+  }
+  require_fits(config, budget);
+}
+
+void run_ranks(const Config& config, const std::function<void(Comm&)>& body) {
+  const LaunchInfo launch = detect_launch();
+  if (launch.wants_mpi() && launch.size > 1) {
+    run_mpi_ranks(body);
+  } else if (config.world_size() == 1) {
+    body(*make_self_comm("world"));
+  } else {
+    run_thread_ranks(static_cast<int>(config.world_size()), body);
+  }
+}
+
+}  // namespace stretto

@@ -1,0 +1,28 @@
+// Starts the ranks of a job: processes where a launcher (mpirun, srun) made them, else threads of
+// this process.
+#pragma once
+
+#include <functional>
+
+#include "comm/comm.h"
+#include "config/config.h"
+
+namespace stretto {
+
+// How many ranks there are to use: those of the launcher, else `asked` (0: as the configuration says).
+int64_t available_ranks(int64_t asked);
+
+// Makes dp x tp x pp equal `ranks` (0: leaves the configuration alone): dp takes what tp and pp leave.
+// Throws bad_config where a dp that was set, or tp x pp, does not fit.
+void fit_world(Config& config, int64_t ranks);
+
+// Ranks on this machine, which share its cores and memory.
+int64_t ranks_here(const Config& config);
+
+// Resolves micro_batch: auto and checks that every rank's memory plan fits this machine.
+void fit_memory(Config& config);
+
+// Runs body(world) on every rank of the configuration.
+void run_ranks(const Config& config, const std::function<void(Comm&)>& body);
+
+}  // namespace stretto

@@ -1,0 +1,61 @@
+#include "train/log_line.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "train/training.h"
+
+namespace stretto {
+namespace {
+
+StepRecord record() {
+  StepRecord r;
+  r.step = 2;
+  r.steps = 95367;
+  r.consumed_samples = 4096;
+  r.consumed_tokens = 8388608;
+  r.global_batch = 2048;
+  r.tokens = 2048 * 16;
+  r.loss = 12.5;
+  r.learning_rate = 3.787e-9;
+  r.loss_scale = 4096;
+  r.grad_norm = 7.5;
+  r.times.total = 2;
+  return r;
+}
+
+TEST(LogLine, MegatronFieldsInOrder) {
+  const std::string line = megatron_line(tiny_config(), record());
+  size_t at = 0;
+  for (const char* field :
+       {"iteration        2/   95367", "consumed samples:         4096", "consumed tokens:      8388608",
+        "elapsed time per iteration (s): 2.00", "learning rate: 3.787E-09", "global batch size:  2048",
+        "lm loss: 1.250000E+01", "loss scale: 4096.0", "grad norm: 7.500", "num zeros: 0.0",
+        "number of skipped iterations:   0", "number of nan iterations:   0",
+        "samples per second: 1024.000", "TFLOPs: "}) {
+    const size_t found = line.find(field, at);
+    ASSERT_NE(found, std::string::npos) << field << " in " << line;
+    at = found;
+  }
+}
+
+TEST(LogLine, JsonHasNoNaN) {
+  StepRecord r = record();
+  r.loss = NAN;
+  const std::string line = json_line(tiny_config(), r);
+  EXPECT_NE(line.find("\"loss\":null"), std::string::npos);
+  EXPECT_EQ(line.find("nan,"), std::string::npos);
+}
+
+TEST(LogLine, AttributionAddsUp) {
+  for (const StepRecord& r : train(tiny_config())) {
+    double sum = r.times.comm_dp + r.times.comm_tp + r.times.comm_pp + r.times.data + r.times.host();
+    for (const double s : r.times.ops) sum += s;
+    EXPECT_NEAR(sum, r.times.total, 1e-9);
+    EXPECT_GE(r.times.host(), 0);
+  }
+}
+
+}  // namespace
+}  // namespace stretto

@@ -1,0 +1,43 @@
+#include "train/lr_schedule.h"
+
+#include <gtest/gtest.h>
+
+namespace stretto {
+namespace {
+
+TrainConfig settings(LrSchedule schedule) {
+  TrainConfig train;
+  train.steps = 100;
+  train.warmup = 10;
+  train.lr = 1.0;
+  train.min_lr = 0.1;
+  train.schedule = schedule;
+  return train;
+}
+
+TEST(LearningRate, WarmUpIsLinear) {
+  for (const LrSchedule s : {LrSchedule::constant, LrSchedule::linear, LrSchedule::cosine, LrSchedule::wsd}) {
+    EXPECT_DOUBLE_EQ(learning_rate(settings(s), 1), 0.1);
+    EXPECT_DOUBLE_EQ(learning_rate(settings(s), 10), 1.0);
+  }
+}
+
+TEST(LearningRate, EndsWhereItShould) {
+  EXPECT_DOUBLE_EQ(learning_rate(settings(LrSchedule::constant), 100), 1.0);
+  EXPECT_NEAR(learning_rate(settings(LrSchedule::linear), 100), 0.1, 1e-12);
+  EXPECT_NEAR(learning_rate(settings(LrSchedule::cosine), 100), 0.1, 1e-12);
+  EXPECT_NEAR(learning_rate(settings(LrSchedule::linear), 55), 0.55, 1e-12);
+  EXPECT_NEAR(learning_rate(settings(LrSchedule::cosine), 55), 0.55, 1e-12);
+}
+
+TEST(LearningRate, WarmUpStableDecay) {
+  TrainConfig train = settings(LrSchedule::wsd);
+  train.decay = 20;
+  EXPECT_DOUBLE_EQ(learning_rate(train, 11), 1.0);
+  EXPECT_DOUBLE_EQ(learning_rate(train, 80), 1.0);
+  EXPECT_NEAR(learning_rate(train, 90), 0.55, 1e-12);
+  EXPECT_NEAR(learning_rate(train, 100), 0.1, 1e-12);
+}
+
+}  // namespace
+}  // namespace stretto

@@ -1,0 +1,136 @@
+// Every topology trains the same model: the loss curve of one process within 1e-5, and bit-equal
+// where the order of sums is ours.
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "train/training.h"
+
+namespace stretto {
+namespace {
+
+using Change = std::function<void(Config&)>;
+
+struct Case {
+  const char* name;
+  Change change;
+};
+
+Config base() {
+  Config config = tiny_config();
+  config.train.steps = 20;
+  return config;
+}
+
+const std::vector<double>& single_process() {
+  static const std::vector<double> curve = losses(base());
+  return curve;
+}
+
+class Topology : public testing::TestWithParam<Case> {};
+
+TEST_P(Topology, FollowsOneProcess) {
+  Config config = base();
+  GetParam().change(config);
+  const auto curve = losses(config);
+  ASSERT_EQ(curve.size(), single_process().size());
+  for (size_t i = 0; i < curve.size(); ++i) {
+    EXPECT_NEAR(curve[i], single_process()[i], 1e-5 * single_process()[i]) << "step " << i + 1;
+  }
+}
+
+Change with(int dp, int tp, int pp, int zero = 0) {
+  return [=](Config& c) {
+    c.parallel.dp = dp;
+    c.parallel.tp = tp;
+    c.parallel.pp = pp;
+    c.parallel.zero = zero;
+  };
+}
+
+Change both(Change a, Change b) {
+  return [=](Config& c) {
+    a(c);
+    b(c);
+  };
+}
+
+const Change kInterleaved = [](Config& c) {
+  c.parallel.schedule = PipelineSchedule::interleaved;
+  c.parallel.interleave = 2;
+};
+const Change kZeroBubble = [](Config& c) { c.parallel.schedule = PipelineSchedule::zero_bubble; };
+const Change kGpipe = [](Config& c) { c.parallel.schedule = PipelineSchedule::gpipe; };
+const Change kNoSequence = [](Config& c) { c.parallel.sequence_parallel = false; };
+const Change kRagged = [](Config& c) { c.micro_batch = 3; };
+const Change kFull = [](Config& c) { c.activation_checkpointing = Checkpointing::full; };
+const Change kSelective = [](Config& c) { c.activation_checkpointing = Checkpointing::selective; };
+
+INSTANTIATE_TEST_SUITE_P(
+    Grid, Topology,
+    testing::Values(Case{"dp4", with(4, 1, 1)}, Case{"tp4", with(1, 4, 1)}, Case{"pp4", with(1, 1, 4)},
+                    Case{"dp2tp2", with(2, 2, 1)}, Case{"dp2pp2", with(2, 1, 2)},
+                    Case{"tp2pp2", with(1, 2, 2)}, Case{"zero1", with(4, 1, 1, 1)},
+                    Case{"zero2", with(4, 1, 1, 2)}, Case{"zero3", with(4, 1, 1, 3)},
+                    Case{"zero3tp2", with(2, 2, 1, 3)}, Case{"zero1pp2", with(2, 1, 2, 1)},
+                    Case{"interleaved", both(with(1, 1, 2), kInterleaved)},
+                    Case{"zerobubble", both(with(1, 1, 4), kZeroBubble)},
+                    Case{"gpipe", both(with(1, 1, 4), kGpipe)},
+                    Case{"nosequence", both(with(1, 4, 1), kNoSequence)},
+                    Case{"full", both(with(1, 2, 2), kFull)},
+                    Case{"selective", both(with(2, 2, 1), kSelective)},
+                    Case{"ragged", both(with(2, 2, 1), kRagged)},
+                    Case{"raggedzero3", both(with(4, 1, 1, 3), kRagged)},
+                    Case{"raggedpp4", both(with(1, 1, 4), kRagged)},
+                    Case{"dp2tp2pp2", with(2, 2, 2)}),
+    [](const auto& one) { return one.param.name; });
+
+TEST(BitEqual, ZeroOneEqualsUnsharded) {
+  Config a = base(), b = base();
+  with(4, 1, 1)(a);
+  with(4, 1, 1, 1)(b);
+  EXPECT_EQ(losses(a), losses(b));
+}
+
+TEST(BitEqual, AllZeroStagesInDeterministicOrder) {
+  Config config = base();
+  config.deterministic = true;
+  std::vector<double> first;
+  for (const int zero : {0, 1, 2, 3}) {
+    with(4, 1, 1, zero)(config);
+    if (zero == 0) first = losses(config);
+    EXPECT_EQ(losses(config), first) << "zero " << zero;
+  }
+}
+
+TEST(BitEqual, DeterministicOrderDoesNotDependOnDp) {
+  Config config = base();
+  config.deterministic = true;
+  const auto one = losses(config);
+  for (const int dp : {2, 4}) {
+    with(dp, 1, 1)(config);
+    EXPECT_EQ(losses(config), one) << "dp " << dp;
+  }
+}
+
+TEST(BitEqual, SchedulesEqualOneForwardOneBackward) {
+  Config config = base();
+  with(1, 1, 4)(config);
+  const auto plain = losses(config);
+  kGpipe(config);
+  EXPECT_EQ(losses(config), plain);
+  kZeroBubble(config);
+  EXPECT_EQ(losses(config), plain);
+}
+
+TEST(BitEqual, CheckpointingChangesNothing) {
+  Config config = base();
+  const auto none = losses(config);
+  kSelective(config);
+  EXPECT_EQ(losses(config), none);
+  kFull(config);
+  EXPECT_EQ(losses(config), none);
+}
+
+}  // namespace
+}  // namespace stretto

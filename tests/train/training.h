@@ -1,0 +1,46 @@
+// Whole training runs in a test: a tiny model, thread ranks, all step records of rank 0.
+#pragma once
+
+#include <mutex>
+#include <vector>
+
+#include "comm/threads.h"
+#include "config/config.h"
+#include "config/rules.h"
+#include "train/run.h"
+
+namespace stretto {
+
+inline Config tiny_config() {
+  Config config;
+  config.model = {"test", 4, 32, 4, 61, 16, 128};
+  config.seq_len = 16;
+  config.micro_batch = 2;
+  config.global_batch = 8;
+  config.threads = 1;
+  config.train.steps = 6;
+  config.train.lr = 3e-3;
+  config.train.warmup = 2;
+  config.log.every = 1000000;
+  return config;
+}
+
+inline std::vector<StepRecord> train(const Config& config) {
+  require_valid(config);
+  std::vector<StepRecord> steps;
+  run_thread_ranks(static_cast<int>(config.world_size()), [&](Comm& world) {
+    RunOptions options;
+    options.print = false;
+    RunResult result = run_training(config, world, options);
+    if (world.rank() == 0) steps = std::move(result.steps);
+  });
+  return steps;
+}
+
+inline std::vector<double> losses(const Config& config) {
+  std::vector<double> all;
+  for (const StepRecord& step : train(config)) all.push_back(step.loss);
+  return all;
+}
+
+}  // namespace stretto
