@@ -324,10 +324,15 @@ void Backend::sum_stats(Tensor sum, ConstTensor rows) {
 }
 
 void Backend::do_sum_stats(Tensor sum, ConstTensor rows) {
-  std::vector<double> values(static_cast<size_t>(rows.count()));
-  do_copy_to_host(values.data(), rows);
+  std::vector<double> copy;
+  const double* values = rows.as<double>();
+  if (!host_memory()) {
+    copy.resize(static_cast<size_t>(rows.count()));
+    do_copy_to_host(copy.data(), rows);
+    values = copy.data();
+  }
   double total[3] = {0, 0, 0};
-  for (size_t i = 0; i < values.size(); ++i) total[i % 3] += values[i];
+  for (int64_t i = 0; i < rows.count(); ++i) total[i % 3] += values[i];
   do_copy_from_host(sum, total);
 }
 

@@ -57,6 +57,7 @@ Trainer::Trainer(const Config& config, Comm& world)
   targets_.resize(largest);
   losses_.resize(static_cast<size_t>(rounds(config_.global_batch, config_.micro_batch,
                                             config_.parallel.dp) * config_.parallel.dp));
+  my_losses_.resize(losses_.size());
   open_data();
 }
 
@@ -90,17 +91,25 @@ void Trainer::open_data() {
 
 void Trainer::initialise() { optimizer_->initialise(config_.seed); }
 
-Pipeline::Loader Trainer::loader(const Sampler& sampler, const std::vector<Share>& shares,
-                                 int64_t first_sample) {
-  return [this, &sampler, &shares, first_sample](size_t chunk, const MicroBatch& mb) {
-    if (mb.batch == 0) return;
-    const double start = now();
-    const auto count = static_cast<size_t>(mb.batch * config_.seq_len);
-    sampler.read_batch(first_sample + shares[static_cast<size_t>(mb.index)].first, mb.batch,
-                       std::span(tokens_).first(count), std::span(targets_).first(count));
-    gpt_->set_batch(chunk, mb, tokens_.data(), targets_.data());
-    data_seconds_ += now() - start;
-  };
+const std::vector<Share>& Trainer::deal(const Sampler& sampler, int64_t first_sample,
+                                        int64_t samples) {
+  dealer_ = &sampler;
+  first_sample_ = first_sample;
+  if (samples != dealt_samples_) {
+    shares_ = batch_shares(samples, config_.micro_batch, mesh_.dp(), at_.dp);
+    dealt_samples_ = samples;
+  }
+  return shares_;
+}
+
+void Trainer::load_batch(size_t chunk, const MicroBatch& mb) {
+  if (mb.batch == 0) return;
+  const double start = now();
+  const auto count = static_cast<size_t>(mb.batch * config_.seq_len);
+  dealer_->read_batch(first_sample_ + shares_[static_cast<size_t>(mb.index)].first, mb.batch,
+                      std::span(tokens_).first(count), std::span(targets_).first(count));
+  gpt_->set_batch(chunk, mb, tokens_.data(), targets_.data());
+  data_seconds_ += now() - start;
 }
 
 StepRecord Trainer::step() {
@@ -115,11 +124,10 @@ StepRecord Trainer::step() {
   record.learning_rate = learning_rate(config_.train, state_.updates + 1);
   record.loss_scale = scaler_.scale();
 
-  const auto shares =
-      batch_shares(record.global_batch, config_.micro_batch, mesh_.dp(), at_.dp);
+  const auto& shares = deal(*sampler_, state_.consumed_samples, record.global_batch);
   const double scale = scaler_.scale() / static_cast<double>(record.tokens);
   gpt_->begin_step(static_cast<int64_t>(shares.size()), static_cast<float>(scale));
-  pipeline_->train(shares, loader(*sampler_, shares, state_.consumed_samples));
+  pipeline_->train(shares, [this](size_t chunk, const MicroBatch& mb) { load_batch(chunk, mb); });
   gpt_->gradients().finish_step(gpt_->comms().ends);
   const StepResult result =
       optimizer_->step(record.learning_rate, scaler_.scale(), state_.updates + 1);
@@ -154,10 +162,9 @@ double Trainer::global_loss(int64_t count, int64_t tokens) {
   const bool last = at_.pp == mesh_.pp() - 1;
   double loss = 0;
   if (last) {
-    std::vector<double> mine(static_cast<size_t>(count));
-    backend_->copy_to_host(mine.data(), gpt_->loss_sums().slice(0, count));
+    backend_->copy_to_host(my_losses_.data(), gpt_->loss_sums().slice(0, count));
     const Tensor all(losses_.data(), DType::f64, {dp, count});
-    comms_.dp->all_gather(all, ConstTensor(mine.data(), DType::f64, {count}));
+    comms_.dp->all_gather(all, ConstTensor(my_losses_.data(), DType::f64, {count}));
     for (int64_t round = 0; round < count; ++round) {
       for (int64_t r = 0; r < dp; ++r) loss += losses_[static_cast<size_t>(r * count + round)];
     }
@@ -189,9 +196,10 @@ double Trainer::evaluate(int64_t batches) {
   int64_t done = 0;
   for (int64_t b = 0; b < batches && done < eval_sampler_->samples_per_epoch(); ++b) {
     const int64_t samples = std::min(per_batch, eval_sampler_->samples_per_epoch() - done);
-    const auto shares = batch_shares(samples, config_.micro_batch, mesh_.dp(), at_.dp);
+    const auto& shares = deal(*eval_sampler_, done, samples);
     if (at_.pp == mesh_.pp() - 1) backend_->fill_zero(gpt_->loss_sums());
-    pipeline_->evaluate(shares, loader(*eval_sampler_, shares, done));
+    pipeline_->evaluate(shares,
+                        [this](size_t chunk, const MicroBatch& mb) { load_batch(chunk, mb); });
     const int64_t tokens = samples * config_.seq_len;
     sum += global_loss(static_cast<int64_t>(shares.size()), tokens) * static_cast<double>(tokens);
     done += samples;

@@ -53,8 +53,9 @@ class Trainer {
 
  private:
   void open_data();
-  Pipeline::Loader loader(const Sampler& sampler, const std::vector<Share>& shares,
-                          int64_t first_sample);
+  // Deals out `samples` from `first_sample` on; the pipeline then loads them by load_batch().
+  const std::vector<Share>& deal(const Sampler& sampler, int64_t first_sample, int64_t samples);
+  void load_batch(size_t chunk, const MicroBatch& mb);
   double global_loss(int64_t count, int64_t tokens);
   void take_times(StepRecord& record, double start);
 
@@ -72,7 +73,11 @@ class Trainer {
   std::unique_ptr<TokenSource> source_, eval_source_;
   std::unique_ptr<Sampler> sampler_, eval_sampler_;
   std::vector<int32_t> tokens_, targets_;
-  std::vector<double> losses_;
+  std::vector<double> losses_, my_losses_;
+  const Sampler* dealer_ = nullptr;  // what load_batch() reads
+  int64_t first_sample_ = 0;
+  std::vector<Share> shares_;
+  int64_t dealt_samples_ = 0;
   double data_seconds_ = 0;
 };
 
