@@ -9,6 +9,7 @@ void add_verbs(Command& app) {
   add_doctor(app);
   add_flops(app);
   add_reference(app);
+  add_plan(app);
   add_config(app);
   add_models(app);
   add_version(app);

@@ -11,6 +11,7 @@ void add_data(Command& app);
 void add_doctor(Command& app);
 void add_flops(Command& app);
 void add_models(Command& app);
+void add_plan(Command& app);
 void add_reference(Command& app);
 void add_tokenizer(Command& app);
 void add_train(Command& app);

@@ -1,0 +1,304 @@
+// stretto plan: the fastest way to train a model on a cluster, before it is rented.
+#include <fmt/format.h>
+
+#include <fstream>
+#include <memory>
+#include <optional>
+
+#include "base/error.h"
+#include "base/units.h"
+#include "cli/verbs.h"
+#include "config/registry.h"
+#include "config/suggest.h"
+#include "plan/exam.h"
+#include "plan/records.h"
+#include "plan/report.h"
+#include "plan/scale.h"
+#include "plan/stack_reader.h"
+#include "reference/source.h"
+
+namespace stretto::cli {
+namespace {
+
+constexpr const char* kExamples =
+    "The fastest way to train a model on a cluster, before it is rented.\n\n"
+    "Examples:\n"
+    "  stretto plan mpt-7b --cluster h100 --gpus 64\n"
+    "  stretto plan bloom-176b --cluster jean-zay-a100 --gpus 384 --global-batch 2048 \\\n"
+    "      --software megatron-deepspeed-2022 --recompute full --top 5 --explain\n"
+    "  stretto plan mpt-70b --cluster h100 --scale --tokens 2T --deadline 60d --price 2.5\n"
+    "  stretto plan clusters                     what clusters and software are known\n"
+    "  stretto plan exam                         accuracy on the published tables\n";
+
+struct PlanOptions {
+  std::string model, cluster = "h100", software = "stretto", precision = "amp_bf16";
+  int64_t gpus = 8, global_batch = 0, seq_len = 0;
+  int64_t dp = 0, tp = 0, pp = 0, micro_batch = 0, interleave = 0;
+  std::optional<int64_t> zero;
+  std::string recompute;
+  size_t top = 10;
+  bool done = false;
+  bool explain = false, json = false, csv = false, rejected = false, tight = false, scale = false;
+  std::string tokens, deadline, svg;
+  double budget = 0, price = 0;
+};
+
+constexpr const char* kCalibrateExamples =
+    "Fit a cluster's constants from measured runs, and propose the next ones\n\n"
+    "Examples:\n"
+    "  stretto plan calibrate results/ --cluster local\n"
+    "  stretto plan calibrate runs.csv --cluster h100 --propose 8 --write h100.yaml\n";
+
+struct CalibrateOptions {
+  std::string records, cluster = "local", software = "stretto", write;
+  size_t propose = 6;
+  bool json = false;
+};
+
+struct ExamOptions {
+  std::string directory;
+  std::string write;
+  bool rows = false;
+  bool fits = false;
+};
+
+void write_file(const std::string& path, const std::string& text) {
+  std::ofstream file(path, std::ios::binary);
+  file << text;
+  file.close();
+  if (!file) {
+    throw Error(ExitCode::cannot_create, fmt::format("cannot write '{}'", path),
+                "name a file in a directory that exists and is writable");
+  }
+}
+
+template <typename Enum>
+Enum enum_from(const std::string& word, const std::vector<Enum>& values, const char* option) {
+  std::vector<std::string> names;
+  for (Enum value : values) {
+    if (word == name_of(value)) return value;
+    names.emplace_back(name_of(value));
+  }
+  throw Error(ExitCode::usage, fmt::format("{} '{}' is unknown", option, word),
+              did_you_mean(word, names, "use " + join_or(names)));
+}
+
+Precision precision_from(const std::string& word) {
+  return enum_from<Precision>(word,
+                              {Precision::fp32, Precision::amp_bf16, Precision::bf16,
+                               Precision::amp_fp16, Precision::amp_fp8},
+                              "--precision");
+}
+
+plan::Workload workload_of(const PlanOptions& o, const plan::Cluster& cluster) {
+  plan::Workload w;
+  w.model = find_model(o.model);
+  w.seq_len = o.seq_len > 0 ? o.seq_len : w.model.positions;
+  w.model.positions = std::max(w.model.positions, w.seq_len);
+  w.precision = precision_from(o.precision);
+  w.global_batch = o.global_batch;
+  if (w.global_batch == 0) {  // about four million tokens, in whole sequences per device
+    const int64_t wanted = std::max<int64_t>(1, (int64_t{4} << 20) / w.seq_len);
+    w.global_batch = std::max<int64_t>(1, (wanted + o.gpus - 1) / o.gpus) * o.gpus;
+    if (o.scale) w.global_batch = wanted;
+  }
+  if (cluster.max_devices > 0 && o.gpus > cluster.max_devices && !o.scale) {
+    throw Error(ExitCode::bad_config,
+                fmt::format("{} devices asked for, but {} has {}", o.gpus, cluster.name,
+                            cluster.max_devices),
+                "give fewer --gpus");
+  }
+  return w;
+}
+
+plan::Constraints constraints_of(const PlanOptions& o) {
+  plan::Constraints c;
+  c.devices = o.gpus;
+  if (o.dp > 0) c.dp = o.dp;
+  if (o.tp > 0) c.tp = o.tp;
+  if (o.pp > 0) c.pp = o.pp;
+  if (o.micro_batch > 0) c.micro_batch = o.micro_batch;
+  if (o.interleave > 0) c.interleave = o.interleave;
+  if (o.zero) {
+    if (*o.zero < 0 || *o.zero > 3) {
+      throw Error(ExitCode::usage, fmt::format("--zero {} is no ZeRO stage", *o.zero),
+                  "use 0, 1, 2 or 3");
+    }
+    c.zero = static_cast<int>(*o.zero);
+  }
+  if (!o.recompute.empty()) {
+    c.recompute = enum_from<Checkpointing>(
+        o.recompute, {Checkpointing::none, Checkpointing::selective, Checkpointing::full},
+        "--recompute");
+  }
+  c.allow_tight = o.tight;
+  c.keep_rejected = o.rejected;
+  return c;
+}
+
+void run_scale(const PlanOptions& o, const plan::Cluster& cluster, const plan::Stack& stack,
+               const plan::Workload& work) {
+  plan::ScaleRequest request;
+  if (!o.tokens.empty()) request.tokens = static_cast<double>(parse_count(o.tokens));
+  if (!o.deadline.empty()) request.deadline_days = parse_seconds(o.deadline) / 86400;
+  request.budget = o.budget;
+  request.price_per_device_hour = o.price;
+  const plan::ScalePlan scale = plan::scale_plan(cluster, stack, work, constraints_of(o), request);
+  fmt::print("{} on {}, {} sequences of {} tokens per step, software {}\n\n{}\n{}\n{}\n",
+             work.model.name, cluster.name, work.global_batch, work.seq_len, stack.name,
+             plan::scale_table(scale), plan::scale_chart(scale), scale.verdict);
+  if (!o.svg.empty()) {
+    write_file(o.svg, plan::scale_chart_svg(
+                          scale, fmt::format("{} on {}", work.model.name, cluster.name)));
+  }
+}
+
+void run_plan(const PlanOptions& o) {
+  const plan::Cluster cluster = plan::find_cluster(o.cluster);
+  const plan::Stack stack = plan::find_stack(o.software, cluster);
+  const plan::Workload work = workload_of(o, cluster);
+  if (o.scale) {
+    run_scale(o, cluster, stack, work);
+    return;
+  }
+  const plan::Plan result = plan::make_plan(cluster, stack, work, constraints_of(o));
+  if (o.json) {
+    fmt::print("{}\n", plan::plan_json(result, o.top).dump(2));
+  } else if (o.csv) {
+    fmt::print("{}", plan::plan_csv(result, o.top));
+  } else {
+    fmt::print("{}", plan::plan_text(result, o.top, o.explain, o.rejected));
+  }
+}
+
+void run_exam_verb(const ExamOptions& o) {
+  const ReferenceTables tables =
+      find_reference(o.directory.empty() ? std::nullopt : std::optional(o.directory));
+  const plan::Exam exam = plan::run_exam(load_reference(tables));
+  fmt::print("{}", plan::exam_text(exam, o.rows));
+  if (o.fits) {
+    for (const plan::ExamTable& t : exam.tables) {
+      fmt::print("\n# {}\n{}", t.spec.stack,
+                 plan::device_entry(t.fitted, t.device,
+                                    fmt::format("{} rows of reference/{}.csv ({})", t.rows,
+                                                t.spec.file, t.spec.part),
+                                    t.fit.spread));
+    }
+  }
+  if (!o.write.empty()) write_file(o.write, plan::exam_markdown(exam));
+}
+
+void run_calibrate(const CalibrateOptions& o) {
+  const plan::Cluster cluster = plan::find_cluster(o.cluster);
+  plan::Stack stack = plan::find_stack(o.software, cluster);
+  const std::vector<plan::Observation> rows = plan::read_records(o.records);
+  const std::vector<plan::Observation> candidates = plan::candidate_runs(cluster, stack, rows);
+  const plan::Calibration result = plan::calibrate(cluster, stack, rows, candidates, o.propose);
+  if (o.json) {
+    fmt::print("{}\n", plan::calibration_json(result).dump(2));
+  } else {
+    fmt::print("{}", plan::calibration_text(result));
+  }
+  if (o.write.empty()) return;
+  stack.constants = result.constants;
+  write_file(o.write, "devices:\n" + plan::device_entry(stack, cluster.device,
+                                                        fmt::format("{} own runs", result.rows),
+                                                        result.spread));
+}
+
+void run_clusters() {
+  for (const std::string& name : plan::cluster_names()) {
+    const plan::Cluster c = plan::find_cluster(name);
+    fmt::print("{:<16}{}\n", name, c.description);
+    for (const plan::Field& f : c.fields) {
+      fmt::print("    {:<30}{:>12.4g}  ({}, {}{}{})\n", f.key, f.value, f.unit, name_of(f.source),
+                 f.note.empty() ? "" : ": ", f.note);
+    }
+  }
+  fmt::print("\nsoftware: {}\n", join_or(plan::stack_names()));
+}
+
+void add_layout_options(Command* verb, PlanOptions& o) {
+  verb->add_option("--dp", o.dp, "only this many replicas");
+  verb->add_option("--tp", o.tp, "only this many tensor ranks");
+  verb->add_option("--pp", o.pp, "only this many pipeline stages");
+  verb->add_option("--micro-batch", o.micro_batch, "only this micro-batch");
+  verb->add_option("--interleave", o.interleave, "only this many model chunks per stage");
+  verb->add_option("--zero", o.zero, "only this ZeRO stage");
+  verb->add_option("--recompute", o.recompute, "only none, selective or full");
+  verb->add_flag("--tight", o.tight, "also rank layouts above 92 % of the memory");
+}
+
+void add_output_options(Command* verb, PlanOptions& o) {
+  verb->add_option("--top", o.top, "layouts to show (10)");
+  verb->add_flag("--explain", o.explain, "the tree of terms of each layout shown");
+  verb->add_flag("--rejected", o.rejected, "list what was rejected and why");
+  verb->add_flag("--json", o.json, "for machines");
+  verb->add_flag("--csv", o.csv, "for spreadsheets");
+}
+
+void add_scale_options(Command* verb, PlanOptions& o) {
+  verb->add_flag("--scale", o.scale, "1,000 to 100,000 devices: goodput and tokens per day");
+  verb->add_option("--tokens", o.tokens, "tokens of the whole run, such as 2T");
+  verb->add_option("--deadline", o.deadline, "the run must end within, such as 60d");
+  verb->add_option("--budget", o.budget, "the run must cost at most, in $");
+  verb->add_option("--price", o.price, "$ per device and hour");
+  verb->add_option("--svg", o.svg, "write the chart of --scale to this file");
+}
+
+}  // namespace
+
+void add_plan(Command& app) {
+  Command* verb = app.add_subcommand("plan", kExamples);
+  auto o = std::make_shared<PlanOptions>();
+  verb->add_option("model", o->model, "a model's name (stretto models)");
+  verb->add_option("--cluster", o->cluster, "a known cluster or a .yaml file (h100)");
+  verb->add_option("--software", o->software, "a known software profile (stretto)");
+  verb->add_option("--gpus", o->gpus, "devices (8)");
+  verb->add_option("--global-batch", o->global_batch, "sequences per step (about 4M tokens)");
+  verb->add_option("--seq-len", o->seq_len, "tokens per sequence (the model's)");
+  verb->add_option("--precision", o->precision, "fp32, amp_bf16, bf16, amp_fp16 or amp_fp8");
+  add_layout_options(verb, *o);
+  add_output_options(verb, *o);
+  add_scale_options(verb, *o);
+
+  auto exam = std::make_shared<ExamOptions>();
+  Command* sub = verb->add_subcommand("exam", "Accuracy on the published tables, groups held out");
+  sub->add_option("--dir", exam->directory, "read the tables from this directory");
+  sub->add_option("--write", exam->write, "also write the report as Markdown");
+  sub->add_flag("--rows", exam->rows, "every row and comparison group");
+  sub->add_flag("--fits", exam->fits, "print the constants as entries of configs/software");
+  sub->callback([exam, o] {
+    o->done = true;
+    run_exam_verb(*exam);
+  });
+  Command* list = verb->add_subcommand("clusters", "Known clusters, every field with its source");
+  list->callback([o] {
+    o->done = true;
+    run_clusters();
+  });
+  auto calibration = std::make_shared<CalibrateOptions>();
+  Command* fit = verb->add_subcommand("calibrate", kCalibrateExamples);
+  fit->add_option("records", calibration->records, "a directory of .csv files, or one file")
+      ->required();
+  fit->add_option("--cluster", calibration->cluster, "where they ran (local)");
+  fit->add_option("--software", calibration->software, "what ran (stretto)");
+  fit->add_option("--propose", calibration->propose, "how many next runs to propose (6)");
+  fit->add_option("--write", calibration->write, "write the constants as a software entry");
+  fit->add_flag("--json", calibration->json, "for machines");
+  fit->callback([calibration, o] {
+    o->done = true;
+    run_calibrate(*calibration);
+  });
+
+  verb->callback([o] {
+    if (o->done) return;  // a subverb ran
+    if (o->model.empty()) {
+      throw Error(ExitCode::usage, "plan: no model named",
+                  "stretto plan mpt-7b --cluster h100 --gpus 64");
+    }
+    run_plan(*o);
+  });
+}
+
+}  // namespace stretto::cli

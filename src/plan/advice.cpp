@@ -1,0 +1,288 @@
+#include "plan/advice.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "account/flops.h"
+
+namespace stretto::plan {
+namespace {
+
+double work_flops(const Workload& work) {
+  return flops_per_token(Convention::mpt, work.model, work.seq_len, Checkpointing::none)
+      .model_total();
+}
+
+class Adviser {
+ public:
+  Adviser(const Cluster& cluster, const Stack& stack, const Workload& work, const Candidate& c)
+      : cluster_(cluster), stack_(stack), work_(work), candidate_(c) {}
+
+  std::vector<Advice> run() {
+    vocabulary();
+    heads();
+    hidden();
+    softmax();
+    rebalance();
+    micro_batch();
+    sequence();
+    recompute();
+    std::stable_sort(out_.begin(), out_.end(),
+                     [](const Advice& a, const Advice& b) { return a.saving() > b.saving(); });
+    return std::move(out_);
+  }
+
+ private:
+  const Layout& layout() const { return candidate_.layout; }
+
+  void consider_layout(const char* rule, const std::string& text, const Layout& changed) {
+    if (estimate_memory(cluster_, stack_, work_, changed).fit == plan::Fit::does_not_fit) return;
+    add(rule, text, estimate(cluster_, stack_, work_, changed).seconds, false);
+  }
+  // A changed model is compared at equal work: seconds per FLOP of the model asked for.
+  void consider_model(const char* rule, const std::string& text, const ModelShape& model,
+                      bool same_work) {
+    Workload changed = work_;
+    changed.model = model;
+    const double seconds = estimate(cluster_, stack_, changed, layout()).seconds;
+    const double scale = same_work ? 1.0 : work_flops(work_) / work_flops(changed);
+    add(rule, text, seconds * scale, true);
+  }
+  void add(const char* rule, const std::string& text, double seconds, bool model) {
+    const double before = candidate_.estimate.seconds;
+    if (seconds < before * 0.999) out_.push_back({rule, text, before, seconds, model});
+  }
+
+  void vocabulary() {
+    const int64_t step = 64 * layout().tp;
+    const int64_t v = work_.model.vocab;
+    if (v % step == 0) return;
+    ModelShape m = work_.model;
+    m.vocab = (v + step - 1) / step * step;
+    consider_model("pad-vocabulary", fmt::format("pad the vocabulary from {} to {}", v, m.vocab), m,
+                   true);
+  }
+  void heads() {
+    const ModelShape& m = work_.model;
+    if (m.head_size() % cluster_.alignment == 0) return;
+    ModelShape best = m;
+    double best_seconds = 1e300;
+    for (int64_t h = layout().tp; h <= 2 * m.heads; h += layout().tp) {
+      if (2 * h < m.heads || m.hidden % h != 0 || (m.hidden / h) % cluster_.alignment != 0) {
+        continue;
+      }
+      Workload changed = work_;
+      changed.model.heads = h;
+      const double seconds = estimate(cluster_, stack_, changed, layout()).seconds;
+      if (seconds < best_seconds) {
+        best_seconds = seconds;
+        best.heads = h;
+      }
+    }
+    if (best.heads == m.heads) {
+      aligned_width();
+      return;
+    }
+    consider_model(
+        "aligned-heads",
+        fmt::format("{} heads of {} instead of {} of {}: head size a multiple of {}", best.heads,
+                    best.head_size(), m.heads, m.head_size(), cluster_.alignment),
+        best, true);
+  }
+  // No head count divides this hidden size into aligned heads: move the hidden size.
+  void aligned_width() {
+    const ModelShape& m = work_.model;
+    const int64_t step = m.heads * cluster_.alignment;
+    ModelShape changed = m;
+    changed.hidden = std::max(step, (m.hidden + step / 2) / step * step);
+    changed.ffn = 4 * changed.hidden;
+    consider_model("aligned-heads",
+                   fmt::format("hidden {} instead of {}: {} heads of {}", changed.hidden, m.hidden,
+                               m.heads, changed.head_size()),
+                   changed, false);
+  }
+  void hidden() {
+    const ModelShape& m = work_.model;
+    const int64_t step = 64 * layout().tp;
+    if (m.hidden % step == 0 || m.ffn != 4 * m.hidden) return;
+    for (int64_t h : {m.hidden / step * step, (m.hidden / step + 1) * step}) {
+      if (h < step || h % m.heads != 0) continue;
+      ModelShape changed = m;
+      changed.hidden = h;
+      changed.ffn = 4 * h;
+      consider_model("aligned-hidden",
+                     fmt::format("hidden {} instead of {}: a multiple of 64 on each of {} ranks", h,
+                                 m.hidden, layout().tp),
+                     changed, false);
+    }
+  }
+  void softmax() {
+    const int64_t multiple = stack_.fused_softmax_multiple;
+    const int64_t product = work_.model.heads / layout().tp * layout().micro_batch;
+    if (multiple == 0 || product % multiple == 0) return;
+    Stack fused = stack_;
+    fused.fused_softmax_multiple = 0;
+    add("fused-softmax",
+        fmt::format("(heads/tp) x micro-batch is {}: a multiple of {} keeps the fused softmax",
+                    product, multiple),
+        estimate(cluster_, fused, work_, layout()).seconds, false);
+  }
+  void rebalance() {
+    if (layout().pp == 1) return;
+    if (!layout().embedding_counts && layout().interleave == 1) {
+      Layout changed = layout();
+      changed.embedding_counts = true;
+      consider_layout("rebalance", "count embedding and head as one layer each when cutting stages",
+                      changed);
+    }
+    if (work_.model.layers > 2 && (work_.model.layers - 2) % layout().pp != 0) {
+      ModelShape m = work_.model;
+      m.layers = (m.layers + 2) / layout().pp * layout().pp - 2;
+      if (m.layers < layout().pp || m.layers == work_.model.layers) return;
+      Workload changed = work_;
+      changed.model = m;
+      Layout counted = layout();
+      counted.embedding_counts = true;
+      counted.interleave = 1;
+      counted.schedule = PipelineSchedule::one_f_one_b;
+      const double scale = work_flops(work_) / work_flops(changed);
+      add("rebalance",
+          fmt::format("{} layers instead of {}: with embedding and head a multiple of {} stages",
+                      m.layers, work_.model.layers, layout().pp),
+          estimate(cluster_, stack_, changed, counted).seconds * scale, true);
+    }
+  }
+  void micro_batch() {
+    for (int64_t size : {layout().micro_batch / 2, layout().micro_batch * 2}) {
+      if (size < 1 || work_.global_batch % (layout().dp * size) != 0) continue;
+      Layout changed = layout();
+      changed.micro_batch = size;
+      const bool smaller = size < layout().micro_batch;
+      consider_layout("micro-batch",
+                      smaller ? fmt::format("micro-batch {}: more micro-batches, less bubble", size)
+                              : fmt::format("micro-batch {}: larger products", size),
+                      changed);
+    }
+  }
+  void sequence() {
+    if (layout().tp == 1 || layout().sequence_parallel || !stack_.can.sequence) return;
+    Layout changed = layout();
+    changed.sequence_parallel = true;
+    consider_layout("sequence-parallel", "share norms and residuals over the tensor ranks",
+                    changed);
+  }
+  void recompute() {
+    if (layout().recompute == Checkpointing::none) return;
+    Layout changed = layout();
+    if (layout().recompute == Checkpointing::full && stack_.can.selective) {
+      changed.recompute = Checkpointing::selective;
+      consider_layout("recompute-less", "selective instead of full recomputation fits", changed);
+    }
+    changed.recompute = Checkpointing::none;
+    consider_layout("recompute-less", "no recomputation fits", changed);
+  }
+
+  const Cluster& cluster_;
+  const Stack& stack_;
+  const Workload& work_;
+  const Candidate& candidate_;
+  std::vector<Advice> out_;
+};
+
+}  // namespace
+
+std::vector<Advice> advice_for(const Cluster& cluster, const Stack& stack, const Workload& work,
+                               const Candidate& candidate) {
+  return Adviser(cluster, stack, work, candidate).run();
+}
+
+std::vector<TermDifference> difference(const Estimate& a, const Estimate& b) {
+  std::vector<TermDifference> out = {{"matrix products", b.gemm - a.gemm},
+                                     {"attention", b.attention - a.attention},
+                                     {"memory-bound passes", b.passes - a.passes},
+                                     {"launch gaps", b.launches - a.launches},
+                                     {"head and loss", b.head - a.head},
+                                     {"tensor-parallel traffic", b.tp_exposed - a.tp_exposed},
+                                     {"pipeline traffic", b.pp_exposed - a.pp_exposed},
+                                     {"data-parallel traffic", b.dp_exposed - a.dp_exposed},
+                                     {"bubble", b.bubble - a.bubble},
+                                     {"imbalance", b.imbalance - a.imbalance},
+                                     {"optimizer", b.optimizer - a.optimizer},
+                                     {"fixed", b.fixed - a.fixed}};
+  std::stable_sort(out.begin(), out.end(), [](const TermDifference& x, const TermDifference& y) {
+    return std::abs(x.seconds) > std::abs(y.seconds);
+  });
+  return out;
+}
+
+std::vector<Upset> upsets(const Cluster& cluster, const Stack& stack, const Workload& work,
+                          const Layout& first, const Layout& second) {
+  const auto gap = [&](Constant id, double factor) {
+    Stack changed = stack;
+    changed.constants.set(id, stack.constants[id] * factor);
+    return estimate(cluster, changed, work, second).seconds -
+           estimate(cluster, changed, work, first).seconds;
+  };
+  std::vector<Upset> out;
+  for (Constant id : stack.free) {
+    for (double end : {4.0, 0.25}) {
+      if (gap(id, end) >= 0) continue;
+      double inside = 0, outside = std::log(end);
+      for (int i = 0; i < 30; ++i) {
+        const double middle = 0.5 * (inside + outside);
+        (gap(id, std::exp(middle)) < 0 ? outside : inside) = middle;
+      }
+      out.push_back({id, std::exp(outside)});
+    }
+  }
+  std::stable_sort(out.begin(), out.end(), [](const Upset& a, const Upset& b) {
+    return std::abs(std::log(a.factor)) < std::abs(std::log(b.factor));
+  });
+  return out;
+}
+
+std::optional<FitChange> nearest_fit(const Cluster& cluster, const Stack& stack,
+                                     const Workload& work, const Layout& layout) {
+  const auto fits = [&](const Layout& l) {
+    return estimate_memory(cluster, stack, work, l).fit != plan::Fit::does_not_fit;
+  };
+  std::vector<FitChange> changes;
+  Layout l = layout;
+  if (l.recompute != Checkpointing::full) {
+    l.recompute = Checkpointing::full;
+    changes.push_back({"recompute every layer", l});
+  }
+  l = layout;
+  for (int64_t size = l.micro_batch / 2; size >= 1; size /= 2) {
+    l.micro_batch = size;
+    changes.push_back({fmt::format("micro-batch {} instead of {}", size, layout.micro_batch), l});
+  }
+  for (int zero : stack.can.zero) {
+    l = layout;
+    if (zero <= layout.zero || layout.dp == 1 || (zero >= 2 && layout.pp > 1)) continue;
+    l.zero = zero;
+    changes.push_back({fmt::format("ZeRO stage {} instead of {}", zero, layout.zero), l});
+  }
+  l = layout;
+  l.recompute = Checkpointing::full;
+  l.micro_batch = 1;
+  l.zero = layout.pp == 1 ? stack.can.zero.back() : layout.zero;
+  changes.push_back({"full recomputation, micro-batch 1 and the deepest sharding together", l});
+  for (int64_t more = 2; more <= 4096; more *= 2) {  // more devices, as pipeline stages or replicas
+    Layout wider = l;
+    if (stack.can.pipeline && layout.pp * more <= work.model.layers) {
+      wider.pp = layout.pp * more;
+    } else {
+      wider.dp = layout.dp * more;
+    }
+    changes.push_back({fmt::format("{} devices: {}", wider.devices(), describe(wider)), wider});
+  }
+  for (const FitChange& change : changes) {
+    if (fits(change.layout)) return change;
+  }
+  return std::nullopt;
+}
+
+}  // namespace stretto::plan

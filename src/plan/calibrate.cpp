@@ -1,0 +1,223 @@
+#include "plan/calibrate.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "plan/statistics.h"
+
+namespace stretto::plan {
+namespace {
+
+using Predict = double (*)(const Cluster&, const Stack&, const Constants&, const Observation&);
+
+FitProblem problem_of(const Cluster& cluster, const Stack& stack,
+                      const std::vector<Observation>& rows, const std::vector<double>& measured,
+                      Predict predict) {
+  FitProblem p;
+  p.start = stack.constants;
+  p.priors = stack.priors;
+  p.rows = rows.size();
+  p.residuals = [&cluster, &stack, &rows, &measured, predict](const Constants& c,
+                                                              std::vector<double>& r) {
+    r.resize(rows.size());
+    for (size_t i = 0; i < rows.size(); ++i) {
+      r[i] = std::log(predict(cluster, stack, c, rows[i]) / measured[i]);
+    }
+  };
+  return p;
+}
+
+Constants prior_centres(const Stack& stack) {
+  Constants c;
+  for (size_t i = 0; i < kConstants; ++i) c.set(static_cast<Constant>(i), stack.priors[i].centre);
+  return c;
+}
+
+// The change of each row's logarithm with the logarithm of each constant.
+std::vector<std::vector<double>> sensitivities(const Cluster& cluster, const Stack& stack,
+                                               const Constants& at,
+                                               const std::vector<Constant>& free,
+                                               const std::vector<Observation>& rows) {
+  std::vector<std::vector<double>> out(rows.size(), std::vector<double>(free.size()));
+  const double step = 1e-3;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const double base = std::log(predicted_seconds(cluster, stack, at, rows[i]));
+    for (size_t j = 0; j < free.size(); ++j) {
+      Constants c = at;
+      c.set(free[j], at[free[j]] * std::exp(step));
+      out[i][j] = (std::log(predicted_seconds(cluster, stack, c, rows[i])) - base) / step;
+    }
+  }
+  return out;
+}
+
+// Covariance of the constants in logarithms, updated run by run (rank-one, no inversion).
+class Covariance {
+ public:
+  Covariance(const Stack& stack, const std::vector<Constant>& free)
+      : n_(free.size()), c_(n_ * n_, 0.0) {
+    for (size_t i = 0; i < n_; ++i) {
+      const double sigma = stack.priors[static_cast<size_t>(free[i])].sigma;
+      c_[i * n_ + i] = sigma * sigma;
+    }
+  }
+  double variance(const std::vector<double>& g) const {
+    double sum = 0;
+    for (size_t i = 0; i < n_; ++i) {
+      for (size_t j = 0; j < n_; ++j) sum += g[i] * c_[i * n_ + j] * g[j];
+    }
+    return sum;
+  }
+  void observe(const std::vector<double>& g, double noise) {
+    std::vector<double> cg(n_, 0.0);
+    for (size_t i = 0; i < n_; ++i) {
+      for (size_t j = 0; j < n_; ++j) cg[i] += c_[i * n_ + j] * g[j];
+    }
+    double denominator = noise * noise;
+    for (size_t i = 0; i < n_; ++i) denominator += g[i] * cg[i];
+    for (size_t i = 0; i < n_; ++i) {
+      for (size_t j = 0; j < n_; ++j) c_[i * n_ + j] -= cg[i] * cg[j] / denominator;
+    }
+  }
+  double sigma(size_t i) const { return std::sqrt(std::max(0.0, c_[i * n_ + i])); }
+
+ private:
+  size_t n_;
+  std::vector<double> c_;
+};
+
+double mean_deviation(const Covariance& c, const std::vector<std::vector<double>>& rows) {
+  double sum = 0;
+  for (const auto& g : rows) sum += std::sqrt(std::max(0.0, c.variance(g)));
+  return rows.empty() ? 0 : sum / static_cast<double>(rows.size());
+}
+
+// Greedy: each next run is the one that shrinks the mean uncertainty over all candidates most.
+std::vector<ProposedRun> propose(const Cluster& cluster, const Stack& stack, const Constants& at,
+                                 Covariance known, const std::vector<Observation>& candidates,
+                                 size_t count) {
+  const auto g = sensitivities(cluster, stack, at, stack.free, candidates);
+  std::vector<ProposedRun> out;
+  std::vector<bool> used(candidates.size(), false);
+  for (size_t round = 0; round < std::min(count, candidates.size()); ++round) {
+    const double before = mean_deviation(known, g);
+    size_t best = candidates.size();
+    double best_after = before;
+    for (size_t i = 0; i < candidates.size(); ++i) {
+      if (used[i]) continue;
+      Covariance trial = known;
+      trial.observe(g[i], stack.noise);
+      const double after = mean_deviation(trial, g);
+      if (after < best_after) {
+        best_after = after;
+        best = i;
+      }
+    }
+    if (best == candidates.size()) break;
+    size_t most = 0;
+    Covariance next = known;
+    next.observe(g[best], stack.noise);
+    for (size_t j = 1; j < stack.free.size(); ++j) {
+      if (known.sigma(j) - next.sigma(j) > known.sigma(most) - next.sigma(most)) most = j;
+    }
+    used[best] = true;
+    const Observation& o = candidates[best];
+    out.push_back({o.work, o.layout, predicted_seconds(cluster, stack, at, o),
+                   100 * (before - best_after), info(stack.free[most]).key});
+    known = next;
+  }
+  return out;
+}
+
+}  // namespace
+
+const std::vector<Constant>& memory_constants() {
+  static const std::vector<Constant> kList = {Constant::param_bytes, Constant::state_bytes,
+                                              Constant::activation, Constant::memory_fixed,
+                                              Constant::workspace};
+  return kList;
+}
+
+FitResult fit_seconds(const Cluster& cluster, const Stack& stack,
+                      const std::vector<Observation>& rows) {
+  std::vector<Observation> used;
+  std::vector<double> measured;
+  for (const Observation& o : rows) {
+    if (o.seconds <= 0 || o.repeat) continue;
+    used.push_back(o);
+    measured.push_back(o.seconds);
+  }
+  FitProblem p = problem_of(cluster, stack, used, measured, predicted_seconds);
+  p.start = prior_centres(stack);
+  p.free = stack.free;
+  p.huber = stack.huber;
+  p.noise = stack.noise;
+  return fit(p);
+}
+
+FitResult fit_memory(const Cluster& cluster, const Stack& stack,
+                     const std::vector<Observation>& rows) {
+  std::vector<Observation> used;
+  std::vector<double> measured;
+  for (const Observation& o : rows) {
+    if (o.memory <= 0 || o.repeat || o.out_of_memory) continue;
+    used.push_back(o);
+    measured.push_back(o.memory);
+  }
+  FitProblem p = problem_of(cluster, stack, used, measured, predicted_memory);
+  p.start = prior_centres(stack);
+  p.free = memory_constants();
+  p.huber = 0.012;
+  p.noise = 0.03;
+  return fit(p);
+}
+
+Calibration calibrate(const Cluster& cluster, const Stack& stack,
+                      const std::vector<Observation>& rows,
+                      const std::vector<Observation>& candidates, size_t proposals) {
+  Calibration out;
+  std::vector<Observation> timed;
+  std::vector<double> ratios;
+  for (const Observation& o : rows) {
+    if (o.memory > 0 && !o.repeat && !o.out_of_memory) ++out.memory_rows;
+    if (o.seconds <= 0 || o.repeat) continue;
+    timed.push_back(o);
+    ratios.push_back(o.seconds / predicted_seconds(cluster, stack, stack.constants, o));
+  }
+  if (timed.empty()) {
+    throw Error(ExitCode::no_input, "calibrating: no run with a measured time",
+                "run `stretto bench` first, or name the directory that holds its records");
+  }
+  out.rows = timed.size();
+  out.common_factor = median(ratios);
+  const FitResult seconds = fit_seconds(cluster, stack, timed);
+  out.constants = seconds.constants;
+  out.spread = seconds.spread;
+  if (out.memory_rows > 0) {
+    const FitResult memory = fit_memory(cluster, stack, rows);
+    for (Constant id : memory_constants()) out.constants.set(id, memory.constants[id]);
+  }
+  Covariance known(stack, stack.free);
+  for (const auto& g : sensitivities(cluster, stack, out.constants, stack.free, timed)) {
+    known.observe(g, std::max(stack.noise, out.spread));
+  }
+  for (size_t i = 0; i < stack.free.size(); ++i) {
+    const Prior& prior = stack.priors[static_cast<size_t>(stack.free[i])];
+    const double sigma = known.sigma(i);
+    out.found.push_back({stack.free[i], out.constants[stack.free[i]], sigma, prior.centre,
+                         1 - std::min(1.0, sigma / prior.sigma)});
+  }
+  const double limit = 3 * std::max(out.spread, 0.01);
+  for (size_t i = 0; i < timed.size(); ++i) {
+    if (std::abs(seconds.residuals[i]) > limit) {
+      out.suspects.push_back({timed[i].id, std::expm1(seconds.residuals[i])});
+    }
+  }
+  if (!candidates.empty()) {
+    out.proposals = propose(cluster, stack, out.constants, known, candidates, proposals);
+  }
+  return out;
+}
+
+}  // namespace stretto::plan

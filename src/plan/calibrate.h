@@ -1,0 +1,58 @@
+// From measured runs to constants: the same functions serve the exam over the published tables and
+// `stretto plan calibrate` over our own records.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "plan/fit.h"
+#include "plan/observations.h"
+
+namespace stretto::plan {
+
+// Constants of the memory model; a time fit leaves them alone and the other way round.
+const std::vector<Constant>& memory_constants();
+
+// Rows without a time (or a memory) are left out. Deterministic.
+FitResult fit_seconds(const Cluster& cluster, const Stack& stack,
+                      const std::vector<Observation>& rows);
+FitResult fit_memory(const Cluster& cluster, const Stack& stack,
+                     const std::vector<Observation>& rows);
+
+struct FoundConstant {
+  Constant id;
+  double value = 0;
+  double sigma = 0;  // relative, after the fit
+  double prior = 0;
+  double identified = 0;  // 1: by the runs alone, 0: by the prior alone
+};
+
+struct SuspectRow {
+  std::string id;
+  double residual = 0;  // predicted over measured, minus one
+};
+
+struct ProposedRun {
+  Workload work;
+  Layout layout;
+  double predicted_seconds = 0;
+  double gain = 0;        // how much the mean uncertainty of the candidates shrinks, in percent
+  std::string separates;  // the constant it tells most about
+};
+
+struct Calibration {
+  Constants constants;
+  double spread = 0;         // robust sigma of what was fitted
+  double common_factor = 1;  // measured over predicted before the fit (median)
+  size_t rows = 0, memory_rows = 0;
+  std::vector<FoundConstant> found;
+  std::vector<SuspectRow> suspects;    // beyond three times the spread: measure again
+  std::vector<ProposedRun> proposals;  // the next runs, most informative first
+};
+
+// `candidates` are layouts one could run next.
+Calibration calibrate(const Cluster& cluster, const Stack& stack,
+                      const std::vector<Observation>& rows,
+                      const std::vector<Observation>& candidates, size_t proposals);
+
+}  // namespace stretto::plan

@@ -1,0 +1,46 @@
+// Seconds per iteration of one layout: layers, head, pipeline, collectives, optimizer.
+#pragma once
+
+#include <vector>
+
+#include "plan/kernels.h"
+
+namespace stretto::plan {
+
+// Where the seconds of one iteration go. The parts add up to `seconds`.
+struct Estimate {
+  double seconds = 0;
+  double gemm = 0;  // dense products on the slowest stage
+  double attention = 0;
+  double passes = 0;  // memory-bound work, gradient accumulation included
+  double launches = 0;
+  double head = 0;  // output head and loss, on the slowest stage
+  double tp_exposed = 0;
+  double pp_exposed = 0;
+  double dp_exposed = 0;  // gradient reduction, parameter gathers
+  double bubble = 0;      // fill and drain
+  double imbalance = 0;   // slowest stage over the mean stage
+  double optimizer = 0;
+  double fixed = 0;
+  double hidden_comm = 0;             // overlapped with compute; not part of the sum
+  double forward_share = 1.0 / 3;     // of a stage's time: the forward pass
+  std::vector<double> stage_seconds;  // one micro-batch, forward and backward, per pipeline rank
+};
+
+// Seconds of a pipeline by formula: slowest stage for every micro-batch, the other stages once
+// (shared by v chunks). Exact for 1F1B and GPipe with transfers charged to the stages where the
+// last stage is the slowest; an upper bound elsewhere.
+double pipeline_closed_form(const std::vector<double>& stage_seconds, double micro_batches,
+                            double interleave);
+
+// The same by event simulation of the schedule that the engine runs. Many micro-batches are cut to
+// the point where the pipeline is in its steady state.
+double pipeline_simulated(const Estimate& estimate, const Workload& work, const Layout& layout);
+
+// Replaces the closed form's bubble by the simulated one.
+void refine_by_simulation(Estimate& estimate, const Workload& work, const Layout& layout);
+
+Estimate estimate(const Cluster& cluster, const Stack& stack, const Workload& work,
+                  const Layout& layout);
+
+}  // namespace stretto::plan

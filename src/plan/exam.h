@@ -1,0 +1,81 @@
+// How well the model predicts runs it has never seen: the published tables, whole groups held out.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "plan/calibrate.h"
+
+namespace stretto::plan {
+
+struct ExamSpec {
+  std::string name;        // "BLOOM 3D"
+  std::string file, part;  // of the published tables
+  std::string cluster, stack;
+  std::vector<std::string> keys;             // what is held out, one value at a time
+  double target_median = 0, target_p90 = 0;  // percent
+  double memory_median = 0, memory_p90 = 0;  // percent; 0: no target
+  bool decisions = false;                    // its comparison groups are decisions someone made
+};
+const std::vector<ExamSpec>& exam_specs();
+
+struct Errors {  // relative, in percent
+  size_t rows = 0;
+  double median = 0, p90 = 0;
+};
+
+struct HeldOut {
+  std::string key;
+  Errors all, clean;  // with and without the rows known to be odd
+  // Groups so large that too little remains to fit: figures apart.
+  std::vector<std::string> unfair;
+  Errors unfair_errors;
+};
+
+struct RankGroup {
+  std::string name;
+  size_t rows = 0;
+  double spearman = 0;
+  size_t place = 0;   // measured place of the predicted best, from 1
+  double regret = 0;  // speed lost by taking the predicted best
+};
+
+struct RowResult {
+  std::string id;
+  std::string layout;
+  double measured = 0, fitted = 0;
+  std::vector<double> held;  // relative error with each key held out
+  std::string anomaly;
+};
+
+struct ExamTable {
+  ExamSpec spec;
+  size_t rows = 0, odd = 0;
+  Errors in_sample;
+  std::vector<HeldOut> seconds;
+  std::vector<HeldOut> memory;
+  std::vector<RankGroup> groups;  // each predicted by a fit that has seen none of its rows
+  size_t oom_rows = 0, oom_called = 0, oom_tight = 0;
+  size_t ran = 0, ran_called_oom = 0;
+  std::vector<RowResult> results;
+  Stack fitted;  // with the constants of the fit over all rows
+  std::string device;
+  FitResult fit;
+
+  bool passes_seconds() const;  // every key, odd rows included
+  bool passes_seconds_clean() const;
+  bool passes_memory() const;
+  double decisions_within(double regret) const;  // share of the groups
+};
+
+struct Exam {
+  std::vector<ExamTable> tables;
+  double wall_seconds = 0;
+};
+
+Exam run_exam(const std::vector<ReferenceRow>& rows);
+
+std::string exam_text(const Exam& exam, bool with_rows);  // for a terminal
+std::string exam_markdown(const Exam& exam);              // docs/planner_exam.md
+
+}  // namespace stretto::plan

@@ -1,0 +1,244 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "plan/exam.h"
+#include "plan/statistics.h"
+
+namespace stretto::plan {
+namespace {
+
+std::string pair_text(const Errors& e) {
+  return e.rows == 0 ? "-" : fmt::format("{:.2f} / {:.2f}", e.median, e.p90);
+}
+
+bool meets(const Errors& e, double target_median, double target_p90) {
+  return e.median <= target_median && e.p90 <= target_p90;
+}
+
+const char* verdict(bool met) { return met ? "met" : "missed"; }
+
+std::string targets_line(const ExamTable& t) {
+  return fmt::format("{:g} / {:g}", t.spec.target_median, t.spec.target_p90);
+}
+
+std::string seconds_rows(const ExamTable& t) {
+  std::string out;
+  for (const HeldOut& h : t.seconds) {
+    if (h.all.rows == 0) {
+      out += fmt::format("| {} | {} | {} | - | - | {} | no group leaves enough rows to fit |\n",
+                         t.spec.name, t.rows, h.key, targets_line(t));
+      continue;
+    }
+    const bool all = meets(h.all, t.spec.target_median, t.spec.target_p90);
+    const bool clean = meets(h.clean, t.spec.target_median, t.spec.target_p90);
+    out += fmt::format("| {} | {} | {} | {} | {} | {} | {} |\n", t.spec.name, h.all.rows, h.key,
+                       pair_text(h.all), pair_text(h.clean), targets_line(t),
+                       all     ? "met"
+                       : clean ? "missed; met without the odd rows"
+                               : "missed");
+  }
+  return out;
+}
+
+std::string unfair_lines(const ExamTable& t) {
+  std::string out;
+  for (const HeldOut& h : t.seconds) {
+    if (h.unfair.empty() || h.unfair_errors.rows == 0) continue;
+    out += fmt::format(
+        "* {}: {} = {} is {} of {} rows; predicted from the other {} rows alone: {} %.\n",
+        t.spec.name, h.key, h.unfair.front(), h.unfair_errors.rows, t.rows,
+        t.rows - h.unfair_errors.rows, pair_text(h.unfair_errors));
+  }
+  return out;
+}
+
+std::string rank_row(const ExamTable& t) {
+  if (t.groups.empty()) return "";
+  std::vector<double> rho, regret;
+  size_t first = 0, third = 0;
+  for (const RankGroup& g : t.groups) {
+    rho.push_back(g.spearman);
+    regret.push_back(g.regret);
+    first += g.place == 1 ? 1 : 0;
+    third += g.place <= 3 ? 1 : 0;
+  }
+  return fmt::format("| {} | {} | {:.2f} | {} / {} | {:.1f} | {:.1f} | {:.0f} % |\n", t.spec.name,
+                     t.groups.size(), median(rho), first, third, 100 * median(regret),
+                     100 * *std::max_element(regret.begin(), regret.end()),
+                     100 * t.decisions_within(0.02));
+}
+
+std::string memory_rows(const ExamTable& t) {
+  std::string out;
+  for (const HeldOut& h : t.memory) {
+    const bool target = t.spec.memory_median > 0;
+    out += fmt::format(
+        "| {} | {} | {} | {} | {} |\n", t.spec.name, h.key, pair_text(h.all),
+        target ? fmt::format("{:g} / {:g}", t.spec.memory_median, t.spec.memory_p90) : "none",
+        target ? verdict(meets(h.all, t.spec.memory_median, t.spec.memory_p90)) : "-");
+  }
+  return out;
+}
+
+std::string constants_rows(const ExamTable& t) {
+  std::string out;
+  for (size_t i = 0; i < t.fitted.free.size(); ++i) {
+    const Constant id = t.fitted.free[i];
+    out += fmt::format("| {} | {} | {:.4g} | {:.0f} % | {} |\n", t.spec.name, info(id).key,
+                       t.fitted.constants[id], 100 * t.fit.relative_sigma[i], info(id).unit);
+  }
+  return out;
+}
+
+std::string odd_rows(const ExamTable& t) {
+  std::string out;
+  for (const RowResult& r : t.results) {
+    if (r.anomaly.empty()) continue;
+    out += fmt::format("| {} | {} | {:.5g} | {:+.1f} % | {} |\n", r.id, r.layout, r.measured,
+                       100 * (r.fitted / r.measured - 1), r.anomaly);
+  }
+  return out;
+}
+
+std::string worst_rows(const ExamTable& t) {
+  std::string out;
+  for (const RowResult& r : t.results) {
+    const double error = r.fitted / r.measured - 1;
+    if (!r.anomaly.empty() || std::abs(error) < 0.05) continue;
+    out +=
+        fmt::format("| {} | {} | {:.5g} | {:+.1f} % |\n", r.id, r.layout, r.measured, 100 * error);
+  }
+  return out;
+}
+
+template <typename Function>
+std::string each(const Exam& exam, Function f) {
+  std::string out;
+  for (const ExamTable& t : exam.tables) out += f(t);
+  return out;
+}
+
+}  // namespace
+
+std::string exam_markdown(const Exam& exam) {
+  std::string out =
+      "# The planner's exam\n\n"
+      "Written by `stretto plan exam --write docs/planner_exam.md`. The published tables of\n"
+      "`reference/` are predicted with whole groups held out: every row below was predicted by\n"
+      "constants that have seen no row of its group. Errors are relative, median / p90 in "
+      "percent.\n"
+      "\"Without odd rows\" leaves out the rows listed at the end as unexplained; they stay in "
+      "the\n"
+      "fits and in the first figure.\n\n"
+      "## Seconds per iteration\n\n"
+      "| table | rows | held out | error % | without odd rows | target | |\n"
+      "| --- | --- | --- | --- | --- | --- | --- |\n";
+  out += each(exam, seconds_rows);
+  const std::string unfair = each(exam, unfair_lines);
+  if (!unfair.empty()) {
+    out += "\nA group is held out only where at least 40 % of the rows remain. Beyond that:\n\n" +
+           unfair;
+  }
+  out += "\nFitted to all rows (what the stored constants reach where they were found): ";
+  for (size_t i = 0; i < exam.tables.size(); ++i) {
+    const ExamTable& t = exam.tables[i];
+    out += fmt::format("{}{} {}", i == 0 ? "" : "; ", t.spec.name, pair_text(t.in_sample));
+  }
+  out +=
+      ".\n\n## Decisions\n\nRows that were compared with each other, predicted by a fit without "
+      "any of them. Regret: speed lost\nby taking the predicted best.\n\n"
+      "| table | groups | Spearman (median) | best is first / top 3 | regret % median | worst | "
+      "within 2 % |\n| --- | --- | --- | --- | --- | --- | --- |\n";
+  out += each(exam, rank_row);
+  out +=
+      "\n## Memory\n\n| table | held out | error % | target | |\n| --- | --- | --- | --- | --- |\n";
+  out += each(exam, memory_rows);
+  out += "\nOut-of-memory calls:\n\n";
+  for (const ExamTable& t : exam.tables) {
+    if (t.oom_rows == 0 && t.memory.empty()) continue;
+    out += fmt::format(
+        "* {}: of {} rows that ran out of memory {} are called, {} more are "
+        "called tight; {} of {} that ran are called infeasible.\n",
+        t.spec.name, t.oom_rows, t.oom_called, t.oom_tight, t.ran_called_oom, t.ran);
+  }
+  out +=
+      "\n## Constants found\n\nThe percentage is how well the rows and the prior together "
+      "identify the value.\n\n| table | constant | value | +- | unit |\n"
+      "| --- | --- | --- | --- | --- |\n";
+  out += each(exam, constants_rows);
+  out +=
+      "\n## Odd rows\n\nSlow (or fast) for no recorded cause, most of them beside normal "
+      "twins.\n\n| row | layout | seconds | fitted | why it is listed |\n"
+      "| --- | --- | --- | --- | --- |\n";
+  out += each(exam, odd_rows);
+  out +=
+      "\nOther rows that the fit misses by more than 5 %:\n\n| row | layout | seconds | fitted "
+      "|\n| --- | --- | --- | --- |\n";
+  out += each(exam, worst_rows);
+  return out;
+}
+
+std::string exam_text(const Exam& exam, bool with_rows) {
+  std::string out = fmt::format("{:<26}{:>6}  {:<8}{:>16}{:>18}{:>12}\n", "table", "rows",
+                                "held out", "error % m/p90", "without odd rows", "target");
+  for (const ExamTable& t : exam.tables) {
+    for (const HeldOut& h : t.seconds) {
+      const bool all = meets(h.all, t.spec.target_median, t.spec.target_p90);
+      const bool clean = meets(h.clean, t.spec.target_median, t.spec.target_p90);
+      out += fmt::format("{:<26}{:>6}  {:<8}{:>16}{:>18}{:>12}  {}\n", t.spec.name, h.all.rows,
+                         h.key, pair_text(h.all), pair_text(h.clean), targets_line(t),
+                         h.all.rows == 0 ? "not possible"
+                         : all           ? "met"
+                         : clean         ? "missed (met without odd rows)"
+                                         : "missed");
+      if (h.unfair_errors.rows > 0) {
+        out += fmt::format("{:<26}{:>6}  {:<8}{:>16}  ({} = {} is most of the table)\n", "",
+                           h.unfair_errors.rows, "", pair_text(h.unfair_errors), h.key,
+                           h.unfair.front());
+      }
+    }
+    for (const HeldOut& h : t.memory) {
+      const bool target = t.spec.memory_median > 0;
+      out += fmt::format(
+          "{:<26}{:>6}  {:<8}{:>16}{:>18}{:>12}  {}\n", "  memory", h.all.rows, h.key,
+          pair_text(h.all), pair_text(h.clean),
+          target ? fmt::format("{:g} / {:g}", t.spec.memory_median, t.spec.memory_p90) : "",
+          target ? verdict(meets(h.all, t.spec.memory_median, t.spec.memory_p90)) : "");
+    }
+    if (t.oom_rows > 0) {
+      out += fmt::format(
+          "  out of memory: {} of {} called, {} more tight; {} of {} that ran called "
+          "infeasible\n",
+          t.oom_called, t.oom_rows, t.oom_tight, t.ran_called_oom, t.ran);
+    }
+    if (!t.groups.empty()) {
+      std::vector<double> rho;
+      double worst = 0;
+      for (const RankGroup& g : t.groups) {
+        rho.push_back(g.spearman);
+        worst = std::max(worst, g.regret);
+      }
+      out += fmt::format(
+          "  decisions: {} groups, Spearman {:.2f}, predicted best within 2 % in {:.0f} %, worst "
+          "{:.1f} %\n",
+          t.groups.size(), median(rho), 100 * t.decisions_within(0.02), 100 * worst);
+    }
+    if (!with_rows) continue;
+    for (const RowResult& r : t.results) {
+      out += fmt::format("    {:<16}{:<34}{:>10.5g}{:>+8.1f} |", r.id, r.layout, r.measured,
+                         100 * (r.fitted / r.measured - 1));
+      for (double h : r.held) out += fmt::format("{:>+7.1f}", 100 * h);
+      out += r.anomaly.empty() ? "\n" : "  odd\n";
+    }
+    for (const RankGroup& g : t.groups) {
+      out += fmt::format("    group {:<16} rows {:>3} rho {:>5.2f} place {} regret {:.1f} %\n",
+                         g.name, g.rows, g.spearman, g.place, 100 * g.regret);
+    }
+  }
+  out += fmt::format("{:.1f} s\n", exam.wall_seconds);
+  return out;
+}
+
+}  // namespace stretto::plan

@@ -1,0 +1,183 @@
+#include "plan/kernels.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace stretto::plan {
+namespace {
+
+struct Tile {
+  int64_t m, n;
+  double efficiency;  // small tiles reload their operands more often
+};
+constexpr Tile kTiles[] = {{256, 128, 1.0}, {128, 256, 1.0}, {128, 128, 0.97}, {256, 64, 0.92},
+                           {64, 256, 0.92}, {128, 64, 0.86}, {64, 128, 0.86},  {64, 64, 0.72}};
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+}  // namespace
+
+Rates make_rates(const Cluster& cluster, const Stack& stack, Precision precision) {
+  const Constants& c = stack.constants;
+  Rates r;
+  const bool fp8 = precision == Precision::amp_fp8 && cluster.matrix_flops_fp8 > 0;
+  const bool fp32 = precision == Precision::fp32;
+  r.matrix_peak = fp32 ? cluster.vector_flops : cluster.matrix_flops;
+  r.matrix = r.matrix_peak * c[Constant::gemm] * (fp8 ? c[Constant::fp8] : 1.0);
+  r.misaligned = std::min(r.matrix, cluster.vector_flops * c[Constant::misaligned]);
+  r.misaligned_batched = std::min(r.matrix, cluster.vector_flops * c[Constant::misaligned_batched]);
+  r.stream = cluster.memory_bandwidth * c[Constant::hbm];
+  r.units = static_cast<double>(cluster.units);
+  r.alignment = cluster.alignment;
+  r.wave = std::min(1.0, c[Constant::wave]);
+  r.ramp = c[Constant::ramp];
+  r.flash_forward = r.matrix_peak * c[Constant::flash_forward];
+  r.flash_backward = r.matrix_peak * c[Constant::flash_backward];
+  r.flash_64 = c[Constant::flash_64];
+  r.softmax = c[Constant::softmax];
+  r.unfused = c[Constant::unfused];
+  r.cross_entropy = c[Constant::cross_entropy];
+  r.gap = c[Constant::gap];
+  r.element = fp32 ? 4 : 2;
+  return r;
+}
+
+double gemm_seconds(const Rates& r, double batch, int64_t m, int64_t n, int64_t k) {
+  const double dm = static_cast<double>(m), dn = static_cast<double>(n),
+               dk = static_cast<double>(k);
+  const double bytes = batch * r.element * (dm * dk + dk * dn + dm * dn);
+  const double traffic = bytes / r.stream;
+  if (m % r.alignment != 0 || n % r.alignment != 0 || k % r.alignment != 0) {
+    const double rate = batch > 1 ? r.misaligned_batched : r.misaligned;
+    return std::max(2 * batch * dm * dn * dk / rate, traffic);
+  }
+  const double per_unit = r.matrix / r.units;
+  double best = 1e300;
+  for (const Tile& tile : kTiles) {
+    const double tiles = batch * static_cast<double>(ceil_div(m, tile.m) * ceil_div(n, tile.n));
+    const double waves = tiles / r.units;
+    // Part of the last wave's idle units is hidden by split-K and by the next kernel.
+    const double paid = waves + r.wave * (std::ceil(waves - 1e-9) - waves);
+    const double flops = 2.0 * static_cast<double>(tile.m * tile.n) * (dk + r.ramp);
+    best = std::min(best, paid * flops / (per_unit * tile.efficiency));
+  }
+  return std::max(best, traffic);
+}
+
+LayerTime& LayerTime::operator+=(const LayerTime& o) {
+  gemm += o.gemm;
+  attention += o.attention;
+  passes += o.passes;
+  launches += o.launches;
+  return *this;
+}
+
+LayerTime LayerTime::operator*(double f) const {
+  return {gemm * f, attention * f, passes * f, launches * f};
+}
+
+namespace {
+
+struct Sizes {
+  int64_t tokens, hidden, qkv, inner, ffn, heads, head, seq, batch;
+};
+
+Sizes sizes_of(const Workload& work, const Layout& layout) {
+  const ModelShape& m = work.model;
+  Sizes s;
+  s.seq = work.seq_len;
+  s.batch = layout.micro_batch;
+  s.tokens = s.batch * s.seq;
+  s.hidden = m.hidden;
+  s.inner = m.hidden / layout.tp;
+  s.qkv = 3 * s.inner;
+  s.ffn = m.ffn / layout.tp;
+  s.heads = std::max<int64_t>(1, m.heads / layout.tp);
+  s.head = m.head_size();
+  return s;
+}
+
+// Bytes per token of the memory-bound passes of one layer, forward: norms and residuals see the
+// whole hidden size (or its share under sequence parallelism), biases, GELU and the head
+// transposes see the tensor-parallel share.
+double pass_bytes(const Workload& work, const Layout& layout, int element) {
+  const double h = static_cast<double>(work.model.hidden);
+  const double f = static_cast<double>(work.model.ffn);
+  const double t = static_cast<double>(layout.tp);
+  const double whole = 11.0 * h / (layout.sequence_parallel ? t : 1.0);
+  const double shared = (8.0 * h + 2.0 * f) / t;
+  return element * (whole + shared);
+}
+
+bool fused_softmax(const Stack& stack, const Sizes& s) {
+  return stack.fused_softmax_multiple == 0 ||
+         (s.heads * s.batch) % stack.fused_softmax_multiple == 0;
+}
+
+double attention_seconds(const Rates& r, const Stack& stack, const Sizes& s, bool backward) {
+  const double batch = static_cast<double>(s.batch * s.heads);
+  const double scores = batch * static_cast<double>(s.seq) * static_cast<double>(s.seq);
+  if (stack.attention == AttentionKernel::flash) {
+    const double half = stack.causal_flash ? 0.5 : 1.0;
+    const double products = backward ? 5.0 : 2.0;
+    const double flops = half * products * 2.0 * scores * static_cast<double>(s.head);
+    double rate = backward ? r.flash_backward : r.flash_forward;
+    if (s.head < 96) rate *= r.flash_64;
+    return flops / rate;
+  }
+  const double forward_products =
+      gemm_seconds(r, batch, s.seq, s.seq, s.head) + gemm_seconds(r, batch, s.seq, s.head, s.seq);
+  // An unfused softmax writes the scaled, the masked and the fp32 copy of the scores.
+  const double bytes = (r.softmax + (fused_softmax(stack, s) ? 0.0 : r.unfused)) * scores;
+  if (!backward) return forward_products + bytes / r.stream;
+  return 2 * forward_products + stack.backward_softmax * bytes / r.stream;
+}
+
+}  // namespace
+
+LayerTime layer_forward(const Rates& r, const Stack& stack, const Workload& work,
+                        const Layout& layout) {
+  const Sizes s = sizes_of(work, layout);
+  LayerTime t;
+  t.gemm = gemm_seconds(r, 1, s.tokens, s.qkv, s.hidden) +
+           gemm_seconds(r, 1, s.tokens, s.hidden, s.inner) +
+           gemm_seconds(r, 1, s.tokens, s.ffn, s.hidden) +
+           gemm_seconds(r, 1, s.tokens, s.hidden, s.ffn);
+  t.attention = attention_seconds(r, stack, s, false);
+  t.passes = static_cast<double>(s.tokens) * pass_bytes(work, layout, r.element) / r.stream;
+  t.launches = r.gap * stack.kernels_forward;
+  return t;
+}
+
+LayerTime layer_backward(const Rates& r, const Stack& stack, const Workload& work,
+                         const Layout& layout) {
+  const Sizes s = sizes_of(work, layout);
+  LayerTime t;
+  const int64_t products[4][2] = {
+      {s.qkv, s.hidden}, {s.hidden, s.inner}, {s.ffn, s.hidden}, {s.hidden, s.ffn}};
+  for (const auto& [n, k] : products) {
+    t.gemm += gemm_seconds(r, 1, s.tokens, k, n);  // gradient of the input
+    t.gemm += gemm_seconds(r, 1, n, k, s.tokens);  // gradient of the weight
+  }
+  t.attention = attention_seconds(r, stack, s, true);
+  t.passes = stack.backward_passes * static_cast<double>(s.tokens) *
+             pass_bytes(work, layout, r.element) / r.stream;
+  t.launches = r.gap * stack.kernels_backward;
+  return t;
+}
+
+LayerTime head_both(const Rates& r, const Stack& stack, const Workload& work,
+                    const Layout& layout) {
+  const Sizes s = sizes_of(work, layout);
+  const int64_t vocab = (work.model.vocab + layout.tp - 1) / layout.tp;
+  LayerTime t;
+  t.gemm = gemm_seconds(r, 1, s.tokens, vocab, s.hidden) +
+           gemm_seconds(r, 1, s.tokens, s.hidden, vocab) +
+           gemm_seconds(r, 1, vocab, s.hidden, s.tokens);
+  t.passes =
+      static_cast<double>(s.tokens) * r.cross_entropy * static_cast<double>(vocab) / r.stream;
+  t.launches = r.gap * (stack.kernels_forward + stack.kernels_backward) * 0.25;
+  return t;
+}
+
+}  // namespace stretto::plan

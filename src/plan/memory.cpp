@@ -1,0 +1,115 @@
+#include "plan/memory.h"
+
+#include <algorithm>
+
+namespace stretto::plan {
+namespace {
+
+struct Sizes {
+  double layer_params, embedding_params, stream, layer_kept, layer_full, logits;
+};
+
+// Elements per token of what a layer keeps for its backward pass without recomputation: norms,
+// residuals and dropout see the whole hidden size, projections their tensor-parallel share.
+Sizes sizes_of(const Stack& stack, const Workload& work, const Layout& layout) {
+  const double h = static_cast<double>(work.model.hidden), f = static_cast<double>(work.model.ffn);
+  const double t = static_cast<double>(layout.tp);
+  const double tokens = static_cast<double>(layout.micro_batch * work.seq_len);
+  const double element = work.precision == Precision::fp32 ? 4 : 2;
+  Sizes s;
+  s.layer_params = (4 * h * h + 2 * h * f + 4 * h + f) / t + 9 * h;
+  s.embedding_params = static_cast<double>(work.model.vocab) * h / t;
+  s.stream = tokens * h * element;
+  const double whole = 5 * h / (layout.sequence_parallel ? t : 1);
+  const double shared = (4 * h + 2 * f) / t;
+  s.layer_full = tokens * element * (whole + shared);
+  if (stack.attention == AttentionKernel::materialised) {
+    const double scores = static_cast<double>(layout.micro_batch) *
+                          static_cast<double>(work.model.heads) / t *
+                          static_cast<double>(work.seq_len) * static_cast<double>(work.seq_len);
+    s.layer_full += 2.5 * element * scores;  // scores, probabilities and a mask
+  }
+  s.layer_kept = s.layer_full;
+  if (layout.recompute == Checkpointing::full) s.layer_kept = s.stream;
+  if (layout.recompute == Checkpointing::selective) {
+    s.layer_kept =
+        tokens * element * (3 * h / (layout.sequence_parallel ? t : 1) + (4 * h + f) / t);
+  }
+  // Logits in the compute type, in fp32 for the loss, and their gradient.
+  s.logits = tokens * static_cast<double>(work.model.vocab) / t * (element + 4 + element);
+  return s;
+}
+
+StageMemory stage_memory(const Stack& stack, const Workload& work, const Layout& layout,
+                         const Sizes& s, int64_t layers, int64_t stage) {
+  const Constants& c = stack.constants;
+  const bool first = stage == 0, last = stage + 1 == layout.pp;
+  const double dp = static_cast<double>(layout.dp);
+  double params = static_cast<double>(layers) * s.layer_params;
+  if (first || last) params += s.embedding_params;
+  StageMemory m;
+  const double weight_shard = layout.zero == 3 ? dp : 1.0;
+  const double state_shard = layout.zero >= 1 ? dp : 1.0;
+  m.weights = c[Constant::param_bytes] * params / weight_shard;
+  m.states = c[Constant::state_bytes] * params / state_shard;
+  const int64_t in_flight = std::min(micro_batches(work, layout), layout.pp - stage);
+  m.checkpoints = c[Constant::activation] * static_cast<double>(layers * in_flight) * s.layer_kept;
+  m.working = c[Constant::workspace] * s.layer_full;
+  if (layout.recompute == Checkpointing::none) m.working = c[Constant::workspace] * 2 * s.stream;
+  if (layout.zero == 3) {
+    // Two layers gathered at once (prefetch) with the gradients of one, and the root's own.
+    m.working += s.layer_params * (2 * stack.gather_bytes + stack.reduce_bytes);
+    m.working += s.embedding_params * (stack.gather_bytes + stack.reduce_bytes);
+  }
+  if (last) m.logits = c[Constant::workspace] * s.logits;
+  m.fixed = c[Constant::memory_fixed];
+  return m;
+}
+
+}  // namespace
+
+const char* name_of(Fit fit) {
+  switch (fit) {
+    case Fit::fits:
+      return "fits";
+    case Fit::tight:
+      return "tight";
+    case Fit::does_not_fit:
+      return "does not fit";
+  }
+  return "?";
+}
+
+// Share of the kept activations that is allocator slack.
+constexpr double kSlack = 0.15;
+constexpr double kUsable = 0.9625;  // 77 of 80 GB: what the BLOOM notes could use at most
+
+double MemoryEstimate::needed() const {
+  return exact ? largest.total() : largest.total() - kSlack * largest.checkpoints;
+}
+
+Fit fit_of(const MemoryEstimate& e) {
+  const double share = e.needed() / e.capacity;
+  return share <= kTight ? Fit::fits : share <= 1 ? Fit::tight : Fit::does_not_fit;
+}
+
+double MemoryEstimate::reserved() const { return std::min(largest.total(), kUsable * capacity); }
+
+MemoryEstimate estimate_memory(const Cluster& cluster, const Stack& stack, const Workload& work,
+                               const Layout& layout) {
+  const Sizes s = sizes_of(stack, work, layout);
+  const std::vector<int64_t> layers = stage_layers(work.model, layout);
+  MemoryEstimate e;
+  e.capacity = cluster.memory_bytes;
+  for (int64_t i = 0; i < layout.pp; ++i) {
+    const StageMemory m = stage_memory(stack, work, layout, s, layers[static_cast<size_t>(i)], i);
+    if (i == 0) e.first = m;
+    if (i == layout.pp / 2) e.middle = m;
+    if (i + 1 == layout.pp) e.last = m;
+    if (m.total() > e.largest.total()) e.largest = m;
+  }
+  e.fit = fit_of(e);
+  return e;
+}
+
+}  // namespace stretto::plan

@@ -1,0 +1,51 @@
+// Bytes on one device: the calibrated model of other stacks, and our own runtime's exact plan.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "plan/cluster.h"
+#include "plan/stack.h"
+#include "plan/workload.h"
+
+namespace stretto::plan {
+
+struct StageMemory {
+  double weights = 0;      // weights and gradients every replica holds
+  double states = 0;       // optimizer states and masters, after sharding
+  double checkpoints = 0;  // activations kept for the micro-batches in flight
+  double working = 0;      // one layer's working set, gathered weights
+  double logits = 0;
+  double fixed = 0;  // context, communication buffers
+  double total() const { return weights + states + checkpoints + working + logits + fixed; }
+};
+
+enum class Fit { fits, tight, does_not_fit };
+const char* name_of(Fit fit);
+
+struct MemoryEstimate {
+  StageMemory first, middle, last;
+  StageMemory largest;
+  double capacity = 0;
+  Fit fit = Fit::fits;
+  bool exact = false;  // our own runtime's plan, not a calibrated formula
+  // What the run cannot do without: a caching allocator gives its slack back before it fails.
+  double needed() const;
+  // What a monitor would show: the slack included, but never more than the card has.
+  double reserved() const;
+  double headroom() const { return 1 - needed() / capacity; }
+};
+
+// Above this share of the capacity a layout is tight: it may run, or fail after some hours.
+constexpr double kTight = 0.92;
+
+// Our own runtime: the list of tensors that its arena will hold. A few hundred microseconds.
+MemoryEstimate own_memory(const Cluster& cluster, const Stack& stack, const Workload& work,
+                          const Layout& layout);
+
+Fit fit_of(const MemoryEstimate& estimate);
+
+MemoryEstimate estimate_memory(const Cluster& cluster, const Stack& stack, const Workload& work,
+                               const Layout& layout);
+
+}  // namespace stretto::plan

@@ -1,0 +1,58 @@
+#include "plan/network.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace stretto::plan {
+namespace {
+
+// The uplink a group of `nodes` nodes shares: the narrowest tier it crosses.
+double uplink(const Cluster& cluster, int64_t nodes, double* latency) {
+  double rate = cluster.tiers.front().bytes_per_second;
+  *latency = cluster.tiers.front().latency;
+  for (size_t i = 1; i < cluster.tiers.size(); ++i) {
+    if (nodes <= cluster.tiers[i - 1].nodes || cluster.tiers[i - 1].nodes == 0) break;
+    rate = std::min(rate, cluster.tiers[i].bytes_per_second);
+    *latency = std::max(*latency, cluster.tiers[i].latency);
+  }
+  return rate;
+}
+
+}  // namespace
+
+double ring_hops(double nodes) { return std::min(nodes - 1, 2 * std::log2(nodes) + 8); }
+
+double gather_seconds(const Cluster& cluster, const Stack& stack, const Group& g, double bytes) {
+  if (g.ranks <= 1 || bytes <= 0) return 0;
+  const double n = static_cast<double>(g.ranks);
+  const double link = cluster.link_bandwidth * stack.constants[Constant::link];
+  double seconds = bytes * (n - 1) / n / link + (n - 1) * cluster.link_latency;
+  if (g.ranks > g.ranks_per_node) {
+    const double nodes = std::ceil(n / static_cast<double>(g.ranks_per_node));
+    double latency = 0;
+    const double net =
+        uplink(cluster, static_cast<int64_t>(nodes), &latency) * stack.constants[Constant::net];
+    // A ring crosses each uplink once with the whole buffer; rings of other groups share it.
+    const double across = bytes * (nodes - 1) / nodes * static_cast<double>(g.rings_per_node) / net;
+    seconds = std::max(bytes * (n - 1) / n / link, across) + ring_hops(nodes) * latency +
+              static_cast<double>(g.ranks_per_node - 1) * cluster.link_latency;
+  }
+  return seconds;
+}
+
+double all_reduce_seconds(const Cluster& cluster, const Stack& stack, const Group& g,
+                          double bytes) {
+  return 2 * gather_seconds(cluster, stack, g, bytes);
+}
+
+double send_seconds(const Cluster& cluster, const Stack& stack, bool same_node, double bytes,
+                    int64_t streams_per_node) {
+  if (same_node) {
+    return bytes / (cluster.link_bandwidth * stack.constants[Constant::link]) +
+           cluster.link_latency;
+  }
+  const double net = cluster.node_bandwidth() * stack.constants[Constant::net];
+  return bytes * static_cast<double>(streams_per_node) / net + cluster.network_latency();
+}
+
+}  // namespace stretto::plan

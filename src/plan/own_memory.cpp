@@ -1,0 +1,108 @@
+// Our own runtime takes its memory from a plan that is a list of tensors (account/memory.h): the
+// planner adds up the same list.
+#include <algorithm>
+
+#include "account/memory.h"
+#include "parallel/schedule.h"
+#include "plan/memory.h"
+
+namespace stretto::plan {
+namespace {
+
+RankShape shape_of(const Workload& work, const Layout& layout) {
+  RankShape s;
+  s.model = work.model;
+  s.model.positions = std::max(s.model.positions, work.seq_len);
+  s.micro_batch = layout.micro_batch;
+  s.seq_len = work.seq_len;
+  s.tp = layout.tp;
+  s.dp = layout.dp;
+  s.zero = layout.zero;
+  s.sequence_parallel = layout.sequence_parallel;
+  s.precision = work.precision;
+  s.checkpointing = layout.recompute;
+  s.accumulation = micro_batches(work, layout);
+  s.split_backward = layout.schedule == PipelineSchedule::zero_bubble;
+  if (work.precision != Precision::fp32) s.loss_chunk_bytes = int64_t{1} << 30;  // on a GPU
+  return s;
+}
+
+// Global layer numbers of each chunk of one rank, in the cut of stage_layers.
+std::vector<std::vector<int64_t>> chunks_of(const ModelShape& model, const Layout& layout,
+                                            int64_t rank) {
+  const int64_t v = layout.interleave;
+  std::vector<std::vector<int64_t>> chunks(static_cast<size_t>(v));
+  if (v == 1) {
+    const std::vector<int64_t> layers = stage_layers(model, layout);
+    int64_t first = 0;
+    for (int64_t r = 0; r < rank; ++r) first += layers[static_cast<size_t>(r)];
+    for (int64_t i = 0; i < layers[static_cast<size_t>(rank)]; ++i) {
+      chunks[0].push_back(first + i);
+    }
+    return chunks;
+  }
+  const int64_t per_chunk = model.layers / (layout.pp * v);
+  for (int64_t c = 0; c < v; ++c) {
+    for (int64_t i = 0; i < per_chunk; ++i) {
+      chunks[static_cast<size_t>(c)].push_back((c * layout.pp + rank) * per_chunk + i);
+    }
+  }
+  return chunks;
+}
+
+std::vector<int64_t> in_flight_of(const Workload& work, const Layout& layout, int64_t rank) {
+  const int64_t m = micro_batches(work, layout);
+  if (layout.interleave == 1) return {std::min(m, layout.pp - rank)};
+  // Steady state is reached well before this many micro-batches.
+  const int64_t few = std::min(m, 4 * layout.pp);
+  const ScheduleCheck check =
+      check_schedule(make_schedule(layout.schedule, static_cast<int>(layout.pp),
+                                   static_cast<int>(few), static_cast<int>(layout.interleave)));
+  std::vector<int64_t> out;
+  for (int peak : check.peak[static_cast<size_t>(rank)]) out.push_back(std::max(1, peak));
+  return out;
+}
+
+StageMemory stage_of(RankShape shape, const Workload& work, const Layout& layout, int64_t rank,
+                     double fixed) {
+  shape.first_stage = rank == 0;
+  shape.last_stage = rank + 1 == layout.pp;
+  shape.chunks = chunks_of(work.model, layout, rank);
+  shape.in_flight = in_flight_of(work, layout, rank);
+  const MemoryTotals totals = memory_totals(memory_plan(shape));
+  const auto term = [&](MemoryTerm t) {
+    return static_cast<double>(totals.by_term[static_cast<size_t>(t)]);
+  };
+  StageMemory m;
+  m.weights = term(MemoryTerm::weights) + term(MemoryTerm::gradients);
+  m.states = term(MemoryTerm::optimizer);
+  m.checkpoints = term(MemoryTerm::activations);
+  m.working = term(MemoryTerm::communication) + term(MemoryTerm::data);
+  m.logits = term(MemoryTerm::logits);
+  m.fixed = fixed;
+  return m;
+}
+
+}  // namespace
+
+MemoryEstimate own_memory(const Cluster& cluster, const Stack& stack, const Workload& work,
+                          const Layout& layout) {
+  const RankShape shape = shape_of(work, layout);
+  const double fixed = stack.constants[Constant::memory_fixed];
+  MemoryEstimate e;
+  e.exact = true;
+  e.capacity = cluster.memory_bytes;
+  // Ranks between the ends differ only in what is in flight, most on the second.
+  for (int64_t rank :
+       {int64_t{0}, std::min<int64_t>(1, layout.pp - 1), layout.pp / 2, layout.pp - 1}) {
+    const StageMemory m = stage_of(shape, work, layout, rank, fixed);
+    if (rank == 0) e.first = m;
+    if (rank == layout.pp / 2) e.middle = m;
+    if (rank + 1 == layout.pp) e.last = m;
+    if (m.total() > e.largest.total()) e.largest = m;
+  }
+  e.fit = fit_of(e);
+  return e;
+}
+
+}  // namespace stretto::plan

@@ -1,0 +1,224 @@
+#include "plan/records.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "plan/search.h"
+#include "reference/csv.h"
+
+namespace stretto::plan {
+namespace {
+
+class Cells {
+ public:
+  Cells(const CsvTable& table, size_t row) : table_(table), row_(row) {}
+
+  std::string text(std::string_view column, const std::string& fallback) const {
+    const auto i = table_.column(column);
+    if (!i || table_.rows[row_][*i].empty()) return fallback;
+    return table_.rows[row_][*i];
+  }
+  double number(std::string_view column) const {
+    const auto i = table_.column(column);
+    if (!i) {
+      throw Error(ExitCode::bad_data, fmt::format("{}: no column '{}'", table_.name, column),
+                  "see `stretto plan calibrate --help` and docs/planner.md for the columns");
+    }
+    const std::string& cell = table_.rows[row_][*i];
+    double value = 0;
+    const auto result = std::from_chars(cell.data(), cell.data() + cell.size(), value);
+    if (result.ec != std::errc() || result.ptr != cell.data() + cell.size() || !(value >= 0) ||
+        value > 1e18) {
+      throw Error(ExitCode::bad_data,
+                  fmt::format("{}:{}: {} is '{}'", table_.name, table_.lines[row_], column,
+                              printable(cell)),
+                  "write a number that is not negative");
+    }
+    return value;
+  }
+  int64_t whole(std::string_view column) const { return static_cast<int64_t>(number(column)); }
+  bool has(std::string_view column) const { return !text(column, "").empty(); }
+
+ private:
+  const CsvTable& table_;
+  size_t row_;
+};
+
+template <typename Enum>
+Enum enum_of(const std::string& word, std::initializer_list<Enum> values, const CsvTable& table,
+             size_t row, const char* column) {
+  for (Enum value : values) {
+    if (word == name_of(value)) return value;
+  }
+  throw Error(
+      ExitCode::bad_data,
+      fmt::format("{}:{}: {} is '{}'", table.name, table.lines[row], column, printable(word)),
+      "use a word that the configuration knows");
+}
+
+Observation observation_of(const CsvTable& table, size_t row) {
+  const Cells c(table, row);
+  Observation o;
+  o.id = c.text("id", fmt::format("{}:{}", table.name, table.lines[row]));
+  o.same_as = o.id;
+  ModelShape& m = o.work.model;
+  m.name = c.text("model", "custom");
+  m.layers = c.whole("layers");
+  m.hidden = c.whole("hidden");
+  m.heads = c.whole("heads");
+  m.vocab = c.whole("vocab");
+  m.ffn = c.has("ffn") ? c.whole("ffn") : 4 * m.hidden;
+  o.work.seq_len = c.whole("seq_len");
+  m.positions = o.work.seq_len;
+  o.work.global_batch = c.whole("global_batch");
+  o.work.precision = enum_of<Precision>(c.text("precision", "fp32"),
+                                        {Precision::fp32, Precision::amp_bf16, Precision::bf16,
+                                         Precision::amp_fp16, Precision::amp_fp8},
+                                        table, row, "precision");
+  o.layout.dp = c.whole("dp");
+  o.layout.tp = c.whole("tp");
+  o.layout.pp = c.whole("pp");
+  o.layout.micro_batch = c.whole("micro_batch");
+  o.layout.zero = c.has("zero") ? static_cast<int>(c.whole("zero")) : 0;
+  o.layout.recompute =
+      enum_of<Checkpointing>(c.text("recompute", "none"),
+                             {Checkpointing::none, Checkpointing::selective, Checkpointing::full},
+                             table, row, "recompute");
+  o.seconds = c.number("seconds");
+  if (c.has("memory_bytes")) o.memory = c.number("memory_bytes");
+  check_workload(o.work);
+  if (o.layout.dp < 1 || o.layout.tp < 1 || o.layout.pp < 1 || o.layout.micro_batch < 1 ||
+      o.layout.pp > m.layers || o.layout.tp > m.heads) {
+    throw Error(ExitCode::bad_data,
+                fmt::format("{}:{}: the layout {} cannot run", table.name, table.lines[row],
+                            describe(o.layout)),
+                "dp, tp, pp and micro_batch are at least 1; tp and pp at most heads and layers");
+  }
+  return o;
+}
+
+}  // namespace
+
+std::vector<Observation> read_record_table(std::string_view csv, const std::string& name) {
+  const CsvTable table = parse_csv(csv, name);
+  std::vector<Observation> out;
+  for (size_t i = 0; i < table.rows.size(); ++i) out.push_back(observation_of(table, i));
+  return out;
+}
+
+std::vector<Observation> read_records(const std::string& path) {
+  namespace fs = std::filesystem;
+  std::vector<fs::path> files;
+  std::error_code code;
+  if (fs::is_directory(path, code)) {
+    for (const auto& entry : fs::directory_iterator(path, code)) {
+      if (entry.path().extension() == ".csv") files.push_back(entry.path());
+    }
+    std::sort(files.begin(), files.end());
+  } else if (fs::exists(path, code)) {
+    files.emplace_back(path);
+  }
+  if (files.empty()) {
+    throw Error(ExitCode::no_input, fmt::format("no run records in '{}'", path),
+                "name a .csv file of runs, or a directory that holds some");
+  }
+  std::vector<Observation> out;
+  for (const fs::path& file : files) {
+    std::ifstream in(file, std::ios::binary);
+    const std::string text{std::istreambuf_iterator<char>(in), {}};
+    const auto rows = read_record_table(text, file.filename().string());
+    out.insert(out.end(), rows.begin(), rows.end());
+  }
+  return out;
+}
+
+std::vector<Observation> candidate_runs(const Cluster& cluster, const Stack& stack,
+                                        const std::vector<Observation>& rows) {
+  std::vector<Observation> out;
+  std::vector<Workload> seen;
+  for (const Observation& o : rows) {
+    const bool known = std::any_of(seen.begin(), seen.end(), [&](const Workload& w) {
+      return w.model == o.work.model && w.seq_len == o.work.seq_len &&
+             w.global_batch == o.work.global_batch;
+    });
+    if (known || seen.size() >= 8) continue;
+    seen.push_back(o.work);
+    Constraints limits;
+    limits.devices = o.layout.devices();
+    const std::vector<Layout> layouts = enumerate_layouts(cluster, stack, o.work, limits, nullptr);
+    // An even sample keeps the proposal fast; every layout of a small space is a candidate.
+    const size_t step = std::max<size_t>(1, layouts.size() / 64);
+    for (size_t i = 0; i < layouts.size(); i += step) {
+      if (estimate_memory(cluster, stack, o.work, layouts[i]).fit != plan::Fit::fits) continue;
+      Observation c = o;
+      c.id = describe(layouts[i]);
+      c.layout = layouts[i];
+      c.seconds = 0;
+      c.memory = 0;
+      out.push_back(c);
+    }
+  }
+  return out;
+}
+
+std::string calibration_text(const Calibration& r) {
+  std::string out = fmt::format(
+      "{} timed runs, {} with memory; measured over predicted before the fit: {:.3f}; spread after "
+      "it: {:.1f} %\n\n  {:<20}{:>12}{:>9}{:>12}{:>13}  meaning\n",
+      r.rows, r.memory_rows, r.common_factor, 100 * r.spread, "constant", "value", "+-", "prior",
+      "identified");
+  for (const FoundConstant& f : r.found) {
+    out += fmt::format("  {:<20}{:>12.4g}{:>8.0f}%{:>12.4g}{:>12.0f}%  {} ({})\n", info(f.id).key,
+                       f.value, 100 * f.sigma, f.prior, 100 * f.identified, info(f.id).meaning,
+                       info(f.id).unit);
+  }
+  if (!r.suspects.empty()) out += "\nsuspect runs, beyond three times the spread: measure again\n";
+  for (const SuspectRow& s : r.suspects) {
+    out += fmt::format("  {:<24}{:>+7.1f} %\n", s.id, 100 * s.residual);
+  }
+  if (!r.proposals.empty()) out += "\nthe next runs that narrow the intervals most\n";
+  for (const ProposedRun& p : r.proposals) {
+    out += fmt::format("  {:<14}{:<40}{:>10.4g} s  narrows by {:.2f} points, mostly {}\n",
+                       p.work.model.name, describe(p.layout), p.predicted_seconds, p.gain,
+                       p.separates);
+  }
+  return out;
+}
+
+nlohmann::json calibration_json(const Calibration& r) {
+  nlohmann::json out = {{"rows", r.rows},
+                        {"memory_rows", r.memory_rows},
+                        {"common_factor", r.common_factor},
+                        {"spread", r.spread},
+                        {"constants", nlohmann::json::array()},
+                        {"suspects", nlohmann::json::array()},
+                        {"proposals", nlohmann::json::array()}};
+  for (const FoundConstant& f : r.found) {
+    out["constants"].push_back({{"key", info(f.id).key},
+                                {"value", f.value},
+                                {"relative_sigma", f.sigma},
+                                {"prior", f.prior},
+                                {"identified", f.identified},
+                                {"unit", info(f.id).unit}});
+  }
+  for (const SuspectRow& s : r.suspects) {
+    out["suspects"].push_back({{"id", s.id}, {"residual", s.residual}});
+  }
+  for (const ProposedRun& p : r.proposals) {
+    out["proposals"].push_back({{"layout", describe(p.layout)},
+                                {"global_batch", p.work.global_batch},
+                                {"predicted_seconds", p.predicted_seconds},
+                                {"gain_points", p.gain},
+                                {"separates", p.separates}});
+  }
+  return out;
+}
+
+}  // namespace stretto::plan

@@ -1,0 +1,26 @@
+// Our own runs as rows for a calibration, and the candidates for the next ones.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "plan/calibrate.h"
+
+namespace stretto::plan {
+
+// One .csv file, or every .csv of a directory in the order of their names. Columns: id, layers,
+// hidden, heads, vocab, seq_len, global_batch, dp, tp, pp, micro_batch, zero, recompute, precision,
+// seconds, memory_bytes; others are ignored, zero, recompute, precision and memory_bytes may be
+// missing. Throws Error naming file, line and column.
+std::vector<Observation> read_records(const std::string& path);
+std::vector<Observation> read_record_table(std::string_view csv, const std::string& name);
+
+// Layouts of the models seen, on as many devices, that fit and were not run.
+std::vector<Observation> candidate_runs(const Cluster& cluster, const Stack& stack,
+                                        const std::vector<Observation>& rows);
+
+std::string calibration_text(const Calibration& result);
+nlohmann::json calibration_json(const Calibration& result);
+
+}  // namespace stretto::plan

@@ -1,0 +1,264 @@
+#include "plan/report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "account/flops.h"
+#include "base/units.h"
+#include "plan/advice.h"
+
+namespace stretto::plan {
+namespace {
+
+constexpr double kGiB = 1073741824.0;
+
+struct Share {
+  const char* name;
+  double seconds;
+};
+
+std::vector<Share> shares_of(const Estimate& e) {
+  return {{"matrix products", e.gemm},
+          {"attention", e.attention},
+          {"memory-bound passes", e.passes},
+          {"launch gaps", e.launches},
+          {"head and loss", e.head},
+          {"tensor-parallel traffic", e.tp_exposed},
+          {"pipeline traffic", e.pp_exposed},
+          {"data-parallel traffic", e.dp_exposed},
+          {"bubble", e.bubble},
+          {"imbalance", e.imbalance},
+          {"optimizer", e.optimizer},
+          {"fixed, waiting", e.fixed}};
+}
+
+std::string header(const Plan& p) {
+  const double half = interval_of(p.stack, p.constraints.devices);
+  return fmt::format(
+      "{}: {} layers, hidden {}, {} heads, {} parameters; {} sequences of {} tokens, {}\n"
+      "{} devices of {} ({}); software {}\n"
+      "constants: {}; interval +-{:.0f} %\n",
+      p.work.model.name, p.work.model.layers, p.work.model.hidden, p.work.model.heads,
+      format_count(static_cast<double>(parameter_formula(p.work.model))), p.work.global_batch,
+      p.work.seq_len, name_of(p.work.precision), p.constraints.devices, p.cluster.name,
+      p.cluster.description, p.stack.name, p.stack.fit_source, 100 * half);
+}
+
+std::string table(const Plan& p, size_t top) {
+  std::string out = fmt::format("\n  # {:<42}{:>9}{:>19}{:>12}{:>7}{:>7}{:>11}{:>8}{:>8}{:>8}\n",
+                                "layout", "s/it", "interval", "tokens/s", "MFU", "HFU", "memory",
+                                "bubble", "comm", "passes");
+  for (size_t i = 0; i < std::min(top, p.ranked.size()); ++i) {
+    const Candidate& c = p.ranked[i];
+    const Estimate& e = c.estimate;
+    const bool tied = (i > 0 && p.ranked[i - 1].tie == c.tie);
+    out += fmt::format(
+        "{}{:>2} {:<42}{:>9.4g}{:>19}{:>12}{:>6.1f}%{:>6.1f}%{:>7.1f}GiB{:>7.1f}%{:>7.1f}%{:>7.1f}%"
+        "{}\n",
+        tied ? '=' : ' ', i + 1, describe(c.layout), e.seconds,
+        fmt::format("{:.3g}..{:.3g}", c.low, c.high), format_count(c.tokens_per_second),
+        100 * c.mfu, 100 * c.hfu, c.memory.needed() / kGiB,
+        100 * (e.bubble + e.imbalance) / e.seconds,
+        100 * (e.tp_exposed + e.pp_exposed + e.dp_exposed) / e.seconds, 100 * e.passes / e.seconds,
+        c.memory.fit == plan::Fit::tight ? " tight" : "");
+  }
+  return out + "  = cannot be told apart from the line above; ties are ordered by memory\n";
+}
+
+std::string why(const Plan& p) {
+  const Candidate& best = p.ranked.front();
+  std::string out;
+  const Candidate* next = nullptr;
+  for (const Candidate& c : p.ranked) {
+    if (c.tie != best.tie) {
+      next = &c;
+      break;
+    }
+  }
+  if (next == nullptr) return "every layout that fits is within the tie width\n";
+  out += fmt::format("why {} beats {} ({:.3g} s, {:+.1f} %):", describe(best.layout),
+                     describe(next->layout), next->estimate.seconds,
+                     100 * (next->estimate.seconds / best.estimate.seconds - 1));
+  const auto terms = difference(best.estimate, next->estimate);
+  for (size_t i = 0; i < 3; ++i) {
+    out += fmt::format("{} {} {:+.3g} s", i == 0 ? "" : ",", terms[i].term, terms[i].seconds);
+  }
+  out += "\n";
+  const auto wrong = upsets(p.cluster, p.stack, p.work, best.layout, next->layout);
+  if (wrong.empty()) {
+    out += "no single constant, wrong by up to a factor of four, would turn the two round\n";
+  } else {
+    out += fmt::format("it would turn round if {} ({}) were {:.3g} instead of {:.3g}\n",
+                       info(wrong[0].constant).key, info(wrong[0].constant).meaning,
+                       p.stack.constants[wrong[0].constant] * wrong[0].factor,
+                       p.stack.constants[wrong[0].constant]);
+  }
+  return out;
+}
+
+std::string advice_text(const Plan& p) {
+  const auto list = advice_for(p.cluster, p.stack, p.work, p.ranked.front());
+  if (list.empty()) return "";
+  std::string out = "advice:\n";
+  for (const Advice& a : list) {
+    out += fmt::format("  {:<18}{:>5.1f} %  {}{}\n", a.rule, -100 * a.saving(), a.text,
+                       a.changes_model ? " (changes the model; at equal work)" : "");
+  }
+  return out;
+}
+
+std::string nothing_fits(const Plan& p) {
+  if (!p.nearest) return "no layout obeys the constraints; see the reasons above\n";
+  const Candidate& c = *p.nearest;
+  std::string out =
+      fmt::format("nothing fits: the nearest is {} with {:.1f} of {:.1f} GiB\n", describe(c.layout),
+                  c.memory.needed() / kGiB, c.memory.capacity / kGiB);
+  const auto change = nearest_fit(p.cluster, p.stack, p.work, c.layout);
+  out += change
+             ? fmt::format("  it would fit with: {}\n", change->text)
+             : "  no change of micro-batch, recomputation, sharding or device count makes it fit\n";
+  return out;
+}
+
+std::string rejected_text(const Plan& p, bool list) {
+  std::string out = fmt::format("{} layouts in {:.0f} ms", p.considered, 1e3 * p.wall_seconds);
+  for (size_t i = 0; i < kRejects; ++i) {
+    if (p.rejected[i] == 0) continue;
+    out += fmt::format("; {} {}", p.rejected[i], name_of(static_cast<Reject>(i)));
+  }
+  out += "\n";
+  if (!list) return out;
+  for (const auto& [layout, reason] : p.rejected_layouts) {
+    out += fmt::format("  {:<44} {}\n", describe(layout), name_of(reason));
+  }
+  return out;
+}
+
+nlohmann::json memory_json(const StageMemory& m) {
+  return {{"weights", m.weights},     {"states", m.states}, {"activations", m.checkpoints},
+          {"working_set", m.working}, {"logits", m.logits}, {"fixed", m.fixed},
+          {"total", m.total()}};
+}
+
+std::string memory_line(const char* name, const StageMemory& m) {
+  return fmt::format(
+      "  {:<8}{:>7.2f} GiB = weights {:.2f} + states {:.2f} + activations {:.2f} + working set "
+      "{:.2f} + logits {:.2f} + fixed {:.2f}\n",
+      name, m.total() / kGiB, m.weights / kGiB, m.states / kGiB, m.checkpoints / kGiB,
+      m.working / kGiB, m.logits / kGiB, m.fixed / kGiB);
+}
+
+}  // namespace
+
+std::string explain_text(const Plan& p, const Candidate& c) {
+  std::string out =
+      fmt::format("\n{}: {:.4g} s per iteration\n", describe(c.layout), c.estimate.seconds);
+  for (const Share& s : shares_of(c.estimate)) {
+    if (s.seconds == 0) continue;
+    out += fmt::format("  {:<26}{:>10.4g} s{:>7.1f} %\n", s.name, s.seconds,
+                       100 * s.seconds / c.estimate.seconds);
+  }
+  if (c.estimate.hidden_comm > 0) {
+    out += fmt::format("  (hidden behind compute: {:.3g} s of traffic)\n", c.estimate.hidden_comm);
+  }
+  const auto& stages = c.estimate.stage_seconds;
+  out += fmt::format(
+      "stages, one micro-batch: first {:.4g} s, middle {:.4g} s, last {:.4g} s; {} "
+      "micro-batches\n",
+      stages.front(), stages[stages.size() / 2], stages.back(), micro_batches(p.work, c.layout));
+  out += memory_line("first", c.memory.first) + memory_line("middle", c.memory.middle) +
+         memory_line("last", c.memory.last);
+  out += fmt::format("  {} ({:.1f} % of {:.1f} GiB needed)\n", name_of(c.memory.fit),
+                     100 * c.memory.needed() / c.memory.capacity, c.memory.capacity / kGiB);
+  return out;
+}
+
+std::string plan_text(const Plan& p, size_t top, bool explain, bool rejected) {
+  std::string out = header(p);
+  if (p.ranked.empty()) return out + rejected_text(p, rejected) + nothing_fits(p);
+  out += table(p, top);
+  out += why(p) + advice_text(p) + rejected_text(p, rejected);
+  if (explain) {
+    for (size_t i = 0; i < std::min<size_t>(top, p.ranked.size()); ++i) {
+      out += explain_text(p, p.ranked[i]);
+    }
+  }
+  return out;
+}
+
+nlohmann::json plan_json(const Plan& p, size_t top) {
+  nlohmann::json out = {{"model", p.work.model.name},
+                        {"cluster", p.cluster.name},
+                        {"software", p.stack.name},
+                        {"devices", p.constraints.devices},
+                        {"global_batch", p.work.global_batch},
+                        {"seq_len", p.work.seq_len},
+                        {"precision", name_of(p.work.precision)},
+                        {"constants", p.stack.fit_source},
+                        {"interval", interval_of(p.stack, p.constraints.devices)},
+                        {"considered", p.considered},
+                        {"layouts", nlohmann::json::array()}};
+  for (size_t i = 0; i < kRejects; ++i) {
+    out["rejected"][name_of(static_cast<Reject>(i))] = p.rejected[i];
+  }
+  for (size_t i = 0; i < std::min(top, p.ranked.size()); ++i) {
+    const Candidate& c = p.ranked[i];
+    nlohmann::json row = {
+        {"dp", c.layout.dp},
+        {"tp", c.layout.tp},
+        {"pp", c.layout.pp},
+        {"interleave", c.layout.interleave},
+        {"schedule", name_of(c.layout.schedule)},
+        {"micro_batch", c.layout.micro_batch},
+        {"zero", c.layout.zero},
+        {"recompute", name_of(c.layout.recompute)},
+        {"sequence_parallel", c.layout.sequence_parallel},
+        {"partition", c.layout.embedding_counts ? "transformer+embedding" : "transformer"},
+        {"seconds", c.estimate.seconds},
+        {"seconds_low", c.low},
+        {"seconds_high", c.high},
+        {"tokens_per_second", c.tokens_per_second},
+        {"mfu", c.mfu},
+        {"hfu", c.hfu},
+        {"tie", c.tie},
+        {"memory_needed", c.memory.needed()},
+        {"memory_fit", name_of(c.memory.fit)},
+        {"memory",
+         {{"first", memory_json(c.memory.first)},
+          {"middle", memory_json(c.memory.middle)},
+          {"last", memory_json(c.memory.last)}}}};
+    for (const Share& s : shares_of(c.estimate)) row["terms"][s.name] = s.seconds;
+    out["layouts"].push_back(row);
+  }
+  if (!p.ranked.empty()) {
+    for (const Advice& a : advice_for(p.cluster, p.stack, p.work, p.ranked.front())) {
+      out["advice"].push_back({{"rule", a.rule},
+                               {"text", a.text},
+                               {"saving", a.saving()},
+                               {"changes_model", a.changes_model}});
+    }
+  }
+  return out;
+}
+
+std::string plan_csv(const Plan& p, size_t top) {
+  std::string out =
+      "rank,tie,dp,tp,pp,interleave,micro_batch,zero,recompute,sequence_parallel,partition,seconds,"
+      "seconds_low,seconds_high,tokens_per_second,mfu,hfu,memory_bytes,memory_fit\n";
+  for (size_t i = 0; i < std::min(top, p.ranked.size()); ++i) {
+    const Candidate& c = p.ranked[i];
+    out += fmt::format(
+        "{},{},{},{},{},{},{},{},{},{},{},{:.6g},{:.6g},{:.6g},{:.6g},{:.5f},{:.5f},"
+        "{:.0f},{}\n",
+        i + 1, c.tie, c.layout.dp, c.layout.tp, c.layout.pp, c.layout.interleave,
+        c.layout.micro_batch, c.layout.zero, name_of(c.layout.recompute),
+        c.layout.sequence_parallel,
+        c.layout.embedding_counts ? "transformer+embedding" : "transformer", c.estimate.seconds,
+        c.low, c.high, c.tokens_per_second, c.mfu, c.hfu, c.memory.needed(), name_of(c.memory.fit));
+  }
+  return out;
+}
+
+}  // namespace stretto::plan

@@ -1,0 +1,200 @@
+#include "plan/scale.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "account/flops.h"
+#include "base/units.h"
+
+namespace stretto::plan {
+namespace {
+
+// fp32 master, two moments and the compute copy.
+constexpr double kCheckpointBytes = 14;
+
+std::vector<int64_t> default_counts(const Cluster& cluster) {
+  std::vector<int64_t> counts;
+  const int64_t node = cluster.devices_per_node;
+  for (int64_t base : {1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,
+                       65536, 98304}) {
+    const int64_t n = (base + node - 1) / node * node;
+    if (cluster.max_devices > 0 && n > cluster.max_devices) break;
+    counts.push_back(n);
+  }
+  return counts;
+}
+
+}  // namespace
+
+Goodput goodput(const Cluster& cluster, const ModelShape& model, int64_t devices) {
+  Goodput g;
+  const double rate = cluster.failures_per_device_hour * static_cast<double>(devices);
+  g.checkpoint_seconds = kCheckpointBytes * static_cast<double>(parameter_formula(model)) /
+                         cluster.checkpoint_bandwidth;
+  if (rate <= 0) {
+    g.hours_between_failures = 0;
+    return g;
+  }
+  g.hours_between_failures = 1 / rate;
+  const double between = 3600 / rate;
+  g.checkpoint_interval = std::sqrt(2 * g.checkpoint_seconds * between);
+  // Writing checkpoints, repeating half an interval per failure, starting again.
+  const double lost = g.checkpoint_seconds / g.checkpoint_interval +
+                      (0.5 * g.checkpoint_interval + cluster.restart_seconds) / between;
+  g.share = std::max(0.0, 1 - lost);
+  return g;
+}
+
+double straggler_factor(double sigma, int64_t nodes) {
+  return 1 + sigma * std::sqrt(2 * std::log(std::max<double>(1, static_cast<double>(nodes))));
+}
+
+ScalePlan scale_plan(const Cluster& cluster, const Stack& stack, const Workload& work,
+                     const Constraints& constraints, const ScaleRequest& request) {
+  ScalePlan out;
+  const std::vector<int64_t> counts =
+      request.devices.empty() ? default_counts(cluster) : request.devices;
+  const double price = request.price_per_device_hour > 0 ? request.price_per_device_hour
+                                                         : cluster.price_per_device_hour;
+  // The fitted spread is part of every estimate; the cluster's own comes on top only where larger.
+  const double extra = std::max(0.0, cluster.straggler_sigma - stack.constants[Constant::spread]);
+  for (int64_t n : counts) {
+    ScalePoint p;
+    p.devices = n;
+    Constraints limits = constraints;
+    limits.devices = n;
+    const Plan plan = make_plan(cluster, stack, work, limits);
+    p.goodput = goodput(cluster, work.model, n);
+    p.straggler = straggler_factor(extra, cluster.nodes_for(n));
+    p.interval = interval_of(stack, n);
+    if (!plan.ranked.empty()) {
+      p.feasible = true;
+      p.best = plan.ranked.front();
+      p.tokens_per_day = p.best.tokens_per_second / p.straggler * p.goodput.share * 86400;
+    }
+    if (request.tokens > 0 && p.tokens_per_day > 0) {
+      p.days = request.tokens / p.tokens_per_day;
+      p.cost = p.days * 24 * price * static_cast<double>(n);
+    }
+    out.points.push_back(p);
+  }
+  for (size_t i = 0; i < out.points.size(); ++i) {
+    const ScalePoint& p = out.points[i];
+    if (!p.feasible) continue;
+    if (request.budget > 0 && p.cost > request.budget) continue;
+    if (request.deadline_days > 0 && p.days > request.deadline_days) continue;
+    // With a deadline the cheapest that meets it; otherwise the fastest.
+    const bool cheapest = request.deadline_days > 0 && p.cost > 0;
+    if (!out.best || (cheapest ? p.cost < out.points[*out.best].cost
+                               : p.tokens_per_day > out.points[*out.best].tokens_per_day)) {
+      out.best = i;
+    }
+  }
+  for (size_t i = 0; i + 1 < out.points.size() && !out.stops_helping; ++i) {
+    for (size_t j = i + 1; j < out.points.size(); ++j) {
+      if (out.points[j].devices < 2 * out.points[i].devices) continue;
+      if (out.points[i].feasible &&
+          out.points[j].tokens_per_day < 1.3 * out.points[i].tokens_per_day) {
+        out.stops_helping = i;
+      }
+      break;
+    }
+  }
+  if (out.stops_helping) {
+    out.verdict = fmt::format("beyond {} devices doubling brings less than 30 % more tokens a day",
+                              with_commas(out.points[*out.stops_helping].devices));
+  } else {
+    out.verdict = "more devices keep helping over the counts shown";
+  }
+  if (!out.best && (request.budget > 0 || request.deadline_days > 0)) {
+    out.verdict += "; no count meets the budget and the deadline";
+  }
+  return out;
+}
+
+std::string scale_table(const ScalePlan& plan) {
+  std::string out =
+      fmt::format("{:>9}  {:<40}{:>9}{:>9}{:>10}{:>9}{:>14}{:>7}{:>9}{:>14}\n", "devices", "layout",
+                  "s/it", "MFU", "straggler", "goodput", "tokens/day", "+-", "days", "cost $");
+  for (size_t i = 0; i < plan.points.size(); ++i) {
+    const ScalePoint& p = plan.points[i];
+    if (!p.feasible) {
+      out += fmt::format("{:>9}  nothing fits, or the batch cannot be divided\n", p.devices);
+      continue;
+    }
+    out += fmt::format(
+        "{:>9}{} {:<40}{:>9.3g}{:>8.1f}%{:>10.3f}{:>8.1f}%{:>14}{:>6.0f}%{:>9}{:>14}\n", p.devices,
+        plan.best && *plan.best == i ? '*' : ' ', describe(p.best.layout), p.best.estimate.seconds,
+        100 * p.best.mfu, p.straggler, 100 * p.goodput.share, format_count(p.tokens_per_day),
+        100 * p.interval, p.days > 0 ? fmt::format("{:.1f}", p.days) : "-",
+        p.cost > 0 ? with_commas(static_cast<int64_t>(p.cost)) : "-");
+  }
+  return out;
+}
+
+std::string scale_chart(const ScalePlan& plan) {
+  double most = 0;
+  for (const ScalePoint& p : plan.points) most = std::max(most, p.tokens_per_day);
+  std::string out = "tokens per day against devices (linear; = is what perfect scaling adds)\n";
+  if (most <= 0) return out;
+  const ScalePoint* first = nullptr;
+  for (const ScalePoint& p : plan.points) {
+    if (first == nullptr && p.feasible) first = &p;
+    const double ideal = first == nullptr ? 0
+                                          : first->tokens_per_day * static_cast<double>(p.devices) /
+                                                static_cast<double>(first->devices);
+    const size_t bar = static_cast<size_t>(std::lround(50 * p.tokens_per_day / most));
+    const size_t full = static_cast<size_t>(std::min(60.0, std::round(50 * ideal / most)));
+    out += fmt::format("{:>9} {}{} {}\n", p.devices, std::string(bar, '#'),
+                       std::string(full > bar ? full - bar : 0, '='),
+                       p.feasible ? format_count(p.tokens_per_day) : "-");
+  }
+  return out;
+}
+
+std::string scale_chart_svg(const ScalePlan& plan, const std::string& title) {
+  constexpr double kWidth = 640, kHeight = 400, kLeft = 80, kBottom = 50, kTop = 40, kRight = 20;
+  double low = 1e300, high = 0, most = 0;
+  for (const ScalePoint& p : plan.points) {
+    low = std::min(low, std::log2(static_cast<double>(p.devices)));
+    high = std::max(high, std::log2(static_cast<double>(p.devices)));
+    most = std::max(most, p.tokens_per_day * (1 + p.interval));
+  }
+  if (most <= 0) most = 1;
+  if (high <= low) high = low + 1;
+  const auto x = [&](int64_t n) {
+    return kLeft +
+           (std::log2(static_cast<double>(n)) - low) / (high - low) * (kWidth - kLeft - kRight);
+  };
+  const auto y = [&](double v) {
+    return kHeight - kBottom - v / most * (kHeight - kBottom - kTop);
+  };
+  std::string line, upper, lower, ticks;
+  for (const ScalePoint& p : plan.points) {
+    if (!p.feasible) continue;
+    line += fmt::format("{:.1f},{:.1f} ", x(p.devices), y(p.tokens_per_day));
+    upper += fmt::format("{:.1f},{:.1f} ", x(p.devices), y(p.tokens_per_day * (1 + p.interval)));
+    lower =
+        fmt::format("{:.1f},{:.1f} ", x(p.devices), y(p.tokens_per_day * (1 - p.interval))) + lower;
+    ticks += fmt::format(
+        "<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3\" fill=\"#1f5fa8\"/>"
+        "<text x=\"{:.1f}\" y=\"{:.0f}\" font-size=\"10\" text-anchor=\"middle\">{}</text>\n",
+        x(p.devices), y(p.tokens_per_day), x(p.devices), kHeight - kBottom + 16,
+        format_count(static_cast<double>(p.devices)));
+  }
+  return fmt::format(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {:.0f} {:.0f}\" "
+      "font-family=\"sans-serif\">\n<title>{}</title>\n"
+      "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n"
+      "<text x=\"{:.0f}\" y=\"24\" font-size=\"14\">{}</text>\n"
+      "<polygon points=\"{}{}\" fill=\"#1f5fa8\" fill-opacity=\"0.15\"/>\n"
+      "<polyline points=\"{}\" fill=\"none\" stroke=\"#1f5fa8\" stroke-width=\"2\"/>\n{}"
+      "<text x=\"{:.0f}\" y=\"{:.0f}\" font-size=\"11\" text-anchor=\"middle\">devices</text>\n"
+      "<text x=\"8\" y=\"{:.0f}\" font-size=\"11\">{} tokens/day</text>\n</svg>\n",
+      kWidth, kHeight, title, kLeft, title, upper, lower, line, ticks, kWidth / 2, kHeight - 8,
+      kTop + 10, format_count(most));
+}
+
+}  // namespace stretto::plan

@@ -1,0 +1,375 @@
+#include "plan/search.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "account/flops.h"
+#include "base/error.h"
+
+namespace stretto::plan {
+namespace {
+
+std::vector<int64_t> divisors(int64_t n) {
+  std::vector<int64_t> low, high;
+  for (int64_t d = 1; d * d <= n; ++d) {
+    if (n % d != 0) continue;
+    low.push_back(d);
+    if (d * d != n) high.push_back(n / d);
+  }
+  low.insert(low.end(), high.rbegin(), high.rend());
+  return low;
+}
+
+class Enumerator {
+ public:
+  Enumerator(const Cluster& cluster, const Stack& stack, const Workload& work,
+             const Constraints& limits, Plan* plan)
+      : cluster_(cluster), stack_(stack), work_(work), limits_(limits), plan_(plan) {}
+
+  std::vector<Layout> run();
+
+ private:
+  template <typename T>
+  static bool allowed(const std::optional<T>& wanted, const T& value) {
+    return !wanted || *wanted == value;
+  }
+  void reject(const Layout& layout, Reject reason) {
+    if (plan_ == nullptr) return;
+    ++plan_->considered;
+    ++plan_->rejected[static_cast<size_t>(reason)];
+    if (limits_.keep_rejected) plan_->rejected_layouts.emplace_back(layout, reason);
+  }
+  bool fits_tensor(Layout& layout);
+  void pipelines(Layout layout);
+  void micro_batch_sizes(Layout layout);
+  void variants(Layout layout);
+  void shardings(Layout layout);
+
+  const Cluster& cluster_;
+  const Stack& stack_;
+  const Workload& work_;
+  const Constraints& limits_;
+  Plan* plan_;
+  std::vector<Layout> out_;
+};
+
+bool Enumerator::fits_tensor(Layout& layout) {
+  const int64_t tp = layout.tp;
+  const ModelShape& m = work_.model;
+  if (tp > 1 && !stack_.can.tensor) return false;
+  if (tp > cluster_.devices_per_node) {
+    reject(layout, Reject::link);
+    return false;
+  }
+  if (m.heads % tp != 0) {
+    reject(layout, Reject::heads);
+    return false;
+  }
+  if (m.hidden % tp != 0 || m.ffn % tp != 0) {
+    reject(layout, Reject::width);
+    return false;
+  }
+  return true;
+}
+
+std::vector<Layout> Enumerator::run() {
+  for (int64_t tp : divisors(limits_.devices)) {
+    if (!allowed(limits_.tp, tp)) continue;
+    Layout layout;
+    layout.tp = tp;
+    if (fits_tensor(layout)) pipelines(layout);
+  }
+  return std::move(out_);
+}
+
+void Enumerator::pipelines(Layout layout) {
+  const int64_t rest = limits_.devices / layout.tp;
+  for (int64_t pp : divisors(rest)) {
+    layout.pp = pp;
+    layout.dp = rest / pp;
+    if (!allowed(limits_.pp, pp) || !allowed(limits_.dp, layout.dp)) continue;
+    if (pp > 1 && !stack_.can.pipeline) continue;
+    if (pp > work_.model.layers) {
+      reject(layout, Reject::stages);
+      continue;
+    }
+    micro_batch_sizes(layout);
+  }
+}
+
+void Enumerator::micro_batch_sizes(Layout layout) {
+  if (work_.global_batch % layout.dp != 0) {
+    reject(layout, Reject::batch);
+    return;
+  }
+  const int64_t per_replica = work_.global_batch / layout.dp;
+  bool any = false;
+  for (int64_t size : divisors(per_replica)) {
+    if (!allowed(limits_.micro_batch, size) || size > limits_.max_micro_batch) continue;
+    any = true;
+    layout.micro_batch = size;
+    variants(layout);
+  }
+  if (!any) reject(layout, Reject::batch);
+}
+
+void Enumerator::variants(Layout layout) {
+  const int64_t m = micro_batches(work_, layout);
+  for (int64_t v : {int64_t{1}, int64_t{2}, int64_t{4}}) {
+    if (!allowed(limits_.interleave, v)) continue;
+    if (v > 1 && (layout.pp == 1 || !stack_.can.interleave)) continue;
+    layout.interleave = v;
+    layout.schedule = v > 1 ? PipelineSchedule::interleaved : PipelineSchedule::one_f_one_b;
+    if (v > 1 && (work_.model.layers % (layout.pp * v) != 0 || m % layout.pp != 0)) {
+      reject(layout, Reject::schedule);
+      continue;
+    }
+    for (bool embedding : {false, true}) {
+      if (embedding && (layout.pp == 1 || v > 1 || work_.model.layers + 2 < 2 * layout.pp)) {
+        continue;
+      }
+      layout.embedding_counts = embedding;
+      // With as many units as stages the first or last would hold no layer at all.
+      shardings(layout);
+    }
+    layout.embedding_counts = false;
+  }
+}
+
+void Enumerator::shardings(Layout layout) {
+  for (int zero : stack_.can.zero) {
+    if (!allowed(limits_.zero, zero)) continue;
+    layout.zero = zero;
+    if ((zero > 0 && layout.dp == 1 && stack_.sharding != Sharding::fsdp) ||
+        (zero >= 2 && layout.pp > 1)) {
+      reject(layout, Reject::sharding);
+      continue;
+    }
+    for (Checkpointing recompute :
+         {Checkpointing::none, Checkpointing::selective, Checkpointing::full}) {
+      if (!allowed(limits_.recompute, recompute)) continue;
+      if (recompute == Checkpointing::selective && !stack_.can.selective) continue;
+      layout.recompute = recompute;
+      for (bool sequence : {false, true}) {
+        if (!allowed(limits_.sequence_parallel, sequence) && layout.tp > 1) continue;
+        if (sequence &&
+            (layout.tp == 1 || !stack_.can.sequence || work_.seq_len % layout.tp != 0)) {
+          continue;
+        }
+        layout.sequence_parallel = sequence;
+        out_.push_back(layout);
+      }
+    }
+  }
+}
+
+// Faster first; what cannot be told apart, by memory headroom; then by the layout itself.
+void rank(std::vector<Candidate>& list, double width) {
+  const auto key = [](const Candidate& c) {
+    const Layout& l = c.layout;
+    return std::make_tuple(l.tp, l.pp, l.dp, l.micro_batch, l.zero, l.interleave,
+                           static_cast<int>(l.recompute), l.sequence_parallel, l.embedding_counts);
+  };
+  std::sort(list.begin(), list.end(), [&](const Candidate& a, const Candidate& b) {
+    if (a.estimate.seconds != b.estimate.seconds) return a.estimate.seconds < b.estimate.seconds;
+    return key(a) < key(b);
+  });
+  size_t tie = 0;
+  for (size_t begin = 0; begin < list.size(); ++tie) {
+    size_t end = begin;
+    const double limit = list[begin].estimate.seconds * (1 + width);
+    while (end < list.size() && list[end].estimate.seconds <= limit) list[end++].tie = tie;
+    std::stable_sort(list.begin() + static_cast<long>(begin), list.begin() + static_cast<long>(end),
+                     [](const Candidate& a, const Candidate& b) {
+                       return a.memory.needed() < b.memory.needed();
+                     });
+    begin = end;
+  }
+}
+
+void set_seconds(Candidate& c, const Stack& stack, const Workload& work) {
+  const double before = c.estimate.seconds;
+  if (c.layout.schedule != PipelineSchedule::one_f_one_b) {
+    refine_by_simulation(c.estimate, work, c.layout);
+  }
+  const double half = interval_of(stack, c.layout.devices());
+  c.low = c.estimate.seconds * (1 - half);
+  c.high = c.estimate.seconds * (1 + half);
+  const double change = before / c.estimate.seconds;
+  c.tokens_per_second *= change;
+  c.mfu *= change;
+  c.hfu *= change;
+}
+
+// The layouts at the top get what is too slow for all: the simulated schedule, and for our own
+// runtime the exact memory plan.
+void refine_leaders(Plan& plan) {
+  constexpr size_t kSimulated = 50, kExact = 12;
+  std::vector<Candidate> kept;
+  size_t exact = 0;
+  for (size_t i = 0; i < plan.ranked.size(); ++i) {
+    Candidate& c = plan.ranked[i];
+    if (i < kSimulated) set_seconds(c, plan.stack, plan.work);
+    if (plan.stack.own_runtime && exact < kExact) {
+      c.memory = own_memory(plan.cluster, plan.stack, plan.work, c.layout);
+      const bool refused = c.memory.fit == plan::Fit::does_not_fit ||
+                           (c.memory.fit == plan::Fit::tight && !plan.constraints.allow_tight);
+      if (refused) {
+        const Reject reason = c.memory.fit == plan::Fit::tight ? Reject::tight : Reject::memory;
+        ++plan.rejected[static_cast<size_t>(reason)];
+        if (plan.constraints.keep_rejected) {
+          plan.rejected_layouts.emplace_back(c.layout, reason);
+        }
+        continue;
+      }
+      ++exact;
+    }
+    kept.push_back(std::move(c));
+  }
+  plan.ranked = std::move(kept);
+  rank(plan.ranked, tie_width(plan.stack));
+}
+
+[[noreturn]] void bad_work(const std::string& what, const std::string& fix) {
+  throw Error(ExitCode::bad_config, "planning: " + what, fix);
+}
+
+}  // namespace
+
+const char* name_of(Reject reason) {
+  switch (reason) {
+    case Reject::heads:
+      return "heads not divisible by tp";
+    case Reject::width:
+      return "hidden or feed-forward size not divisible by tp";
+    case Reject::link:
+      return "tp beyond the link domain";
+    case Reject::stages:
+      return "more stages than layers";
+    case Reject::batch:
+      return "global batch not divisible by dp x micro-batch";
+    case Reject::schedule:
+      return "interleaving does not divide layers or micro-batches";
+    case Reject::sharding:
+      return "ZeRO stage not possible with this layout";
+    case Reject::memory:
+      return "does not fit the memory";
+    case Reject::tight:
+      return "above 92 % of the memory";
+  }
+  return "?";
+}
+
+void check_workload(const Workload& w) {
+  const ModelShape& m = w.model;
+  const auto need = [&](int64_t value, int64_t high, const char* field) {
+    if (value >= 1 && value <= high) return;
+    bad_work(fmt::format("model.{} is {}", field, value),
+             fmt::format("use a value from 1 to {}", high));
+  };
+  need(m.layers, 100000, "layers");
+  need(m.hidden, 10000000, "hidden");
+  need(m.heads, 1000000, "heads");
+  need(m.vocab, 1000000000, "vocab");
+  need(m.ffn, 100000000, "ffn");
+  if (m.hidden % m.heads != 0) {
+    bad_work(fmt::format("model.hidden {} is not divisible by model.heads {}", m.hidden, m.heads),
+             "choose heads that divide hidden");
+  }
+  if (w.seq_len < 1 || w.seq_len > 100000000) {
+    bad_work(fmt::format("the sequence length is {}", w.seq_len), "give --seq-len 1 to 100000000");
+  }
+  if (w.global_batch < 1 || w.global_batch > 1000000000) {
+    bad_work(fmt::format("the global batch is {}", w.global_batch),
+             "give --global-batch sequences");
+  }
+}
+
+double interval_of(const Stack& stack, int64_t devices) {
+  const double own = stack.fitted ? std::max(0.03, 2.5 * stack.residual) : 0.25;
+  const double n = std::log10(std::max<double>(1, static_cast<double>(devices)));
+  double scale = 0;  // 10 % at 1,000, 20 % at 10,000, 35 % at 100,000
+  if (n > 2.6) scale = 0.10 * std::min(1.0, (n - 2.6) / 0.4);
+  if (n > 3) scale = 0.10 + 0.10 * std::min(1.0, n - 3);
+  if (n > 4) scale = 0.20 + 0.15 * (n - 4);
+  return std::min(0.9, std::sqrt(own * own + scale * scale));
+}
+
+double tie_width(const Stack& stack) {
+  return stack.fitted ? std::clamp(stack.residual, 0.005, 0.03) : 0.01;
+}
+
+Candidate price(const Cluster& cluster, const Stack& stack, const Workload& work,
+                const Layout& layout) {
+  Candidate c;
+  c.layout = layout;
+  c.estimate = estimate(cluster, stack, work, layout);
+  c.memory = estimate_memory(cluster, stack, work, layout);
+  const double half = interval_of(stack, layout.devices());
+  c.low = c.estimate.seconds * (1 - half);
+  c.high = c.estimate.seconds * (1 + half);
+  const double tokens = static_cast<double>(work.global_batch * work.seq_len);
+  c.tokens_per_second = tokens / c.estimate.seconds;
+  const FlopsPerToken flops =
+      flops_per_token(Convention::mpt, work.model, work.seq_len, layout.recompute);
+  const double peak = static_cast<double>(layout.devices()) *
+                      (work.precision == Precision::fp32 ? cluster.vector_flops
+                       : work.precision == Precision::amp_fp8 && cluster.matrix_flops_fp8 > 0
+                           ? cluster.matrix_flops_fp8
+                           : cluster.matrix_flops);
+  c.mfu = flops.model_total() * c.tokens_per_second / peak;
+  c.hfu = flops.hardware_total() * c.tokens_per_second / peak;
+  return c;
+}
+
+std::vector<Layout> enumerate_layouts(const Cluster& cluster, const Stack& stack,
+                                      const Workload& work, const Constraints& constraints,
+                                      Plan* counts) {
+  return Enumerator(cluster, stack, work, constraints, counts).run();
+}
+
+Plan make_plan(const Cluster& cluster, const Stack& stack, const Workload& work,
+               const Constraints& constraints) {
+  const auto start = std::chrono::steady_clock::now();
+  check_workload(work);
+  if (constraints.devices < 1 || constraints.devices > 10000000) {
+    bad_work(fmt::format("{} devices", constraints.devices), "give --gpus 1 to 10000000");
+  }
+  Plan plan;
+  plan.cluster = cluster;
+  plan.stack = stack;
+  plan.work = work;
+  plan.constraints = constraints;
+  const std::vector<Layout> layouts = enumerate_layouts(cluster, stack, work, constraints, &plan);
+  plan.considered += layouts.size();
+  double nearest = 0;
+  for (const Layout& layout : layouts) {
+    const MemoryEstimate memory = estimate_memory(cluster, stack, work, layout);
+    const bool refused = memory.fit == plan::Fit::does_not_fit ||
+                         (memory.fit == plan::Fit::tight && !constraints.allow_tight);
+    if (refused) {
+      const Reject reason = memory.fit == plan::Fit::tight ? Reject::tight : Reject::memory;
+      ++plan.rejected[static_cast<size_t>(reason)];
+      if (constraints.keep_rejected) plan.rejected_layouts.emplace_back(layout, reason);
+      if (plan.ranked.empty() && (!plan.nearest || memory.needed() < nearest)) {
+        nearest = memory.needed();
+        plan.nearest = Candidate{};
+        plan.nearest->layout = layout;
+      }
+      continue;
+    }
+    plan.ranked.push_back(price(cluster, stack, work, layout));
+  }
+  rank(plan.ranked, tie_width(stack));
+  refine_leaders(plan);
+  if (!plan.ranked.empty()) plan.nearest.reset();
+  if (plan.nearest) plan.nearest = price(cluster, stack, work, plan.nearest->layout);
+  plan.wall_seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return plan;
+}
+
+}  // namespace stretto::plan

@@ -1,0 +1,87 @@
+// Every way to lay a model out over the devices, priced and ranked.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "plan/cost.h"
+#include "plan/memory.h"
+
+namespace stretto::plan {
+
+struct Constraints {
+  int64_t devices = 8;
+  std::optional<int64_t> dp, tp, pp, micro_batch, interleave;
+  std::optional<int> zero;
+  std::optional<Checkpointing> recompute;
+  std::optional<bool> sequence_parallel;
+  int64_t max_micro_batch = 128;
+  bool allow_tight = false;    // rank layouts between 92 and 100 % of the memory, too
+  bool keep_rejected = false;  // list them, not only count
+};
+
+enum class Reject {
+  heads,     // not divisible by tp
+  width,     // hidden or feed-forward size not divisible by tp
+  link,      // tp beyond the link domain
+  stages,    // more stages than layers
+  batch,     // global batch not divisible by dp x micro-batch
+  schedule,  // interleaving does not divide layers or micro-batches
+  sharding,  // ZeRO stage that this layout or stack cannot use
+  memory,    // does not fit
+  tight,     // fits, but above 92 %
+};
+constexpr size_t kRejects = 9;
+const char* name_of(Reject reason);
+
+struct Candidate {
+  Layout layout;
+  Estimate estimate;
+  MemoryEstimate memory;
+  double low = 0, high = 0;  // interval of the seconds
+  double tokens_per_second = 0;
+  double mfu = 0, hfu = 0;  // mpt convention, of the matrix peak
+  size_t tie = 0;           // candidates of one number cannot be told apart
+};
+
+struct Plan {
+  Cluster cluster;
+  Stack stack;
+  Workload work;
+  Constraints constraints;
+  std::vector<Candidate> ranked;  // best first
+  std::array<size_t, kRejects> rejected{};
+  std::vector<std::pair<Layout, Reject>> rejected_layouts;
+  size_t considered = 0;
+  double wall_seconds = 0;
+  // When nothing fits: the layout that comes nearest, and what would make it fit.
+  std::optional<Candidate> nearest;
+};
+
+// Throws Error for a model or batch that no layout can run. Deterministic: the same inputs give the
+// same ranking, bit by bit.
+Plan make_plan(const Cluster& cluster, const Stack& stack, const Workload& work,
+               const Constraints& constraints);
+
+// All layouts that the rules allow, in the order in which the search looks at them.
+std::vector<Layout> enumerate_layouts(const Cluster& cluster, const Stack& stack,
+                                      const Workload& work, const Constraints& constraints,
+                                      Plan* counts);
+
+Candidate price(const Cluster& cluster, const Stack& stack, const Workload& work,
+                const Layout& layout);
+
+// Half width of the interval, relative: the fit's spread, and what extrapolation to many devices
+// adds until own runs narrow it.
+double interval_of(const Stack& stack, int64_t devices);
+
+// Two layouts nearer than this cannot be told apart.
+double tie_width(const Stack& stack);
+
+void check_workload(const Workload& work);  // throws Error with the field and the fix
+
+}  // namespace stretto::plan

@@ -1,0 +1,93 @@
+// The software that runs on the cluster: which kernels and collectives it uses (facts), and the
+// constants that a fit finds (numbers). One set of constants per (device, software).
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "plan/cluster.h"
+
+namespace stretto::plan {
+
+// clang-format off
+enum class Constant : size_t {
+  gemm, wave, ramp, fp8, misaligned, misaligned_batched, hbm, softmax, unfused, flash_forward,
+  flash_backward, flash_64, cross_entropy, link, net, sync, gap, accumulate, optimizer,
+  fixed, recompute, interference, transfer, host, boost, spread,
+  param_bytes, state_bytes, activation, memory_fixed, workspace, count
+};
+// clang-format on
+constexpr size_t kConstants = static_cast<size_t>(Constant::count);
+
+struct ConstantInfo {
+  Constant id;
+  const char* key;
+  const char* unit;
+  double prior;  // centre of the weak prior, and the value when nothing was fitted
+  double sigma;  // width of the prior, in logarithms
+  double low, high;
+  const char* meaning;
+};
+const ConstantInfo& info(Constant id);
+
+struct Prior {
+  double centre = 0;
+  double sigma = 0;  // in logarithms
+};
+
+class Constants {
+ public:
+  Constants();  // all priors
+  double operator[](Constant id) const { return values_[static_cast<size_t>(id)]; }
+  void set(Constant id, double value) { values_[static_cast<size_t>(id)] = value; }
+
+ private:
+  std::array<double, kConstants> values_;
+};
+
+std::array<Prior, kConstants> default_priors();
+
+enum class AttentionKernel { materialised, flash };
+enum class Sharding { pipeline_3d, fsdp };
+
+struct Abilities {  // what the search may use
+  bool tensor = true, pipeline = true, interleave = false, sequence = false, selective = false;
+  bool overlap_gradients = false;  // the reduction hides behind the last backward passes
+  std::vector<int> zero = {0};
+};
+
+struct Stack {
+  std::string name;
+  std::string description;
+  Sharding sharding = Sharding::pipeline_3d;
+  AttentionKernel attention = AttentionKernel::materialised;
+  int64_t fused_softmax_multiple = 0;  // of (heads/tp) * micro_batch; 0: always fused
+  bool causal_flash = true;            // flash skips the masked half
+  Abilities can;
+  bool own_runtime = false;   // memory follows our own plan, exactly
+  double gather_bytes = 2;    // bytes per parameter gathered (FSDP)
+  double reduce_bytes = 2;    // bytes per gradient element reduced
+  double dp_param_bytes = 2;  // bytes per parameter gathered after a ZeRO-1 step
+  // Memory-bound work of the backward pass, of the forward one. Less than the traffic says where
+  // the forward pass is bound by exp and tanh (CPUs).
+  double backward_passes = 2.0;
+  double backward_softmax = 1.25;
+  int kernels_forward = 24;  // launches per layer
+  int kernels_backward = 44;
+  std::array<Prior, kConstants> priors = default_priors();
+  std::vector<Constant> free;  // what runs of this stack identify
+  double huber = 0.008;        // residuals beyond this count linearly in a fit
+  double noise = 0.02;         // weight of the rows against the priors
+  Constants constants;
+  bool fitted = false;     // constants come from runs of this device and software
+  double residual = 0.12;  // relative spread of what was fitted (robust sigma)
+  std::string fit_source;
+};
+
+Stack find_stack(const std::string& name, const Cluster& cluster);
+std::vector<std::string> stack_names();
+
+}  // namespace stretto::plan

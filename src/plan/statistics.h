@@ -1,0 +1,57 @@
+// The few statistics the planner reports.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <numeric>
+#include <vector>
+
+namespace stretto::plan {
+
+// Linear interpolation between order statistics; 0 for an empty list.
+inline double quantile(std::vector<double> values, double q) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  const double position = q * static_cast<double>(values.size() - 1);
+  const size_t low = static_cast<size_t>(position);
+  const double part = position - static_cast<double>(low);
+  if (low + 1 >= values.size()) return values.back();
+  return values[low] * (1 - part) + values[low + 1] * part;
+}
+
+inline double median(std::vector<double> values) { return quantile(std::move(values), 0.5); }
+
+inline std::vector<double> ranks_of(const std::vector<double>& values) {
+  std::vector<size_t> order(values.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return values[a] < values[b]; });
+  std::vector<double> ranks(values.size());
+  for (size_t i = 0; i < order.size();) {  // ties share their mean rank
+    size_t j = i;
+    while (j < order.size() && values[order[j]] == values[order[i]]) ++j;
+    for (size_t k = i; k < j; ++k) ranks[order[k]] = 0.5 * static_cast<double>(i + j - 1);
+    i = j;
+  }
+  return ranks;
+}
+
+inline double correlation(const std::vector<double>& a, const std::vector<double>& b) {
+  const double n = static_cast<double>(a.size());
+  const double ma = std::accumulate(a.begin(), a.end(), 0.0) / n;
+  const double mb = std::accumulate(b.begin(), b.end(), 0.0) / n;
+  double ab = 0, aa = 0, bb = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    ab += (a[i] - ma) * (b[i] - mb);
+    aa += (a[i] - ma) * (a[i] - ma);
+    bb += (b[i] - mb) * (b[i] - mb);
+  }
+  return aa > 0 && bb > 0 ? ab / std::sqrt(aa * bb) : 0;
+}
+
+inline double spearman(const std::vector<double>& a, const std::vector<double>& b) {
+  return correlation(ranks_of(a), ranks_of(b));
+}
+
+}  // namespace stretto::plan

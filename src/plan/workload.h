@@ -1,0 +1,48 @@
+// What is asked of the planner: the work (a model, a sequence length, a batch), and one way to lay
+// it out over devices.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "account/model_shape.h"
+#include "config/config.h"
+
+namespace stretto::plan {
+
+struct Workload {
+  ModelShape model;
+  int64_t seq_len = 0;
+  int64_t global_batch = 0;  // sequences per iteration
+  Precision precision = Precision::amp_bf16;
+};
+
+struct Layout {
+  int64_t dp = 1;
+  int64_t tp = 1;
+  int64_t pp = 1;
+  int64_t interleave = 1;
+  PipelineSchedule schedule = PipelineSchedule::one_f_one_b;
+  int64_t micro_batch = 1;
+  int zero = 0;
+  Checkpointing recompute = Checkpointing::none;
+  bool sequence_parallel = false;
+  bool embedding_counts = false;  // partition: embedding and logits weigh as one layer each
+
+  int64_t devices() const { return dp * tp * pp; }
+  bool operator==(const Layout&) const = default;
+};
+
+// Micro-batches that each pipeline runs per iteration; the last may be partial.
+inline int64_t micro_batches(const Workload& work, const Layout& layout) {
+  const int64_t per_step = layout.dp * layout.micro_batch;
+  return (work.global_batch + per_step - 1) / per_step;
+}
+
+std::string describe(const Layout& layout);  // "dp8 tp4 pp12 mbs2 zero1 full"
+
+// Transformer layers on each pipeline stage (each rank, its chunks together).
+std::vector<int64_t> stage_layers(const ModelShape& model, const Layout& layout);
+
+}  // namespace stretto::plan

@@ -1,0 +1,117 @@
+// The cliffs of the published tables, one test each. Measured figures in comments.
+#include <gtest/gtest.h>
+
+#include "plan/advice.h"
+#include "plan_support.h"
+
+namespace stretto::plan {
+namespace {
+
+// 221.21 s at 14400 against 160.29 s at 13824 (before the host repair, the softmax always fused):
+// head size 225 leaves the matrix units.
+TEST(Cliffs, Hidden14400With64Heads) {
+  Place p = bloom_place();
+  p.stack.fused_softmax_multiple = 4;
+  const Layout l = bloom_layout(4, 8, 10, 1);
+  const double odd = seconds(p, bloom_work(80, 14400, 64), l);
+  const double even = seconds(p, bloom_work(80, 13824, 64), l);
+  EXPECT_NEAR(odd / even, 221.21 / 160.29, 0.07);
+  const double host = p.stack.constants[Constant::host];
+  EXPECT_NEAR(odd * host / 221.21, 1, 0.05);
+}
+
+// 162.72 s with 128 heads (head size 108) against 121.28 s with 64 (216).
+TEST(Cliffs, Hidden13824With128Heads) {
+  const Place p = bloom_place();
+  const Layout l = bloom_layout(8, 8, 6, 4);
+  const double ratio =
+      seconds(p, bloom_work(78, 13824, 128), l) / seconds(p, bloom_work(78, 13824, 64), l);
+  EXPECT_NEAR(ratio, 162.72 / 121.28, 0.04);
+}
+
+// 138.72 s with 112 heads against 120.18 with 64: 14 x 4 is no multiple of 32.
+TEST(Cliffs, FusedSoftmaxWantsAMultipleOf32) {
+  const Place p = bloom_place();
+  const Layout l = bloom_layout(8, 8, 6, 4);
+  const double ratio =
+      seconds(p, bloom_work(72, 14336, 112), l) / seconds(p, bloom_work(72, 14336, 64), l);
+  EXPECT_NEAR(ratio, 138.72 / 120.18, 0.03);
+}
+
+// 553 sequences/s with the padded vocabulary of MPT against 358 of MosaicGPT with 50257.
+TEST(Cliffs, Vocabulary50257) {
+  const Place p = place("a100-80", "composer-fsdp-2022");
+  Workload w{shape(12, 768, 12, 50257), 2048, 512, Precision::amp_bf16};
+  Layout l;
+  l.dp = 8;
+  l.micro_batch = 32;
+  l.zero = 3;
+  const double odd = seconds(p, w, l);
+  const Candidate c = price(p.cluster, p.stack, w, l);
+  w.model.vocab = 50304;
+  const double padded = seconds(p, w, l);
+  EXPECT_NEAR(1 - padded / odd, 0.32, 0.05);
+  w.model.vocab = 50257;
+  const auto advice = advice_for(p.cluster, p.stack, w, c);
+  ASSERT_FALSE(advice.empty());
+  EXPECT_EQ(advice[0].rule, "pad-vocabulary");
+  EXPECT_NE(advice[0].text.find("50304"), std::string::npos);
+  EXPECT_NEAR(advice[0].saving(), 1 - padded / odd, 1e-9);
+}
+
+// 72 layers over 12 stages: the last stage also multiplies 250,880 logits, worth 0.6 of a layer.
+TEST(Cliffs, LogitsOnTheLastStage) {
+  const Place p = bloom_place();
+  const Workload w = bloom_work(72, 14336, 64);
+  const Estimate e = estimate(p.cluster, p.stack, w, bloom_layout(8, 4, 12, 2));
+  const double middle = e.stage_seconds[5], last = e.stage_seconds.back();
+  EXPECT_GT(last / middle, 1.05);
+  EXPECT_LT(last / middle, 1.20);
+  EXPECT_GT(e.imbalance / e.seconds, 0.05);
+  EXPECT_NEAR(e.seconds / 110.48, 1, 0.03);  // the best of the 384-GPU rows
+}
+
+// Two embedding units make 72 of 70 layers: cutting 70 with them is even, cutting 72 is not.
+TEST(Cliffs, EmbeddingUnitsEvenOutSeventyLayers) {
+  const Place p = bloom_place();
+  Layout l = bloom_layout(8, 4, 12, 2);
+  l.embedding_counts = true;
+  const std::vector<int64_t> layers = stage_layers(bloom_work(70, 14336, 112).model, l);
+  EXPECT_EQ(layers.front(), 5);
+  EXPECT_EQ(layers[5], 6);
+  EXPECT_EQ(layers.back(), 5);
+}
+
+// 129.26 s at micro-batch 8 against 123.69 at 4 (PP 12), 192.42 against 173.92 (14400, PP 6).
+TEST(Cliffs, MicroBatch8AgainstMicroBatch4) {
+  const Place p = bloom_place();
+  const Workload w = bloom_work(72, 14336, 64);
+  const Estimate four = estimate(p.cluster, p.stack, w, bloom_layout(4, 8, 12, 4));
+  const Estimate eight = estimate(p.cluster, p.stack, w, bloom_layout(4, 8, 12, 8));
+  EXPECT_NEAR(eight.seconds / four.seconds, 129.26 / 123.69, 0.02);
+  EXPECT_GT(eight.bubble, 1.7 * four.bubble);
+}
+
+TEST(Cliffs, AlignedHeadsAreAdvised) {
+  const Place p = bloom_place();
+  const Workload w = bloom_work(78, 13824, 128);
+  const Candidate c = price(p.cluster, p.stack, w, bloom_layout(8, 8, 6, 4));
+  const auto advice = advice_for(p.cluster, p.stack, w, c);
+  ASSERT_FALSE(advice.empty());
+  EXPECT_EQ(advice[0].rule, "aligned-heads");
+  EXPECT_GT(advice[0].saving(), 0.15);
+}
+
+TEST(Cliffs, OutOfMemoryRowsAreCalled) {
+  const Place p = bloom_place();
+  const Workload w = bloom_work(72, 14336, 64);
+  for (const Layout& l :
+       {bloom_layout(48, 8, 1, 1), bloom_layout(32, 2, 6, 2), bloom_layout(32, 2, 6, 1)}) {
+    EXPECT_EQ(estimate_memory(p.cluster, p.stack, w, l).fit, Fit::does_not_fit) << describe(l);
+  }
+  EXPECT_NE(estimate_memory(p.cluster, p.stack, w, bloom_layout(8, 4, 12, 2)).fit,
+            Fit::does_not_fit);
+}
+
+}  // namespace
+}  // namespace stretto::plan

@@ -1,0 +1,105 @@
+// Cluster and software files: all embedded ones read, every bad field is named with its fix.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <iterator>
+
+#include "base/error.h"
+#include "plan/stack_reader.h"
+#include "plan_support.h"
+
+namespace stretto::plan {
+namespace {
+
+std::string h100_text() {
+  std::ifstream in(STRETTO_SOURCE_DIR "/configs/clusters/h100.yaml");
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  const size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return text.replace(at, from.size(), to);
+}
+
+void expect_error(const std::string& text, const std::string& field, const std::string& fix) {
+  try {
+    read_cluster(text, "test.yaml");
+    FAIL() << "accepted; expected an error about " << field;
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ExitCode::bad_config);
+    EXPECT_NE(std::string(e.what()).find(field), std::string::npos) << e.what();
+    EXPECT_NE(e.hint().find(fix), std::string::npos) << e.hint();
+  }
+}
+
+TEST(ClusterFiles, AllReadAndEveryFieldHasUnitAndSource) {
+  EXPECT_GE(cluster_names().size(), 8u);
+  for (const std::string& name : cluster_names()) {
+    const Cluster c = find_cluster(name);
+    EXPECT_EQ(c.name, name);
+    EXPECT_GE(c.fields.size(), 15u);
+    for (const Field& f : c.fields) EXPECT_FALSE(f.unit.empty());
+  }
+  EXPECT_NEAR(find_cluster("h100").matrix_flops, 989.5e12, 1);
+  EXPECT_NEAR(find_cluster("a100-80").memory_bytes, 80 * 1073741824.0, 1);
+}
+
+TEST(ClusterFiles, BadFieldsAreNamed) {
+  const std::string good = h100_text();
+  read_cluster(good, "test.yaml");
+  expect_error(replaced(good, "value: 3350, unit: GB/s", "value: 0, unit: GB/s"),
+               "device.memory_bandwidth is zero", "true value");
+  expect_error(replaced(good, "value: 3350, unit: GB/s", "value: nan, unit: GB/s"),
+               "device.memory_bandwidth is 'nan'", "decimal");
+  expect_error(replaced(good, "value: 3350, unit: GB/s", "value: -5, unit: GB/s"),
+               "device.memory_bandwidth", "check the value");
+  expect_error(replaced(good, "value: 3350, unit: GB/s,", "value: 3350,"),
+               "device.memory_bandwidth has no unit", "GB/s");
+  expect_error(replaced(good, "value: 3350, unit: GB/s", "value: 3350, unit: furlongs"), "furlongs",
+               "GB/s");
+  expect_error(replaced(good, "unit: GB/s, source: data sheet", "unit: GB/s, source: a friend"),
+               "a friend", "data sheet");
+  expect_error(replaced(good, "memory_bandwidth:", "memory_bandwith:"), "memory_bandwith",
+               "memory_bandwidth");
+  expect_error(replaced(good, "units: {value: 132", "units: {value: 132.5"), "device.units",
+               "whole");
+  expect_error("name: x\n", "device is missing", "add");
+  expect_error("[1, 2]", "not a mapping", "key: value");
+}
+
+TEST(ClusterFiles, UnknownNamesGetASuggestion) {
+  try {
+    find_cluster("h10");
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_NE(e.hint().find("h100"), std::string::npos);
+  }
+  EXPECT_THROW(find_stack("composer", find_cluster("h100")), Error);
+  EXPECT_THROW(find_cluster("no/such/file.yaml"), Error);
+}
+
+TEST(SoftwareFiles, AllReadOnEveryCluster) {
+  for (const std::string& cluster : cluster_names()) {
+    for (const std::string& stack : stack_names()) {
+      const Stack s = find_stack(stack, find_cluster(cluster));
+      EXPECT_EQ(s.name, stack);
+      EXPECT_FALSE(s.free.empty());
+      EXPECT_FALSE(s.fit_source.empty());
+    }
+  }
+  EXPECT_TRUE(find_stack("composer-fsdp", find_cluster("h100")).fitted);
+  EXPECT_FALSE(find_stack("composer-fsdp", find_cluster("gb200")).fitted);
+}
+
+TEST(SoftwareFiles, AnEntryPrintedReadsBack) {
+  const Cluster cluster = find_cluster("h100");
+  Stack s = find_stack("composer-fsdp", cluster);
+  const std::string entry = device_entry(s, "h100", "a test", 0.01);
+  EXPECT_NE(entry.find("gemm:"), std::string::npos);
+  EXPECT_THROW(constant_from_key("gem"), Error);
+  EXPECT_EQ(constant_from_key("gemm"), Constant::gemm);
+}
+
+}  // namespace
+}  // namespace stretto::plan
