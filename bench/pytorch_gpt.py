@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+"""The same GPT in PyTorch, timed step by step: the peer of bench/side_by_side.
+
+Prints one JSON line per step: {"step": i, "seconds": s, "loss": x}, and last {"rss_bytes": n}.
+"""
+import argparse
+import json
+import math
+import resource
+import time
+
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+
+class Block(nn.Module):
+    def __init__(self, c, h):
+        super().__init__()
+        self.h = h
+        self.ln1, self.ln2 = nn.LayerNorm(c), nn.LayerNorm(c)
+        self.qkv, self.proj = nn.Linear(c, 3 * c), nn.Linear(c, c)
+        self.up, self.down = nn.Linear(c, 4 * c), nn.Linear(4 * c, c)
+
+    def forward(self, x):
+        b, t, c = x.shape
+        q, k, v = (z.view(b, t, self.h, c // self.h).transpose(1, 2)
+                   for z in self.qkv(self.ln1(x)).split(c, dim=-1))
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.proj(y.transpose(1, 2).reshape(b, t, c))
+        return x + self.down(F.gelu(self.up(self.ln2(x)), approximate="tanh"))
+
+
+class Gpt(nn.Module):
+    def __init__(self, layers, c, h, vocab, positions):
+        super().__init__()
+        self.wte, self.wpe = nn.Embedding(vocab, c), nn.Embedding(positions, c)
+        self.blocks = nn.ModuleList(Block(c, h) for _ in range(layers))
+        self.ln_f = nn.LayerNorm(c)
+        for m in self.modules():
+            if isinstance(m, (nn.Linear, nn.Embedding)):
+                nn.init.normal_(m.weight, std=0.02)
+
+    def forward(self, tokens, targets):
+        x = self.wte(tokens) + self.wpe.weight[: tokens.shape[1]]
+        for block in self.blocks:
+            x = block(x)
+        logits = F.linear(self.ln_f(x), self.wte.weight)
+        return F.cross_entropy(logits.float().view(-1, logits.shape[-1]), targets.view(-1))
+
+
+def main():
+    a = argparse.ArgumentParser()
+    for name, default in (("layers", 12), ("hidden", 768), ("heads", 12), ("vocab", 50257),
+                          ("positions", 1024), ("batch", 4), ("seq", 256), ("steps", 4),
+                          ("threads", 2)):
+        a.add_argument(f"--{name}", type=int, default=default)
+    a.add_argument("--precision", choices=["fp32", "amp_bf16"], default="fp32")
+    a.add_argument("--compile", action="store_true")
+    a = a.parse_args()
+    torch.set_num_threads(a.threads)
+    torch.manual_seed(0)
+    model = Gpt(a.layers, a.hidden, a.heads, a.vocab, max(a.positions, a.seq))
+    decay = [p for p in model.parameters() if p.dim() == 2]
+    rest = [p for p in model.parameters() if p.dim() < 2]
+    optimizer = torch.optim.AdamW([{"params": decay, "weight_decay": 0.1},
+                                   {"params": rest, "weight_decay": 0.0}], lr=6e-4, fused=True)
+    run = torch.compile(model) if a.compile else model
+    for step in range(a.steps):
+        tokens = torch.randint(0, a.vocab, (a.batch, a.seq + 1))
+        start = time.perf_counter()
+        with torch.autocast("cpu", torch.bfloat16, enabled=a.precision == "amp_bf16"):
+            loss = run(tokens[:, :-1], tokens[:, 1:].contiguous())
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        value = float(loss)
+        print(json.dumps({"step": step + 1, "seconds": time.perf_counter() - start,
+                          "loss": value if math.isfinite(value) else None}), flush=True)
+    print(json.dumps({"rss_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}))
+
+
+if __name__ == "__main__":
+    main()
