@@ -39,27 +39,4 @@ std::vector<std::vector<int64_t>> stage_chunks(const std::vector<int64_t>& parti
   return chunks;
 }
 
-std::vector<int64_t> in_flight_gpipe(int64_t rounds) { return {rounds}; }
-
-std::vector<int64_t> in_flight_1f1b(int64_t pp, int64_t stage, int64_t rounds) {
-  return {std::min(rounds, pp - stage)};
-}
-
-// Chunks take turns, pp micro-batches at a time; a stage runs ahead by its distance to the end,
-// there and back, and by one turn for each chunk but the last.
-std::vector<int64_t> in_flight_interleaved(int64_t pp, int64_t stage, int64_t chunks,
-                                           int64_t rounds) {
-  const int64_t total = rounds * chunks, turn = pp * chunks;
-  const int64_t ahead = std::min(total, 2 * (pp - stage - 1) + (chunks - 1) * pp);
-  std::vector<int64_t> live(static_cast<size_t>(chunks), 0), most = live;
-  for (int64_t k = 0; k < total + ahead; ++k) {
-    if (k < total) {
-      const auto c = static_cast<size_t>(k % turn / pp);
-      most[c] = std::max(most[c], ++live[c]);
-    }
-    if (k >= ahead) --live[static_cast<size_t>(chunks - 1 - (k - ahead) % turn / pp)];
-  }
-  return most;
-}
-
 }  // namespace stretto

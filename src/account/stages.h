@@ -1,4 +1,4 @@
-// How a pipeline cuts the layers, and how many micro-batches each stage holds at once.
+// How a pipeline cuts the layers.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +14,5 @@ std::vector<int64_t> even_partition(int64_t layers, int64_t virtual_stages, bool
 // Global layer indices of each chunk of `stage`, given the layers per virtual stage.
 std::vector<std::vector<int64_t>> stage_chunks(const std::vector<int64_t>& partition, int64_t pp,
                                                int64_t stage);
-
-// The most micro-batches, per chunk, whose activations live at once on `stage` when `rounds`
-// micro-batches run.
-std::vector<int64_t> in_flight_gpipe(int64_t rounds);
-std::vector<int64_t> in_flight_1f1b(int64_t pp, int64_t stage, int64_t rounds);
-std::vector<int64_t> in_flight_interleaved(int64_t pp, int64_t stage, int64_t chunks,
-                                           int64_t rounds);
 
 }  // namespace stretto

@@ -5,10 +5,9 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "account/stages.h"
 #include "base/units.h"
 #include "cli/text_table.h"
-#include "config/schema.h"
+#include "train/rank_plan.h"
 
 namespace stretto::cli {
 namespace {
@@ -17,46 +16,16 @@ constexpr Checkpointing kModes[] = {Checkpointing::none, Checkpointing::selectiv
                                     Checkpointing::full};
 constexpr auto kActivations = static_cast<size_t>(MemoryTerm::activations);
 
-std::vector<int64_t> in_flight(const Config& config, int64_t stage, int64_t rounds) {
-  const ParallelConfig& p = config.parallel;
-  if (p.interleave > 1) return in_flight_interleaved(p.pp, stage, p.interleave, rounds);
-  if (p.schedule == PipelineSchedule::gpipe) return in_flight_gpipe(rounds);
-  return in_flight_1f1b(p.pp, stage, rounds);
-}
-
-RankShape stage_shape(const Config& config, int64_t stage) {
-  const ParallelConfig& p = config.parallel;
-  RankShape shape;
-  shape.model = config.model;
-  shape.micro_batch = std::max<int64_t>(1, config.micro_batch);  // auto counts as one sequence
-  shape.seq_len = config.seq_len > 0 ? config.seq_len : config.model.positions;
-  shape.tp = p.tp;
-  shape.dp = p.zero_group > 0 ? p.zero_group : p.dp;
-  shape.zero = p.zero;
-  shape.sequence_parallel = p.sequence_parallel;
-  shape.deterministic = config.deterministic;
-  shape.precision = config.precision;
-  shape.first_stage = stage == 0;
-  shape.last_stage = stage == p.pp - 1;
-  shape.split_backward = p.schedule == PipelineSchedule::zero_bubble;
-  const int64_t step = p.dp * shape.micro_batch;
-  shape.accumulation = (config.global_batch + step - 1) / step;
-  auto partition = partition_list(p.partition);
-  if (partition.empty()) {
-    partition = even_partition(config.model.layers, p.pp * p.interleave,
-                               p.partition == "transformer+embedding");
-  }
-  shape.chunks = stage_chunks(partition, p.pp, stage);
-  shape.in_flight = in_flight(config, stage, shape.accumulation);
-  return shape;
-}
-
 }  // namespace
 
 std::vector<StageMemory> stage_memory(const Config& config) {
   std::vector<StageMemory> stages;
   for (int64_t stage = 0; stage < config.parallel.pp; ++stage) {
-    RankShape shape = stage_shape(config, stage);
+    Config sized = config;
+    sized.micro_batch = std::max<int64_t>(1, config.micro_batch);  // auto counts as one sequence
+    Coordinates at;
+    at.pp = static_cast<int>(stage);
+    RankShape shape = rank_shape(sized, at);
     StageMemory memory;
     memory.stage = stage;
     for (const auto& chunk : shape.chunks) memory.layers += static_cast<int64_t>(chunk.size());
