@@ -277,6 +277,7 @@ std::optional<FitChange> nearest_fit(const Cluster& cluster, const Stack& stack,
     } else {
       wider.dp = layout.dp * more;
     }
+    if (wider.pp > 1) wider.zero = std::min(wider.zero, wider.dp > 1 ? 1 : 0);
     changes.push_back({fmt::format("{} devices: {}", wider.devices(), describe(wider)), wider});
   }
   for (const FitChange& change : changes) {

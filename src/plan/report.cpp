@@ -170,6 +170,7 @@ std::string explain_text(const Plan& p, const Candidate& c) {
       stages.front(), stages[stages.size() / 2], stages.back(), micro_batches(p.work, c.layout));
   out += memory_line("first", c.memory.first) + memory_line("middle", c.memory.middle) +
          memory_line("last", c.memory.last);
+  if (!c.memory.exact) out += "  (15 % of the activations is allocator slack, not needed)\n";
   out += fmt::format("  {} ({:.1f} % of {:.1f} GiB needed)\n", name_of(c.memory.fit),
                      100 * c.memory.needed() / c.memory.capacity, c.memory.capacity / kGiB);
   return out;

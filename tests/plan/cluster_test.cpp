@@ -1,12 +1,16 @@
 // Cluster and software files: all embedded ones read, every bad field is named with its fix.
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 
 #include "base/error.h"
 #include "plan/stack_reader.h"
 #include "plan_support.h"
+
+// Linked from tests/fuzz/cluster_fuzz.cpp: the corpus is replayed without a fuzzer.
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 
 namespace stretto::plan {
 namespace {
@@ -66,6 +70,34 @@ TEST(ClusterFiles, BadFieldsAreNamed) {
                "whole");
   expect_error("name: x\n", "device is missing", "add");
   expect_error("[1, 2]", "not a mapping", "key: value");
+}
+
+TEST(ClusterCorpus, EveryInputIsAnswered) {
+  namespace fs = std::filesystem;
+  int seen = 0;
+  for (const auto& entry :
+       fs::directory_iterator(fs::path(STRETTO_SOURCE_DIR) / "tests/fuzz/corpus/cluster")) {
+    std::ifstream file(entry.path(), std::ios::binary);
+    const std::string bytes{std::istreambuf_iterator<char>(file), {}};
+    EXPECT_NO_THROW(
+        LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()))
+        << entry.path();
+    ++seen;
+  }
+  EXPECT_GE(seen, 8);
+}
+
+// Every single byte of a good file broken in turn: an answer or an Error, never anything else.
+TEST(ClusterCorpus, BrokenBytesAreAnswered) {
+  const std::string good = h100_text();
+  for (size_t i = 0; i < good.size(); i += 7) {
+    for (char c : {'\0', '{', ':', '-', '9'}) {
+      std::string bad = good;
+      bad[i] = c;
+      EXPECT_NO_THROW(
+          LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(bad.data()), bad.size()));
+    }
+  }
 }
 
 TEST(ClusterFiles, UnknownNamesGetASuggestion) {

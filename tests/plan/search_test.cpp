@@ -109,6 +109,13 @@ TEST(Search, NothingFitsSaysWhatWould) {
   ASSERT_TRUE(change.has_value());
   EXPECT_NE(estimate_memory(p.cluster, p.stack, w, change->layout).fit, Fit::does_not_fit);
   EXPECT_NE(plan_text(plan, 5, false, false).find("it would fit with"), std::string::npos);
+  // With stages, only sharding that such a layout can have is proposed.
+  const Place own = place("a100-40", "stretto");
+  const Plan other = make_plan(own.cluster, own.stack, w, limits);
+  ASSERT_TRUE(other.nearest.has_value());
+  const auto wider = nearest_fit(own.cluster, own.stack, w, other.nearest->layout);
+  ASSERT_TRUE(wider.has_value());
+  EXPECT_TRUE(wider->layout.pp == 1 || wider->layout.zero <= 1);
 }
 
 TEST(Search, UpsetsReallyTurnTheOrderRound) {
