@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "account/memory.h"
+#include "account/stages.h"
 #include "parallel/schedule.h"
 #include "plan/memory.h"
 
@@ -27,29 +28,6 @@ RankShape shape_of(const Workload& work, const Layout& layout) {
   return s;
 }
 
-// Global layer numbers of each chunk of one rank, in the cut of stage_layers.
-std::vector<std::vector<int64_t>> chunks_of(const ModelShape& model, const Layout& layout,
-                                            int64_t rank) {
-  const int64_t v = layout.interleave;
-  std::vector<std::vector<int64_t>> chunks(static_cast<size_t>(v));
-  if (v == 1) {
-    const std::vector<int64_t> layers = stage_layers(model, layout);
-    int64_t first = 0;
-    for (int64_t r = 0; r < rank; ++r) first += layers[static_cast<size_t>(r)];
-    for (int64_t i = 0; i < layers[static_cast<size_t>(rank)]; ++i) {
-      chunks[0].push_back(first + i);
-    }
-    return chunks;
-  }
-  const int64_t per_chunk = model.layers / (layout.pp * v);
-  for (int64_t c = 0; c < v; ++c) {
-    for (int64_t i = 0; i < per_chunk; ++i) {
-      chunks[static_cast<size_t>(c)].push_back((c * layout.pp + rank) * per_chunk + i);
-    }
-  }
-  return chunks;
-}
-
 std::vector<int64_t> in_flight_of(const Workload& work, const Layout& layout, int64_t rank) {
   const int64_t m = micro_batches(work, layout);
   if (layout.interleave == 1) return {std::min(m, layout.pp - rank)};
@@ -67,7 +45,9 @@ StageMemory stage_of(RankShape shape, const Workload& work, const Layout& layout
                      double fixed) {
   shape.first_stage = rank == 0;
   shape.last_stage = rank + 1 == layout.pp;
-  shape.chunks = chunks_of(work.model, layout, rank);
+  shape.chunks = stage_chunks(
+      even_partition(work.model.layers, layout.pp * layout.interleave, layout.embedding_counts),
+      layout.pp, rank);
   shape.in_flight = in_flight_of(work, layout, rank);
   const MemoryTotals totals = memory_totals(memory_plan(shape));
   const auto term = [&](MemoryTerm t) {

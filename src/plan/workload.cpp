@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include "account/stages.h"
 
 namespace stretto::plan {
 
@@ -17,18 +17,10 @@ std::string describe(const Layout& l) {
 }
 
 std::vector<int64_t> stage_layers(const ModelShape& model, const Layout& layout) {
-  const int64_t stages = layout.pp * layout.interleave;
-  const int64_t extra = layout.embedding_counts && layout.pp > 1 ? 1 : 0;
-  // Units are cut into `stages` runs; the first runs take the remainder. Embedding and head may
-  // weigh as one unit each, on the first and last run.
-  const int64_t units = model.layers + 2 * extra;
+  const std::vector<int64_t> parts =
+      even_partition(model.layers, layout.pp * layout.interleave, layout.embedding_counts);
   std::vector<int64_t> ranks(static_cast<size_t>(layout.pp), 0);
-  for (int64_t i = 0; i < stages; ++i) {
-    int64_t share = units / stages + (i < units % stages ? 1 : 0);
-    if (i == 0) share -= extra;
-    if (i + 1 == stages) share -= extra;
-    ranks[static_cast<size_t>(i % layout.pp)] += std::max<int64_t>(0, share);
-  }
+  for (size_t i = 0; i < parts.size(); ++i) ranks[i % ranks.size()] += parts[i];
   return ranks;
 }
 
