@@ -85,6 +85,11 @@ class Backend {
   virtual Event record(Lane) { return {}; }
   virtual void wait(Lane, Event) {}
   virtual bool host_memory() const { return true; }  // tensors can be read by the CPU
+  // Device times per operator in profile(), as of the next synchronize(). The CPU always times.
+  virtual void time_operators(bool) {}
+  // amp_fp8: from now on, linear operators with bf16 operands may round these to 8 bits (CUDA, where
+  // all sizes are multiples of 16). The model turns it off for the head.
+  virtual void eight_bit_products(bool) {}
 
   // --- operators -----------------------------------------------------------------------------
   // out (B, T, C) = wte[token - vocab.begin] + wpe[t + first_position]; tokens of other shards

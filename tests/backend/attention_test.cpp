@@ -9,6 +9,7 @@
 #include "backend/backend.h"
 #include "reference/attention.h"
 #include "support/ops.h"
+#include "support/staged_backend.h"
 
 namespace stretto::test {
 namespace {
@@ -37,7 +38,10 @@ const Case kCases[] = {{1, 1, 1, 1},
                        {1, 65, 2, 64, DType::bf16},
                        {2, 37, 3, 20, DType::bf16},
                        {1, 131, 2, 64, DType::f16},
-                       {2, 19, 3, 9, DType::f16, true}};
+                       {2, 19, 3, 9, DType::f16, true},
+                       {1, 200, 2, 128, DType::bf16},
+                       {2, 321, 1, 64, DType::bf16, true},
+                       {1, 129, 2, 80, DType::f16, true}};
 
 AttentionOptions options_of(const Case& c) {
   AttentionOptions options;
@@ -65,7 +69,7 @@ struct Results {
 };
 
 Results run(const Case& c, int threads) {
-  auto backend = make_cpu_backend(threads);
+  auto backend = make_backend(threads);
   Results r;
   r.qkv = Operand::random(c.type, {c.b, c.t, 3, c.h, c.d}, 1, 1.5);
   r.dout = Operand::random(c.type, {c.b, c.t, c.h, c.d}, 2);
@@ -136,7 +140,7 @@ TEST(Attention, EveryInstructionSet) {
 // Large scores: the running maximum must keep exp in range.
 TEST(Attention, LargeScoresStayFinite) {
   const Case c{1, 130, 1, 64};
-  auto backend = make_cpu_backend(1);
+  auto backend = make_backend(1);
   const Operand qkv = Operand::random(c.type, {c.b, c.t, 3, c.h, c.d}, 3, 30);
   const Operand out = Operand::output(c.type, {c.b, c.t, c.h, c.d});
   const Operand lse = Operand::output(DType::f32, {c.b, c.h, c.t});
@@ -155,7 +159,7 @@ TEST(Attention, SlopesFollowThePaper) {
 
 // A shard of heads gives the slices of the whole.
 TEST(Attention, HeadShardUsesGlobalSlopes) {
-  auto backend = make_cpu_backend(1);
+  auto backend = make_backend(1);
   const Operand qkv = Operand::random(DType::f32, {1, 20, 3, 1, 8}, 5);
   const Operand out = Operand::output(DType::f32, {1, 20, 1, 8});
   const Operand lse = Operand::output(DType::f32, {1, 1, 20});
@@ -173,7 +177,7 @@ TEST(Attention, DecodeMatchesForward) {
   for (const Case& c : kCases) {
     if (c.t > 140) continue;
     SCOPED_TRACE(name_of(c));
-    auto backend = make_cpu_backend(2);
+    auto backend = make_backend(2);
     const Operand qkv = Operand::random(c.type, {c.b, c.t, 3, c.h, c.d}, 7);
     const Values expected = reference_of(c).forward(qkv.values());
     const Operand k_cache = Operand::output(c.type, {c.b, c.t + 2, c.h, c.d});

@@ -5,14 +5,16 @@
 
 #include "backend/backend.h"
 #include "support/ops.h"
+#include "support/staged_backend.h"
 
 namespace stretto::test {
 
 constexpr DType kComputeTypes[] = {DType::f32, DType::bf16, DType::f16};
 
+// The cpu backend, or the one that the environment asks to test (make_backend).
 inline Backend& cpu(int threads = 2) {
-  static const std::unique_ptr<Backend> backends[] = {make_cpu_backend(1), make_cpu_backend(2),
-                                                      make_cpu_backend(3)};
+  static const std::unique_ptr<Backend> backends[] = {make_backend(1), make_backend(2),
+                                                      make_backend(3)};
   return *backends[threads - 1];
 }
 

@@ -1,0 +1,97 @@
+#include "backend/cuda/attention.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "backend/cuda/attention_cudnn.h"
+#include "backend/cuda/cuda_backend.h"
+
+namespace stretto::cuda {
+namespace {
+
+const std::array kKernels = {
+    AttentionKernel{"cudnn", cudnn_supports, cudnn_forward, cudnn_backward},
+    AttentionKernel{"flash", flash_supports, flash_forward, flash_backward},
+    AttentionKernel{"plain", plain_supports, plain_forward, plain_backward},
+    AttentionKernel{"cudnn-atomic", cudnn_supports, cudnn_forward, cudnn_atomic_backward},
+};
+
+AttentionGeometry geometry_of(ConstTensor qkv, const AttentionOptions& options) {
+  const int64_t B = qkv.shape()[0], T = qkv.shape()[1], H = options.heads;
+  return {qkv.dtype(),
+          B,
+          T,
+          H,
+          qkv.count() / (B * T * 3 * H),
+          options.alibi,
+          options.first_head,
+          options.total_heads > 0 ? options.total_heads : H};
+}
+
+}  // namespace
+
+float attention_scale(const AttentionGeometry& geometry) {
+  return static_cast<float>(1.0 / std::sqrt(static_cast<double>(geometry.D)));
+}
+
+// A geometric series from 2^(-8/n) for n heads, n a power of two; otherwise the series of the next
+// smaller power of two, then every other member of the series of twice that.
+float attention_slope(const AttentionGeometry& geometry, int64_t head) {
+  if (!geometry.alibi) return 0.0f;
+  const int64_t global = geometry.first_head + head;
+  int64_t power = 1;
+  while (power * 2 <= geometry.total_heads) power *= 2;
+  const double step = 8.0 / static_cast<double>(power);
+  const double exponent = global < power ? step * static_cast<double>(global + 1)
+                                         : step / 2 * static_cast<double>(2 * (global - power) + 1);
+  return static_cast<float>(std::exp2(-exponent));
+}
+
+std::span<const AttentionKernel> attention_kernels() { return kKernels; }
+
+const AttentionKernel* attention_kernel(std::string_view name) {
+  if (name.empty()) return nullptr;
+  for (const AttentionKernel& kernel : kKernels) {
+    if (name == kernel.name) return &kernel;
+  }
+  throw Error(ExitCode::bad_config, fmt::format("no attention kernel is called '{}'", name),
+              "use cudnn, flash, plain or cudnn-atomic");
+}
+
+const AttentionKernel& CudaBackend::attention_for(
+    const AttentionGeometry& geometry, std::initializer_list<const void*> operands) const {
+  const bool aligned = std::all_of(operands.begin(), operands.end(), [](const void* p) {
+    return reinterpret_cast<uintptr_t>(p) % 16 == 0;
+  });
+  const auto able = [&](const AttentionKernel& kernel) {
+    return kernel.supports(geometry) && (aligned || kernel.forward == plain_forward);
+  };
+  if (attention_ != nullptr && able(*attention_)) return *attention_;
+  for (const AttentionKernel& kernel : kKernels) {
+    if (able(kernel)) return kernel;
+  }
+  throw Error(ExitCode::bad_config,
+              fmt::format("no attention kernel for {} heads of size {} in {}", geometry.H,
+                          geometry.D, dtype_name(geometry.type)),
+              "head sizes up to 256 are supported");
+}
+
+void CudaBackend::do_attention_forward(Tensor out, Tensor lse, ConstTensor qkv,
+                                       const AttentionOptions& options) {
+  if (out.count() == 0) return;
+  const AttentionForward call{geometry_of(qkv, options), out.data(), lse.as<float>(), qkv.data()};
+  attention_for(call.shape, {out.data(), qkv.data()}).forward(call, scratch_, stream());
+}
+
+void CudaBackend::do_attention_backward(Tensor dqkv, ConstTensor dout, ConstTensor qkv,
+                                        ConstTensor out, ConstTensor lse,
+                                        const AttentionOptions& options) {
+  if (out.count() == 0) return;
+  const AttentionBackward call{
+      geometry_of(qkv, options), dqkv.data(), dout.data(), qkv.data(), out.data(), lse.as<float>()};
+  attention_for(call.shape, {dqkv.data(), dout.data(), qkv.data(), out.data()})
+      .backward(call, scratch_, stream());
+}
+
+}  // namespace stretto::cuda

@@ -1,0 +1,155 @@
+#include <algorithm>
+
+#include "backend/cuda/column_sum.h"
+#include "backend/cuda/device.cuh"
+#include "backend/cuda/gelu.cuh"
+
+namespace stretto::cuda {
+namespace {
+
+constexpr int kLanes = 32;  // column packs of a block: one warp reads 512 contiguous bytes
+constexpr int kRows = 8;    // rows of a block in flight
+
+// Grid: (column packs / 32, stripes). Each thread sums its V columns down its stripe's rows.
+template <typename T, int V, bool kGelu>
+__global__ void __launch_bounds__(kLanes* kRows)
+    column_sum_kernel(float* partial, T* x, const T* pre, int64_t rows, int64_t n) {
+  const int64_t column = (int64_t(blockIdx.x) * kLanes + threadIdx.x) * V;
+  const int64_t per_stripe = (rows + gridDim.y - 1) / gridDim.y;
+  const int64_t begin = blockIdx.y * per_stripe;
+  const int64_t end = min(begin + per_stripe, rows);
+  float sum[V] = {};
+  if (column < n) {
+#pragma unroll 4
+    for (int64_t row = begin + threadIdx.y; row < end; row += kRows) {
+      T* p = x + row * n + column;
+      auto pack = Pack<T, V>::load(p);
+      if constexpr (kGelu) {
+        const auto before = Pack<T, V>::load_streaming(pre + row * n + column);
+#pragma unroll
+        for (int i = 0; i < V; ++i) pack.set(i, pack[i] * gelu_derivative(before[i]));
+        pack.store(p);
+      }
+#pragma unroll
+      for (int i = 0; i < V; ++i) sum[i] += pack[i];
+    }
+  }
+  if (partial == nullptr) return;
+  __shared__ float shared[kRows][kLanes * V];
+#pragma unroll
+  for (int i = 0; i < V; ++i) shared[threadIdx.y][i * kLanes + threadIdx.x] = sum[i];
+  __syncthreads();
+  if (threadIdx.y != 0 || column >= n) return;
+#pragma unroll
+  for (int i = 0; i < V; ++i) {
+    float total = 0;
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) total += shared[r][i * kLanes + threadIdx.x];
+    partial[blockIdx.y * n + column + i] = total;
+  }
+}
+
+// 32 threads share a column: the parts are few hundred, and one thread alone would wait for each.
+template <typename T>
+__global__ void __launch_bounds__(1024)
+    sum_parts_kernel(T* out, const float* partial, int parts, int64_t n, bool accumulate) {
+  const int64_t column = int64_t(blockIdx.x) * 32 + threadIdx.x;
+  float sum = 0;
+  if (column < n) {
+#pragma unroll 8
+    for (int part = threadIdx.y; part < parts; part += 32) sum += partial[part * n + column];
+  }
+  __shared__ float shared[32][33];
+  shared[threadIdx.y][threadIdx.x] = sum;
+  __syncthreads();
+  const int64_t owned = int64_t(blockIdx.x) * 32 + threadIdx.y;
+  const float total = warp_sum(shared[threadIdx.x][threadIdx.y]);
+  if (threadIdx.x != 0 || owned >= n) return;
+  out[owned] = from_float<T>(accumulate ? as_float(out[owned]) + total : total);
+}
+
+template <typename T, int V>
+__global__ void bias_gelu_kernel(T* x, const T* bias, int64_t packs, int64_t n, bool apply_gelu) {
+  const int64_t index = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (index >= packs) return;
+  auto pack = Pack<T, V>::load(x + index * V);
+  if (bias != nullptr) {
+    const auto b = Pack<T, V>::load(bias + index * V % n);
+#pragma unroll
+    for (int i = 0; i < V; ++i) pack.set(i, pack[i] + b[i]);
+  }
+  if (apply_gelu) {
+#pragma unroll
+    for (int i = 0; i < V; ++i) pack.set(i, gelu(pack[i]));
+  }
+  pack.store(x + index * V);
+}
+
+void launch_column_sum(float* partial, int stripes, Tensor x, ConstTensor pre,
+                       cudaStream_t stream) {
+  const int64_t rows = x.rows(), n = x.last();
+  with_float_type(x.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    with_vector<T>(can_vectorise<T>(n, x.data(), pre.data()), [&](auto vector) {
+      constexpr int V = decltype(vector)::value;
+      const dim3 grid(blocks_for(n, kLanes * V), stripes), block(kLanes, kRows);
+      if (pre) {
+        column_sum_kernel<T, V, true>
+            <<<grid, block, 0, stream>>>(partial, data_of<T>(x), data_of<T>(pre), rows, n);
+      } else {
+        column_sum_kernel<T, V, false>
+            <<<grid, block, 0, stream>>>(partial, data_of<T>(x), nullptr, rows, n);
+      }
+    });
+  });
+  CUDA_CHECK_LAUNCH();
+}
+
+}  // namespace
+
+int column_sum_stripes(int64_t rows, int64_t n) {
+  // About a thousand blocks fill any GPU; a stripe of fewer than 64 rows is not worth its sum.
+  const int64_t column_blocks = std::max<int64_t>(1, n / 256);
+  return static_cast<int>(
+      std::clamp<int64_t>(1024 / column_blocks, 1, std::max<int64_t>(1, rows / 64)));
+}
+
+void column_sum_partials(float* partial, Tensor x, ConstTensor pre, cudaStream_t stream) {
+  if (x.count() == 0) {
+    CUDA_CHECK(cudaMemsetAsync(partial, 0, static_cast<size_t>(x.last()) * sizeof(float), stream));
+    return;
+  }
+  launch_column_sum(partial, column_sum_stripes(x.rows(), x.last()), x, pre, stream);
+}
+
+void gelu_backward(Tensor x, ConstTensor pre, cudaStream_t stream) {
+  if (x.count() == 0) return;
+  launch_column_sum(nullptr, column_sum_stripes(x.rows(), x.last()), x, pre, stream);
+}
+
+void sum_parts(Tensor out, const float* partial, int parts, Grad mode, cudaStream_t stream) {
+  const int64_t n = out.count();
+  with_float_type(out.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    sum_parts_kernel<T><<<blocks_for(n, 32), dim3(32, 32), 0, stream>>>(
+        data_of<T>(out), partial, parts, n, mode == Grad::accumulate);
+  });
+  CUDA_CHECK_LAUNCH();
+}
+
+void bias_gelu(Tensor x, ConstTensor bias, bool apply_gelu, cudaStream_t stream) {
+  if (x.count() == 0) return;
+  with_float_type(x.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const T* b = bias.none() ? nullptr : data_of<T>(bias);
+    with_vector<T>(can_vectorise<T>(x.last(), x.data(), bias.data()), [&](auto vector) {
+      constexpr int V = decltype(vector)::value;
+      const int64_t packs = x.count() / V;
+      bias_gelu_kernel<T, V><<<blocks_for(packs, 256), 256, 0, stream>>>(data_of<T>(x), b, packs,
+                                                                         x.last(), apply_gelu);
+    });
+  });
+  CUDA_CHECK_LAUNCH();
+}
+
+}  // namespace stretto::cuda

@@ -1,0 +1,23 @@
+// Column sums of tall matrices (bias gradients, LayerNorm weight gradients) in two stages: stripes
+// of rows into partial sums, then the partial sums in stripe order. Two runs agree bit for bit.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include "backend/backend.h"
+
+namespace stretto::cuda {
+
+// Stripes that column_sum_partials() cuts a (rows, n) matrix into: depends on the shape alone.
+int column_sum_stripes(int64_t rows, int64_t n);
+// partial (stripes, n) f32 = column sums of each stripe of x. With `pre`: x is first multiplied
+// by gelu'(pre), in place.
+void column_sum_partials(float* partial, Tensor x, ConstTensor pre, cudaStream_t stream);
+// out (n), f32 or the compute type, = or += the sum of the parts.
+void sum_parts(Tensor out, const float* partial, int parts, Grad mode, cudaStream_t stream);
+// x += bias along rows; then gelu when asked (x in place).
+void bias_gelu(Tensor x, ConstTensor bias, bool gelu, cudaStream_t stream);
+// x *= gelu'(pre), in place.
+void gelu_backward(Tensor x, ConstTensor pre, cudaStream_t stream);
+
+}  // namespace stretto::cuda

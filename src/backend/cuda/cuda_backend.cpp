@@ -1,0 +1,137 @@
+#include "backend/cuda/cuda_backend.h"
+
+#include <nvtx3/nvToolsExt.h>
+
+#include "backend/cuda/cuda_check.h"
+#include "base/units.h"
+
+namespace stretto::cuda {
+namespace {
+
+// Makes `device` current before any member is built: streams and memory belong to it.
+int open_device(int device) {
+  int count = 0;
+  CUDA_CHECK(cudaGetDeviceCount(&count));
+  if (device < 0 || device >= count) {
+    throw Error(ExitCode::bad_config,
+                fmt::format("GPU {} was asked for, but {} can be seen", device, count),
+                "ranks beyond the number of GPUs of a machine must share them; check "
+                "CUDA_VISIBLE_DEVICES");
+  }
+  CUDA_CHECK(cudaSetDevice(device));
+  return device;
+}
+
+cudaDeviceProp read_properties(int device) {
+  cudaDeviceProp properties{};
+  CUDA_CHECK(cudaGetDeviceProperties(&properties, device));
+  if (properties.major < 8) {
+    throw Error(ExitCode::os_error,
+                fmt::format("GPU {} ({}) has compute capability {}.{}", device, properties.name,
+                            properties.major, properties.minor),
+                "Stretto's GPU code needs 8.0 (A100) or newer; device=cpu runs without");
+  }
+  return properties;
+}
+
+}  // namespace
+
+CudaBackend::CudaBackend(int device, const CudaOptions& options)
+    : device_(open_device(device)),
+      properties_(read_properties(device)),
+      gemm_(properties_.name, options.tf32, options.tune, options.tune_cache,
+            options.gemm_workspace_bytes, stream()),
+      attention_(attention_kernel(options.attention)),
+      timing_(options.time_operators) {
+  scratch_.reserve(options.scratch_bytes, stream());
+}
+
+CudaBackend::~CudaBackend() {
+  cudaSetDevice(device_);
+  cudaDeviceSynchronize();  // nothing may still run when the streams and workspaces go
+}
+
+void CudaBackend::synchronize() {
+  lanes_.synchronize();
+  timer_.resolve(profile());
+}
+
+void CudaBackend::range_begin(Op op) {
+  CUDA_CHECK(cudaSetDevice(device_));  // the caller may be another thread than the constructor's
+  nvtxRangePushA(name_of(op));
+  span_open_ = timing_ && !is_capturing(stream());
+  if (span_open_) timer_.begin(op, stream());
+}
+
+void CudaBackend::range_end(Op) {
+  if (span_open_) timer_.end(stream());
+  span_open_ = false;
+  nvtxRangePop();
+}
+
+Buffer CudaBackend::do_allocate(size_t bytes, const char* label) {
+  if (bytes == 0) return {};
+  void* data = nullptr;
+  const cudaError_t status = cudaMalloc(&data, bytes);
+  if (status == cudaErrorMemoryAllocation) {
+    cudaGetLastError();  // the refusal must not surface again at the next launch
+    size_t free = 0, total = 0;
+    CUDA_CHECK(cudaMemGetInfo(&free, &total));
+    throw Error(ExitCode::out_of_memory,
+                fmt::format("GPU {} ({}): {} for {} do not fit, {} of {} are free", device_,
+                            properties_.name, format_bytes(static_cast<double>(bytes)), label,
+                            format_bytes(static_cast<double>(free)),
+                            format_bytes(static_cast<double>(total))),
+                "use a smaller micro_batch, activation_checkpointing, or more sharding; "
+                "`stretto plan` says what fits");
+  }
+  CUDA_CHECK(status);
+  return {data, bytes, [device = device_](void* memory) {
+            cudaSetDevice(device);
+            cudaFree(memory);
+          }};
+}
+
+void CudaBackend::do_copy(Tensor dst, ConstTensor src) {
+  CUDA_CHECK(
+      cudaMemcpyAsync(dst.data(), src.data(), dst.bytes(), cudaMemcpyDeviceToDevice, stream()));
+}
+
+void CudaBackend::do_copy_from_host(Tensor dst, const void* src) {
+  if (dst.bytes() <= Staging::kSlotBytes && !is_capturing(stream())) {
+    staging_.upload(dst.data(), src, dst.bytes(), stream());
+    return;
+  }
+  CUDA_CHECK(cudaMemcpyAsync(dst.data(), src, dst.bytes(), cudaMemcpyHostToDevice, stream()));
+  CUDA_CHECK(cudaStreamSynchronize(stream()));
+}
+
+void CudaBackend::do_copy_to_host(void* dst, ConstTensor src) {
+  CUDA_CHECK(cudaMemcpyAsync(dst, src.data(), src.bytes(), cudaMemcpyDeviceToHost, stream()));
+  CUDA_CHECK(cudaStreamSynchronize(stream()));
+}
+
+void CudaBackend::do_fill_zero(Tensor t) {
+  CUDA_CHECK(cudaMemsetAsync(t.data(), 0, t.bytes(), stream()));
+}
+
+}  // namespace stretto::cuda
+
+namespace stretto {
+
+std::unique_ptr<Backend> make_cuda_backend(int device, const CudaOptions& options) {
+  return std::make_unique<cuda::CudaBackend>(device, options);
+}
+
+std::unique_ptr<Backend> make_cuda_backend(int device) { return make_cuda_backend(device, {}); }
+
+int cuda_device_count() {
+  int count = 0;
+  if (cudaGetDeviceCount(&count) != cudaSuccess) {
+    cudaGetLastError();
+    return 0;
+  }
+  return count;
+}
+
+}  // namespace stretto

@@ -1,0 +1,115 @@
+// The CUDA backend: device memory, one stream per lane, cuBLASLt for matrix products, our own
+// kernels for the rest. One file per operator, named as in the cpu backend.
+//
+// Operators only queue work: they neither allocate nor wait once every shape has been seen
+// (warm-up), so a step can be captured in a graph. Sums that cross thread blocks go through
+// partial results added in a fixed order; no operator uses floating-point atomics.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <string>
+
+#include "backend/backend.h"
+#include "backend/cuda/attention.h"
+#include "backend/cuda/cuda_options.h"
+#include "backend/cuda/gemm.h"
+#include "backend/cuda/lanes.h"
+
+namespace stretto::cuda {
+
+class CudaBackend final : public Backend {
+ public:
+  CudaBackend(int device, const CudaOptions& options);
+  ~CudaBackend() override;
+
+  const char* name() const override { return "cuda"; }
+  bool host_memory() const override { return false; }
+  void synchronize() override;
+  Event record(Lane lane) override { return lanes_.record(lane); }
+  void wait(Lane lane, Event event) override { lanes_.wait(lane, event); }
+  void time_operators(bool on) override { timing_ = on; }
+  void eight_bit_products(bool on) override { eight_bit_ = on; }
+
+  cudaStream_t stream(Lane lane = Lane::compute) const { return lanes_.stream(lane); }
+  const cudaDeviceProp& properties() const { return properties_; }
+
+ protected:
+  void range_begin(Op op) override;
+  void range_end(Op op) override;
+
+ private:
+  Buffer do_allocate(size_t bytes, const char* label) override;
+  void do_copy(Tensor dst, ConstTensor src) override;
+  void do_copy_from_host(Tensor dst, const void* src) override;
+  void do_copy_to_host(void* dst, ConstTensor src) override;
+  void do_fill_zero(Tensor t) override;
+  void do_convert(Tensor dst, ConstTensor src) override;
+  void do_embedding_forward(Tensor out, ConstTensor tokens, ConstTensor wte, ConstTensor wpe,
+                            int64_t vocab_begin, int64_t first_position) override;
+  void do_embedding_backward(Tensor dwte, Tensor dwpe, ConstTensor dout, ConstTensor tokens,
+                             int64_t vocab_begin, int64_t first_position) override;
+  void do_layernorm_forward(Tensor sum, Tensor out, Tensor mean, Tensor rstd, ConstTensor a,
+                            ConstTensor b, ConstTensor weight, ConstTensor bias) override;
+  void do_layernorm_backward(Tensor dinp, Tensor dweight, Tensor dbias, ConstTensor dout,
+                             ConstTensor inp, ConstTensor mean, ConstTensor rstd,
+                             ConstTensor weight, Grad mode) override;
+  void do_linear_forward(Tensor out, ConstTensor inp, ConstTensor weight, ConstTensor bias,
+                         const LinearOptions& options) override;
+  void do_linear_backward_input(Tensor dinp, ConstTensor dout, ConstTensor weight,
+                                const LinearInputGradOptions& options) override;
+  void do_linear_backward_weight(Tensor dweight, Tensor dbias, ConstTensor inp, ConstTensor dout,
+                                 Grad mode) override;
+  void do_gelu_forward(Tensor out, ConstTensor pre) override;
+  void do_add(Tensor out, ConstTensor a, ConstTensor b) override;
+  void do_attention_forward(Tensor out, Tensor lse, ConstTensor qkv,
+                            const AttentionOptions& options) override;
+  void do_attention_backward(Tensor dqkv, ConstTensor dout, ConstTensor qkv, ConstTensor out,
+                             ConstTensor lse, const AttentionOptions& options) override;
+  void do_attention_decode(Tensor out, Tensor k_cache, Tensor v_cache, ConstTensor qkv,
+                           int64_t position, const AttentionOptions& options) override;
+  void do_cross_entropy_forward(Tensor lse, Tensor target, ConstTensor logits, ConstTensor targets,
+                                VocabRange vocab) override;
+  void do_combine_lse(Tensor lse, ConstTensor parts) override;
+  void do_cross_entropy_loss(Tensor loss_sum, ConstTensor lse, ConstTensor target,
+                             ConstTensor targets) override;
+  void do_cross_entropy_backward(Tensor logits, ConstTensor lse, ConstTensor targets,
+                                 ConstTensor scale, VocabRange vocab) override;
+  void do_gradient_stats(Tensor stats, ConstTensor grad) override;
+  void do_sum_stats(Tensor sum, ConstTensor rows) override;
+  void do_clip_control(Tensor control, ConstTensor stats, float clip, float grad_scale) override;
+  void do_adamw(Tensor weight, Tensor master, Tensor m, Tensor v, ConstTensor grad,
+                ConstTensor control, const AdamWOptions& options) override;
+
+  // Device memory valid until the next operator of the compute lane.
+  template <typename T>
+  T* scratch(int64_t count) {
+    return static_cast<T*>(scratch_.reserve(static_cast<size_t>(count) * sizeof(T), stream()));
+  }
+  const AttentionKernel& attention_for(const AttentionGeometry& geometry,
+                                       std::initializer_list<const void*> operands) const;
+  // Queues column sums of x (rows, n) into scratch, and adds them to (or stores them in) `out`.
+  // With `pre`: x is first multiplied by gelu'(pre), in place.
+  void column_sum(Tensor out, ConstTensor x, Grad mode, ConstTensor pre = {});
+
+  struct EightBit;
+  bool eight_bit_fits(int64_t rows, int64_t n, int64_t k, DType type) const;
+  EightBit eight_bit_scratch(int64_t a_bytes, int64_t b_bytes);
+  void eight_bit_forward(Tensor out, ConstTensor inp, ConstTensor weight, ConstTensor bias);
+  void eight_bit_backward_input(Tensor dinp, ConstTensor dout, ConstTensor weight, Grad mode);
+  void eight_bit_backward_weight(Tensor dweight, ConstTensor inp, ConstTensor dout, Grad mode);
+
+  int device_;
+  cudaDeviceProp properties_{};
+  Lanes lanes_;
+  Staging staging_;
+  Workspace scratch_{"partial sums"};
+  Gemm gemm_;
+  const AttentionKernel* attention_;  // asked for by name; null: the best that can
+  OperatorTimer timer_;
+  bool timing_;
+  bool span_open_ = false;
+  bool eight_bit_ = false;
+};
+
+}  // namespace stretto::cuda

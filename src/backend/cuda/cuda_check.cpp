@@ -1,0 +1,71 @@
+#include "backend/cuda/cuda_check.h"
+
+#include <cstring>
+
+#include "base/error.h"
+
+namespace stretto {
+namespace {
+
+const char* short_name(const char* file) {
+  const char* name = std::strstr(file, "src/");
+  return name ? name : file;
+}
+
+struct Advice {
+  ExitCode code;
+  const char* hint;
+};
+
+Advice advice_for(cudaError_t status) {
+  switch (status) {
+    case cudaErrorMemoryAllocation:
+      return {
+          ExitCode::out_of_memory,
+          "use a smaller micro_batch or activation_checkpointing; `stretto plan` says what fits"};
+    case cudaErrorNoDevice:
+    case cudaErrorInsufficientDriver:
+    case cudaErrorInvalidDevice:
+    case cudaErrorStubLibrary:
+    case cudaErrorSystemDriverMismatch:
+      return {ExitCode::os_error,
+              "needs an NVIDIA GPU and a driver of the build's CUDA version or newer (see "
+              "nvidia-smi); device=cpu runs without"};
+    case cudaErrorNoKernelImageForDevice:
+    case cudaErrorUnsupportedPtxVersion:
+      return {ExitCode::os_error,
+              "the program holds no code for this GPU; rebuild with "
+              "-DCMAKE_CUDA_ARCHITECTURES=native (sm_80 or newer)"};
+    case cudaErrorDevicesUnavailable:
+    case cudaErrorECCUncorrectable:
+    case cudaErrorNvlinkUncorrectable:
+    case cudaErrorHardwareStackError:
+    case cudaErrorLaunchTimeout:
+    case cudaErrorLaunchFailure:
+    case cudaErrorUnknown:
+      return {ExitCode::peer_lost,
+              "the GPU stopped working; run again to resume from the last checkpoint, on another "
+              "GPU if it happens twice"};
+    default:
+      return {ExitCode::internal, "this is a bug in Stretto; please report the command"};
+  }
+}
+
+}  // namespace
+
+void cuda_failed(cudaError_t status, const char* call, const char* file, int line) {
+  const Advice advice = advice_for(status);
+  throw Error(advice.code,
+              fmt::format("CUDA: {} failed with {} ({}) at {}:{}", call, cudaGetErrorName(status),
+                          cudaGetErrorString(status), short_name(file), line),
+              advice.hint);
+}
+
+void cublas_failed(cublasStatus_t status, const char* call, const char* file, int line) {
+  throw Error(status == CUBLAS_STATUS_ALLOC_FAILED ? ExitCode::out_of_memory : ExitCode::internal,
+              fmt::format("cuBLASLt: {} failed with {} at {}:{}", call,
+                          cublasLtGetStatusString(status), short_name(file), line),
+              "this is a bug in Stretto; please report the command");
+}
+
+}  // namespace stretto

@@ -1,0 +1,27 @@
+// How a CUDA backend is made. No CUDA type here: any module may include this header.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "backend/backend.h"
+
+namespace stretto {
+
+struct CudaOptions {
+  bool tf32 = false;       // f32 matrix products on the tensor cores (10 bits of mantissa)
+  bool tune = true;        // time the candidate algorithms of each matrix product at first use
+  std::string tune_cache;  // file of earlier choices; empty: in the user's cache folder
+  std::string attention;   // a row of the attention table ("cudnn", "flash", "plain"); empty: best
+  bool time_operators = false;  // per-operator device times in profile(), resolved by synchronize()
+  size_t gemm_workspace_bytes = size_t{64} << 20;
+  size_t scratch_bytes = size_t{64} << 20;  // partial sums; grows at warm-up if a shape needs more
+};
+
+// Throws Error when the build has no CUDA, or the machine no usable GPU.
+std::unique_ptr<Backend> make_cuda_backend(int device, const CudaOptions& options);
+
+int cuda_device_count();  // 0 without a driver, and in a build without CUDA
+
+}  // namespace stretto

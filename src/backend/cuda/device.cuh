@@ -1,0 +1,158 @@
+// What every kernel file shares: element conversions, 16-byte packs, warp and block sums, and the
+// step from a run-time element type to a template argument.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+
+#include <cstdint>
+#include <type_traits>
+
+#include "backend/cuda/cuda_check.h"
+#include "tensor/tensor.h"
+
+namespace stretto::cuda {
+
+using bf16 = __nv_bfloat16;
+using f16 = __half;
+
+__device__ __forceinline__ float as_float(float x) { return x; }
+__device__ __forceinline__ float as_float(bf16 x) { return __bfloat162float(x); }
+__device__ __forceinline__ float as_float(f16 x) { return __half2float(x); }
+
+template <typename T>
+__device__ __forceinline__ T from_float(float x);
+template <>
+__device__ __forceinline__ float from_float<float>(float x) {
+  return x;
+}
+template <>
+__device__ __forceinline__ bf16 from_float<bf16>(float x) {
+  return __float2bfloat16_rn(x);
+}
+template <>
+__device__ __forceinline__ f16 from_float<f16>(float x) {
+  return __float2half_rn(x);
+}
+
+// V elements moved by one access. V is 16 / sizeof(T) where rows allow it, else 1.
+template <typename T, int V>
+struct alignas(sizeof(T) * V) Pack {
+  T value[V];
+
+  __device__ __forceinline__ static Pack load(const T* p) {
+    return *reinterpret_cast<const Pack*>(p);
+  }
+  // Read once and not again soon: keeps the caches for what is.
+  __device__ __forceinline__ static Pack load_streaming(const T* p) {
+    Pack out;
+    if constexpr (sizeof(Pack) == 16) {
+      *reinterpret_cast<int4*>(&out) = __ldcs(reinterpret_cast<const int4*>(p));
+    } else {
+      out = load(p);
+    }
+    return out;
+  }
+  __device__ __forceinline__ void store(T* p) const { *reinterpret_cast<Pack*>(p) = *this; }
+  __device__ __forceinline__ void store_streaming(T* p) const {
+    if constexpr (sizeof(Pack) == 16) {
+      __stcs(reinterpret_cast<int4*>(p), *reinterpret_cast<const int4*>(this));
+    } else {
+      store(p);
+    }
+  }
+  __device__ __forceinline__ float operator[](int i) const { return as_float(value[i]); }
+  __device__ __forceinline__ void set(int i, float x) { value[i] = from_float<T>(x); }
+};
+
+__device__ __forceinline__ float warp_sum(float x) {
+#pragma unroll
+  for (int offset = 16; offset > 0; offset /= 2) x += __shfl_xor_sync(0xffffffffu, x, offset);
+  return x;
+}
+
+__device__ __forceinline__ float warp_max(float x) {
+#pragma unroll
+  for (int offset = 16; offset > 0; offset /= 2) {
+    x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, offset));
+  }
+  return x;
+}
+
+__device__ __forceinline__ double warp_sum(double x) {
+#pragma unroll
+  for (int offset = 16; offset > 0; offset /= 2) x += __shfl_xor_sync(0xffffffffu, x, offset);
+  return x;
+}
+
+// Sum over the block, known to every thread; the order depends on the block's size alone.
+// `shared` holds 32 values and may be reused after the caller's next barrier.
+template <typename F>
+__device__ __forceinline__ F block_sum(F x, F* shared) {
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = (blockDim.x + 31) / 32;
+  x = warp_sum(x);
+  if (lane == 0) shared[warp] = x;
+  __syncthreads();
+  x = lane < warps ? shared[lane] : F(0);
+  return warp_sum(x);
+}
+
+template <typename T>
+struct Type {
+  using type = T;
+};
+
+// Calls f(Type<T>{}) with the element type of a tensor.
+template <typename F>
+void with_float_type(DType type, F&& f) {
+  switch (type) {
+    case DType::f32:
+      f(Type<float>{});
+      return;
+    case DType::bf16:
+      f(Type<bf16>{});
+      return;
+    case DType::f16:
+      f(Type<f16>{});
+      return;
+    default:
+      STRETTO_CHECK(false, "no kernel for {}", dtype_name(type));
+  }
+}
+
+template <typename T>
+constexpr int kVector = 16 / static_cast<int>(sizeof(T));
+
+// Calls f with the elements per access as a constant: 16 bytes' worth, or one.
+template <typename T, typename F>
+void with_vector(bool vectorise, F&& f) {
+  if (vectorise) {
+    f(std::integral_constant<int, kVector<T>>{});
+  } else {
+    f(std::integral_constant<int, 1>{});
+  }
+}
+
+inline bool aligned_to_16(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; }
+
+// Whether rows of `columns` elements at these addresses can be moved 16 bytes at a time.
+template <typename T, typename... P>
+bool can_vectorise(int64_t columns, const P*... pointers) {
+  return columns % kVector<T> == 0 && (aligned_to_16(pointers) && ...);
+}
+
+inline int blocks_for(int64_t work, int64_t per_block) {
+  return static_cast<int>((work + per_block - 1) / per_block);
+}
+
+template <typename T>
+T* data_of(const Tensor& t) {
+  return static_cast<T*>(t.data());
+}
+template <typename T>
+const T* data_of(const ConstTensor& t) {
+  return static_cast<const T*>(t.data());
+}
+
+}  // namespace stretto::cuda

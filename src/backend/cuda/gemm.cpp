@@ -1,0 +1,330 @@
+#include "backend/cuda/gemm.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "backend/cuda/cuda_check.h"
+#include "base/error.h"
+#include "base/log.h"
+
+namespace stretto::cuda {
+namespace {
+
+constexpr int kCandidates = 16;
+constexpr int kFinalists = 4;
+
+cudaDataType_t data_type(DType type) {
+  switch (type) {
+    case DType::f32:
+      return CUDA_R_32F;
+    case DType::bf16:
+      return CUDA_R_16BF;
+    case DType::f16:
+      return CUDA_R_16F;
+    case DType::f8e4m3:
+      return CUDA_R_8F_E4M3;
+    case DType::f8e5m2:
+      return CUDA_R_8F_E5M2;
+    default:
+      STRETTO_CHECK(false, "matrix product of {}", dtype_name(type));
+  }
+  return CUDA_R_32F;
+}
+
+cublasLtEpilogue_t library_epilogue(Epilogue epilogue) {
+  switch (epilogue) {
+    case Epilogue::none:
+      return CUBLASLT_EPILOGUE_DEFAULT;
+    case Epilogue::bias:
+      return CUBLASLT_EPILOGUE_BIAS;
+    case Epilogue::gelu:
+      return CUBLASLT_EPILOGUE_GELU;
+    case Epilogue::gelu_bias:
+      return CUBLASLT_EPILOGUE_GELU_BIAS;
+    case Epilogue::gelu_aux:
+      return CUBLASLT_EPILOGUE_GELU_AUX;
+    case Epilogue::gelu_aux_bias:
+      return CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
+    case Epilogue::dgelu:
+      return CUBLASLT_EPILOGUE_DGELU;
+    case Epilogue::bgradb:
+      return CUBLASLT_EPILOGUE_BGRADB;
+  }
+  return CUBLASLT_EPILOGUE_DEFAULT;
+}
+
+bool uses_aux(Epilogue e) {
+  return e == Epilogue::gelu_aux || e == Epilogue::gelu_aux_bias || e == Epilogue::dgelu;
+}
+
+DType type_of_b(const GemmProblem& p) { return p.in_b == DType::f32 ? p.in : p.in_b; }
+
+int alignment_of(const void* pointer, int limit) {
+  if (pointer == nullptr) return limit;
+  const auto address = reinterpret_cast<uintptr_t>(pointer);
+  return static_cast<int>(std::min<uintptr_t>(address & (~address + 1), limit));
+}
+
+int worst_alignment(const GemmOperands& o) {
+  int align = 256;
+  for (const void* pointer :
+       {o.a, o.b, static_cast<const void*>(o.d), static_cast<const void*>(o.aux)}) {
+    align = alignment_of(pointer, align);
+  }
+  return align;
+}
+
+template <typename T>
+void set(cublasLtMatmulDesc_t desc, cublasLtMatmulDescAttributes_t attribute, T value) {
+  CUBLAS_CHECK(cublasLtMatmulDescSetAttribute(desc, attribute, &value, sizeof(value)));
+}
+
+template <typename T>
+void set(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttributes_t attribute,
+         T value) {
+  CUBLAS_CHECK(cublasLtMatmulPreferenceSetAttribute(preference, attribute, &value, sizeof(value)));
+}
+
+struct Preference {
+  cublasLtMatmulPreference_t handle = nullptr;
+  Preference() { CUBLAS_CHECK(cublasLtMatmulPreferenceCreate(&handle)); }
+  ~Preference() { cublasLtMatmulPreferenceDestroy(handle); }
+};
+
+std::string cache_name(const std::string& device_name) {
+  std::string name = device_name;
+  std::replace_if(
+      name.begin(), name.end(), [](unsigned char c) { return !std::isalnum(c); }, '-');
+  return fmt::format("gemm-{}-cublaslt-{}", name, cublasLtGetVersion());
+}
+
+}  // namespace
+
+std::string GemmProblem::text() const {
+  const std::string types =
+      fmt::format("{}*{}->{}", dtype_name(in), dtype_name(type_of_b(*this)), dtype_name(out));
+  return fmt::format("{}x{}x{} {}{} ld {} {} {} {} epilogue {} beta {} fast {} align {}", m, n, k,
+                     trans_a ? 'T' : 'N', trans_b ? 'T' : 'N', lda, ldb, ldd, types,
+                     static_cast<int>(epilogue), accumulate ? 1 : 0, fast_accumulation ? 1 : 0,
+                     align);
+}
+
+Gemm::Gemm(const std::string& device_name, bool tf32, bool tune, const std::string& cache_file,
+           size_t workspace_bytes, cudaStream_t stream)
+    : tf32_(tf32), tune_(tune), stream_(stream), cache_(cache_file, cache_name(device_name)) {
+  CUBLAS_CHECK(cublasLtCreate(&handle_));
+  CUDA_CHECK(cudaEventCreate(&begin_));
+  CUDA_CHECK(cudaEventCreate(&end_));
+  workspace_.reserve(workspace_bytes, stream_);
+}
+
+Gemm::~Gemm() {
+  for (auto& [problem, plan] : plans_) {
+    cublasLtMatmulDescDestroy(plan.desc);
+    cublasLtMatrixLayoutDestroy(plan.a);
+    cublasLtMatrixLayoutDestroy(plan.b);
+    cublasLtMatrixLayoutDestroy(plan.d);
+  }
+  cudaEventDestroy(begin_);
+  cudaEventDestroy(end_);
+  cublasLtDestroy(handle_);
+}
+
+bool Gemm::supports(const GemmProblem& problem, const GemmOperands& operands) {
+  return plan(problem, operands).supported;
+}
+
+double Gemm::seconds(const GemmProblem& problem, const GemmOperands& operands) {
+  const Plan& p = plan(problem, operands);
+  return p.supported ? p.seconds : std::numeric_limits<double>::infinity();
+}
+
+void Gemm::run(const GemmProblem& problem, const GemmOperands& operands) {
+  const Plan& p = plan(problem, operands);
+  STRETTO_CHECK(p.supported, "cuBLASLt has no algorithm for {}", problem.text());
+  set_pointers(p, problem, operands);
+  CUBLAS_CHECK(launch(p, problem, operands, p.algo));
+}
+
+cublasStatus_t Gemm::launch(const Plan& p, const GemmProblem& problem, const GemmOperands& operands,
+                            const cublasLtMatmulAlgo_t& algo) {
+  const float one = 1.0f;
+  const float beta = problem.accumulate ? 1.0f : 0.0f;
+  return cublasLtMatmul(handle_, p.desc, &one, operands.a, p.a, operands.b, p.b, &beta, operands.d,
+                        p.d, operands.d, p.d, &algo, workspace_.reserve(0, stream_),
+                        workspace_.bytes(), stream_);
+}
+
+void Gemm::set_pointers(const Plan& p, const GemmProblem& problem, const GemmOperands& operands) {
+  if (operands.a_scale != nullptr) {
+    set(p.desc, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, operands.a_scale);
+    set(p.desc, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, operands.b_scale);
+  }
+  if (operands.bias != nullptr) set(p.desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, operands.bias);
+  if (uses_aux(problem.epilogue)) {
+    set(p.desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, operands.aux);
+  }
+}
+
+Gemm::Plan& Gemm::plan(GemmProblem problem, const GemmOperands& operands) {
+  problem.align = worst_alignment(operands);
+  const auto [entry, fresh] = plans_.try_emplace(problem);
+  Plan& p = entry->second;
+  if (fresh) describe(p, problem);
+  // A plan first met inside a captured graph could not be timed; do so at the next chance.
+  if (fresh || (p.supported && !p.tuned && tuning())) choose_algorithm(p, problem, operands);
+  return p;
+}
+
+void Gemm::describe(Plan& p, const GemmProblem& problem) {
+  const bool tf32 = tf32_ && problem.in == DType::f32;
+  CUBLAS_CHECK(cublasLtMatmulDescCreate(
+      &p.desc, tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F));
+  const auto op = [](bool transposed) { return transposed ? CUBLAS_OP_T : CUBLAS_OP_N; };
+  set(p.desc, CUBLASLT_MATMUL_DESC_TRANSA, op(problem.trans_a));
+  set(p.desc, CUBLASLT_MATMUL_DESC_TRANSB, op(problem.trans_b));
+  set(p.desc, CUBLASLT_MATMUL_DESC_EPILOGUE, library_epilogue(problem.epilogue));
+  if (uses_aux(problem.epilogue)) set(p.desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, problem.ldd);
+  if (problem.fast_accumulation) set(p.desc, CUBLASLT_MATMUL_DESC_FAST_ACCUM, int8_t{1});
+
+  const auto layout = [](cublasLtMatrixLayout_t* out, DType type, bool transposed, int64_t rows,
+                         int64_t columns, int64_t ld) {
+    CUBLAS_CHECK(cublasLtMatrixLayoutCreate(
+        out, data_type(type), static_cast<uint64_t>(transposed ? columns : rows),
+        static_cast<uint64_t>(transposed ? rows : columns), ld));
+  };
+  layout(&p.a, problem.in, problem.trans_a, problem.m, problem.k, problem.lda);
+  layout(&p.b, type_of_b(problem), problem.trans_b, problem.k, problem.n, problem.ldb);
+  layout(&p.d, problem.out, false, problem.m, problem.n, problem.ldd);
+}
+
+void Gemm::choose_algorithm(Plan& p, const GemmProblem& problem, const GemmOperands& operands) {
+  if (restore(p, problem)) return;
+  Preference preference;
+  set(preference.handle, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace_.bytes());
+  // Split-k only with partial sums in f32, added in order: the other schemes add in the output
+  // type, or in the order of arrival.
+  set(preference.handle, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+      static_cast<uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
+  for (const auto attribute :
+       {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
+    set(preference.handle, attribute, static_cast<uint32_t>(problem.align));
+  }
+  set_pointers(p, problem, operands);
+  std::vector<cublasLtMatmulHeuristicResult_t> found(kCandidates);
+  int count = 0;
+  const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
+      handle_, p.desc, p.a, p.b, p.d, p.d, preference.handle, kCandidates, found.data(), &count);
+  found.resize(status == CUBLAS_STATUS_SUCCESS ? static_cast<size_t>(count) : 0);
+  std::erase_if(found, [](const auto& r) { return r.state != CUBLAS_STATUS_SUCCESS; });
+  p.supported = !found.empty();
+  if (!p.supported) return;
+  p.algo = found.front().algo;
+  if (tuning()) tune(p, problem, operands, found);
+}
+
+// Timed into a scratch result, since the real one may be accumulated into.
+void Gemm::tune(Plan& p, const GemmProblem& problem, const GemmOperands& operands,
+                const std::vector<cublasLtMatmulHeuristicResult_t>& candidates) {
+  const size_t bytes = static_cast<size_t>(problem.ldd * problem.n) * dtype_size(problem.out);
+  GemmOperands trial = operands;
+  void* result = nullptr;
+  if (cudaMalloc(&result, bytes + (problem.epilogue == Epilogue::bgradb
+                                       ? static_cast<size_t>(problem.n) * sizeof(float)
+                                       : 0)) != cudaSuccess) {
+    cudaGetLastError();
+    spdlog::warn("cuda: no memory left to time {}; taking the library's first choice",
+                 problem.text());
+    p.tuned = true;
+    return;
+  }
+  trial.d = result;
+  if (problem.epilogue == Epilogue::bgradb) trial.bias = static_cast<char*>(result) + bytes;
+  set_pointers(p, problem, trial);
+
+  std::vector<std::pair<double, size_t>> ranking;
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    if (launch(p, problem, trial, candidates[i].algo) != CUBLAS_STATUS_SUCCESS) continue;
+    const double once = measure([&] { launch(p, problem, trial, candidates[i].algo); });
+    ranking.emplace_back(once, i);
+  }
+  std::sort(ranking.begin(), ranking.end());
+  if (ranking.size() > kFinalists) ranking.resize(kFinalists);
+  for (auto& [seconds, i] : ranking) {
+    for (int repeat = 0; repeat < 5; ++repeat) {
+      const double again = measure([&] { launch(p, problem, trial, candidates[i].algo); });
+      seconds = std::min(seconds, again);
+    }
+  }
+  CUDA_CHECK(cudaFree(result));
+  p.tuned = true;
+  p.supported = !ranking.empty();
+  if (!p.supported) return;
+  const auto best = *std::min_element(ranking.begin(), ranking.end());
+  p.algo = candidates[best.second].algo;
+  p.seconds = best.first;
+
+  std::string value = fmt::format("{:.9f} ", p.seconds);
+  for (const uint64_t word : p.algo.data) value += fmt::format("{:016x}", word);
+  cache_.store(problem.text() + (tf32_ ? " tf32" : ""), value);
+}
+
+bool Gemm::restore(Plan& p, const GemmProblem& problem) {
+  if (!tune_) return false;
+  const auto value = cache_.find(problem.text() + (tf32_ ? " tf32" : ""));
+  if (!value) return false;
+  const size_t space = value->find(' ');
+  constexpr size_t kWords = sizeof(p.algo.data) / sizeof(uint64_t);
+  if (space == std::string::npos || value->size() != space + 1 + 16 * kWords) return false;
+  for (size_t i = 0; i < kWords; ++i) {
+    p.algo.data[i] = std::strtoull(value->substr(space + 1 + 16 * i, 16).c_str(), nullptr, 16);
+  }
+  // The library judges what the file says: an algorithm it does not accept is tuned afresh.
+  cublasLtMatmulHeuristicResult_t result{};
+  if (cublasLtMatmulAlgoCheck(handle_, p.desc, p.a, p.b, p.d, p.d, &p.algo, &result) !=
+          CUBLAS_STATUS_SUCCESS ||
+      result.workspaceSize > workspace_.bytes()) {
+    return false;
+  }
+  p.seconds = std::strtod(value->c_str(), nullptr);
+  p.supported = p.tuned = true;
+  return true;
+}
+
+double Gemm::measure(const std::function<void()>& work) {
+  CUDA_CHECK(cudaEventRecord(begin_, stream_));
+  work();
+  CUDA_CHECK(cudaEventRecord(end_, stream_));
+  CUDA_CHECK(cudaEventSynchronize(end_));
+  float ms = 0;
+  CUDA_CHECK(cudaEventElapsedTime(&ms, begin_, end_));
+  return static_cast<double>(ms) * 1e-3;
+}
+
+size_t Gemm::choose(const GemmProblem& problem,
+                    const std::vector<std::function<double()>>& seconds) {
+  if (const auto known = choices_.find(problem); known != choices_.end()) return known->second;
+  const std::string key = "choice " + problem.text() + (tf32_ ? " tf32" : "");
+  if (const auto known = tune_ ? cache_.find(key) : std::nullopt) {
+    const auto index = static_cast<size_t>(std::strtoul(known->c_str(), nullptr, 10));
+    if (index < seconds.size()) return choices_[problem] = index;
+  }
+  if (!tuning()) return 0;
+  size_t best = 0;
+  double least = std::numeric_limits<double>::infinity();
+  for (size_t i = 0; i < seconds.size(); ++i) {
+    const double time = seconds[i]();
+    if (time < least) {
+      least = time;
+      best = i;
+    }
+  }
+  cache_.store(key, std::to_string(best));
+  return choices_[problem] = best;
+}
+
+}  // namespace stretto::cuda

@@ -1,0 +1,108 @@
+// Matrix products through cuBLASLt: d = alpha-free op(a) op(b) [+ d], column-major as the library
+// sees it, with a fused epilogue. The algorithm of each problem is chosen once by timing the
+// library's candidates on the real operands, and remembered on disk, so that later runs start at
+// once and repeat bit for bit.
+#pragma once
+
+#include <cublasLt.h>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "backend/cuda/lanes.h"
+#include "backend/cuda/tune_cache.h"
+#include "base/dtype.h"
+
+namespace stretto::cuda {
+
+enum class Epilogue : uint8_t {
+  none,
+  bias,
+  gelu,
+  gelu_bias,
+  gelu_aux,
+  gelu_aux_bias,
+  dgelu,
+  bgradb
+};
+
+struct GemmProblem {
+  int64_t m, n, k;
+  bool trans_a, trans_b;
+  int64_t lda, ldb, ldd;
+  DType in, out;
+  Epilogue epilogue = Epilogue::none;
+  bool accumulate = false;
+  DType in_b = DType::f32;         // 8-bit products: the type of b where it differs from a's
+  bool fast_accumulation = false;  // 8-bit products: fewer bits in the running sum, and faster
+  int align = 256;                 // of the worst operand, in bytes; filled in by Gemm
+
+  auto operator<=>(const GemmProblem&) const = default;
+  std::string text() const;
+};
+
+struct GemmOperands {
+  const void* a;
+  const void* b;
+  void* d;
+  void* bias = nullptr;  // read by bias epilogues, written by bgradb
+  void* aux = nullptr;   // value before GELU: written by gelu_aux, read by dgelu; ld = ldd
+  const float* a_scale = nullptr;  // 8-bit operands: factors in device memory
+  const float* b_scale = nullptr;
+};
+
+class Gemm {
+ public:
+  Gemm(const std::string& device_name, bool tf32, bool tune, const std::string& cache_file,
+       size_t workspace_bytes, cudaStream_t stream);
+  ~Gemm();
+  Gemm(const Gemm&) = delete;
+  Gemm& operator=(const Gemm&) = delete;
+
+  // False: no algorithm does this problem with this epilogue.
+  bool supports(const GemmProblem& problem, const GemmOperands& operands);
+  void run(const GemmProblem& problem, const GemmOperands& operands);
+  // Seconds of the chosen algorithm; infinity when unsupported, 0 when tuning is off.
+  double seconds(const GemmProblem& problem, const GemmOperands& operands);
+
+  // Ways to do the same thing around one product: the index of the fastest, remembered. Each
+  // function returns the seconds it measured. Without tuning: the first.
+  size_t choose(const GemmProblem& problem, const std::vector<std::function<double()>>& seconds);
+  double measure(const std::function<void()>& work);  // seconds on the device
+  bool tuning() const { return tune_ && !is_capturing(stream_); }
+
+ private:
+  struct Plan {
+    cublasLtMatmulDesc_t desc = nullptr;
+    cublasLtMatrixLayout_t a = nullptr, b = nullptr, d = nullptr;
+    cublasLtMatmulAlgo_t algo{};
+    bool supported = false;
+    bool tuned = false;
+    double seconds = 0;
+  };
+
+  Plan& plan(GemmProblem problem, const GemmOperands& operands);
+  void describe(Plan& plan, const GemmProblem& problem);
+  void choose_algorithm(Plan& plan, const GemmProblem& problem, const GemmOperands& operands);
+  void tune(Plan& plan, const GemmProblem& problem, const GemmOperands& operands,
+            const std::vector<cublasLtMatmulHeuristicResult_t>& candidates);
+  bool restore(Plan& plan, const GemmProblem& problem);
+  void set_pointers(const Plan& plan, const GemmProblem& problem, const GemmOperands& operands);
+  cublasStatus_t launch(const Plan& plan, const GemmProblem& problem, const GemmOperands& operands,
+                        const cublasLtMatmulAlgo_t& algo);
+
+  cublasLtHandle_t handle_ = nullptr;
+  bool tf32_;
+  bool tune_;
+  cudaStream_t stream_;
+  Workspace workspace_{"cuBLASLt"};
+  TuneCache cache_;
+  cudaEvent_t begin_ = nullptr, end_ = nullptr;
+  std::map<GemmProblem, Plan> plans_;
+  std::map<GemmProblem, size_t> choices_;
+};
+
+}  // namespace stretto::cuda

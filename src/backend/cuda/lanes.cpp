@@ -1,0 +1,125 @@
+#include "backend/cuda/lanes.h"
+
+#include <cstring>
+
+#include "backend/cuda/cuda_check.h"
+#include "base/units.h"
+
+namespace stretto::cuda {
+
+Lanes::Lanes() {
+  int least = 0, greatest = 0;
+  CUDA_CHECK(cudaDeviceGetStreamPriorityRange(&least, &greatest));
+  // Communication first: its kernels are short and others wait for them.
+  const std::array<int, 3> priority = {least, greatest, least};
+  for (size_t i = 0; i < streams_.size(); ++i) {
+    CUDA_CHECK(cudaStreamCreateWithPriority(&streams_[i], cudaStreamNonBlocking, priority[i]));
+  }
+  events_.resize(kEvents);
+  for (cudaEvent_t& event : events_) {
+    CUDA_CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+  }
+}
+
+Lanes::~Lanes() {
+  for (cudaEvent_t event : events_) cudaEventDestroy(event);
+  for (cudaStream_t stream : streams_) cudaStreamDestroy(stream);
+}
+
+Event Lanes::record(Lane lane) {
+  CUDA_CHECK(cudaEventRecord(events_[recorded_ % kEvents], stream(lane)));
+  return {++recorded_};
+}
+
+void Lanes::wait(Lane lane, Event event) {
+  if (event.id == 0) return;
+  CUDA_CHECK(cudaStreamWaitEvent(stream(lane), events_[(event.id - 1) % kEvents], 0));
+}
+
+void Lanes::synchronize() {
+  for (cudaStream_t stream : streams_) CUDA_CHECK(cudaStreamSynchronize(stream));
+}
+
+bool is_capturing(cudaStream_t stream) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  CUDA_CHECK(cudaStreamIsCapturing(stream, &status));
+  return status != cudaStreamCaptureStatusNone;
+}
+
+Workspace::~Workspace() { cudaFree(data_); }
+
+void* Workspace::reserve(size_t bytes, cudaStream_t stream) {
+  if (bytes <= bytes_) return data_;
+  STRETTO_CHECK(!is_capturing(stream), "workspace '{}' would grow to {} inside a captured graph",
+                label_, format_bytes(static_cast<double>(bytes)));
+  CUDA_CHECK(cudaStreamSynchronize(stream));
+  CUDA_CHECK(cudaFree(data_));
+  data_ = nullptr;
+  bytes_ = 0;
+  CUDA_CHECK(cudaMalloc(&data_, bytes));
+  bytes_ = bytes;
+  return data_;
+}
+
+Staging::Staging() {
+  CUDA_CHECK(cudaMallocHost(reinterpret_cast<void**>(&pinned_), kSlots * kSlotBytes));
+  for (cudaEvent_t& event : free_) {
+    CUDA_CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+  }
+}
+
+Staging::~Staging() {
+  for (cudaEvent_t event : free_) cudaEventDestroy(event);
+  cudaFreeHost(pinned_);
+}
+
+void Staging::upload(void* device, const void* host, size_t bytes, cudaStream_t stream) {
+  const size_t slot = next_++ % kSlots;
+  CUDA_CHECK(cudaEventSynchronize(free_[slot]));
+  char* pinned = pinned_ + slot * kSlotBytes;
+  std::memcpy(pinned, host, bytes);
+  CUDA_CHECK(cudaMemcpyAsync(device, pinned, bytes, cudaMemcpyHostToDevice, stream));
+  CUDA_CHECK(cudaEventRecord(free_[slot], stream));
+}
+
+OperatorTimer::~OperatorTimer() {
+  for (const Span& span : spans_) {
+    cudaEventDestroy(span.begin);
+    cudaEventDestroy(span.end);
+  }
+  for (cudaEvent_t event : idle_) cudaEventDestroy(event);
+}
+
+cudaEvent_t OperatorTimer::take() {
+  cudaEvent_t event = nullptr;
+  if (idle_.empty()) {
+    CUDA_CHECK(cudaEventCreate(&event));
+  } else {
+    event = idle_.back();
+    idle_.pop_back();
+  }
+  return event;
+}
+
+void OperatorTimer::begin(Op op, cudaStream_t stream) {
+  spans_.push_back({op, take(), take()});
+  CUDA_CHECK(cudaEventRecord(spans_.back().begin, stream));
+}
+
+// Called while an exception may be on its way: a failure shows in the next checked call.
+void OperatorTimer::end(cudaStream_t stream) noexcept {
+  static_cast<void>(cudaEventRecord(spans_.back().end, stream));
+}
+
+void OperatorTimer::resolve(Profile& profile) {
+  for (const Span& span : spans_) {
+    float ms = 0;
+    CUDA_CHECK(cudaEventElapsedTime(&ms, span.begin, span.end));
+    profile.add_seconds(span.op, static_cast<double>(ms) * 1e-3);
+    idle_.push_back(span.begin);
+    idle_.push_back(span.end);
+  }
+  spans_.clear();
+}
+
+}  // namespace stretto::cuda

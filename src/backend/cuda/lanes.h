@@ -1,0 +1,94 @@
+// Streams, events, workspaces: the CUDA objects a backend owns, each released by its owner.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "backend/backend.h"
+
+namespace stretto::cuda {
+
+// One stream per lane; events in a ring, so recording never allocates inside a step. An Event
+// whose slot was reused waits for later work than asked: never for less.
+class Lanes {
+ public:
+  Lanes();
+  ~Lanes();
+  Lanes(const Lanes&) = delete;
+  Lanes& operator=(const Lanes&) = delete;
+
+  cudaStream_t stream(Lane lane) const { return streams_[static_cast<size_t>(lane)]; }
+  Event record(Lane lane);
+  void wait(Lane lane, Event event);
+  void synchronize();
+
+ private:
+  static constexpr size_t kEvents = 512;
+  std::array<cudaStream_t, 3> streams_{};
+  std::vector<cudaEvent_t> events_;
+  uint64_t recorded_ = 0;
+};
+
+bool is_capturing(cudaStream_t stream);
+
+// Device memory that only grows. Growth waits for the stream and is refused during capture, so it
+// happens at warm-up or not at all.
+class Workspace {
+ public:
+  explicit Workspace(const char* label) : label_(label) {}
+  ~Workspace();
+  Workspace(const Workspace&) = delete;
+  Workspace& operator=(const Workspace&) = delete;
+
+  void* reserve(size_t bytes, cudaStream_t stream);
+  size_t bytes() const { return bytes_; }
+
+ private:
+  const char* label_;
+  void* data_ = nullptr;
+  size_t bytes_ = 0;
+};
+
+// Pinned slots through which small host buffers (tokens, scales) travel without waiting: the
+// caller's memory may be reused as soon as it has been copied into a slot.
+class Staging {
+ public:
+  Staging();
+  ~Staging();
+  Staging(const Staging&) = delete;
+  Staging& operator=(const Staging&) = delete;
+
+  static constexpr size_t kSlotBytes = size_t{1} << 20;
+  void upload(void* device, const void* host, size_t bytes, cudaStream_t stream);
+
+ private:
+  static constexpr size_t kSlots = 8;
+  char* pinned_ = nullptr;
+  std::array<cudaEvent_t, kSlots> free_{};
+  size_t next_ = 0;
+};
+
+// Pairs of events around operators, read back when the device is idle.
+class OperatorTimer {
+ public:
+  ~OperatorTimer();
+  void begin(Op op, cudaStream_t stream);
+  void end(cudaStream_t stream) noexcept;
+  void resolve(Profile& profile);  // all recorded work must be complete
+
+ private:
+  struct Span {
+    Op op;
+    cudaEvent_t begin;
+    cudaEvent_t end;
+  };
+  cudaEvent_t take();
+  std::vector<Span> spans_;
+  std::vector<cudaEvent_t> idle_;
+};
+
+}  // namespace stretto::cuda

@@ -1,0 +1,95 @@
+#include <cuda_fp8.h>
+
+#include <algorithm>
+
+#include "backend/cuda/device.cuh"
+#include "backend/cuda/quantise.h"
+
+namespace stretto::cuda {
+namespace {
+
+constexpr int kTile = 64;
+constexpr int kChunk = 16;  // elements per thread: 16 bytes of the 8-bit type
+
+template <typename F8>
+constexpr float kLargest = 448.0f;
+template <>
+constexpr float kLargest<__nv_fp8_e5m2> = 57344.0f;
+
+// The maximum does not depend on the order, so atomics are harmless here: the bits of
+// non-negative floats compare like integers. NaN has the largest bits and comes through.
+__global__ void __launch_bounds__(256) amax_kernel(uint32_t* amax, const bf16* x, int64_t packs) {
+  uint32_t most = 0;
+  for (int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x; i < packs;
+       i += int64_t(gridDim.x) * blockDim.x) {
+    const auto pack = Pack<bf16, 8>::load(x + i * 8);
+#pragma unroll
+    for (int j = 0; j < 8; ++j) most = max(most, __float_as_uint(pack[j]) & 0x7fffffffu);
+  }
+  most = __reduce_max_sync(0xffffffffu, most);
+  if (threadIdx.x % 32 == 0) atomicMax(amax, most);
+}
+
+// One 64 x 64 tile per block; each thread converts 16 neighbours of a row, and for the transposed
+// copy collects 16 neighbours of a column from shared memory.
+template <typename F8>
+__global__ void __launch_bounds__(kTile* kTile / kChunk)
+    quantise_kernel(F8* normal, F8* transposed, const float* amax, float* inverse, const bf16* x,
+                    int64_t rows, int64_t columns) {
+  struct alignas(16) Chunk {
+    F8 value[kChunk];
+  };
+  __shared__ F8 tile[kTile][kTile + 4];
+  const float largest = *amax;
+  const float scale = largest > 0 ? kLargest<F8> / largest : 1.0f;
+  if (blockIdx.x == 0 && blockIdx.y == 0 && threadIdx.x == 0) *inverse = 1.0f / scale;
+  const int line = threadIdx.x / (kTile / kChunk);
+  const int offset = threadIdx.x % (kTile / kChunk) * kChunk;
+  const int64_t row = int64_t(blockIdx.y) * kTile, column = int64_t(blockIdx.x) * kTile;
+  if (row + line < rows && column + offset < columns) {
+    const int64_t at = (row + line) * columns + column + offset;
+    const auto low = Pack<bf16, 8>::load(x + at), high = Pack<bf16, 8>::load(x + at + 8);
+    Chunk chunk;
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      chunk.value[i] = F8(low[i] * scale);
+      chunk.value[i + 8] = F8(high[i] * scale);
+    }
+    if (normal != nullptr) *reinterpret_cast<Chunk*>(normal + at) = chunk;
+#pragma unroll
+    for (int i = 0; i < kChunk; ++i) tile[line][offset + i] = chunk.value[i];
+  }
+  if (transposed == nullptr) return;
+  __syncthreads();
+  if (column + line >= columns || row + offset >= rows) return;
+  Chunk chunk;
+#pragma unroll
+  for (int i = 0; i < kChunk; ++i) chunk.value[i] = tile[offset + i][line];
+  *reinterpret_cast<Chunk*>(transposed + (column + line) * rows + row + offset) = chunk;
+}
+
+}  // namespace
+
+void quantise(void* normal, void* transposed, float* amax, float* inverse, ConstTensor x,
+              DType type, cudaStream_t stream) {
+  const int64_t rows = x.rows(), columns = x.last(), packs = x.count() / 8;
+  STRETTO_CHECK(x.dtype() == DType::bf16 && rows % kChunk == 0 && columns % kChunk == 0,
+                "{} of {} in 8 bits", x.shape().text(), dtype_name(x.dtype()));
+  CUDA_CHECK(cudaMemsetAsync(amax, 0, sizeof(float), stream));
+  const auto* source = data_of<bf16>(x);
+  amax_kernel<<<std::min(1024, blocks_for(packs, 256)), 256, 0, stream>>>(
+      reinterpret_cast<uint32_t*>(amax), source, packs);
+  CUDA_CHECK_LAUNCH();
+  const dim3 grid(static_cast<unsigned>(blocks_for(columns, kTile)),
+                  static_cast<unsigned>(blocks_for(rows, kTile)));
+  const auto launch = [&](auto tag) {
+    using F8 = typename decltype(tag)::type;
+    quantise_kernel<F8><<<grid, kTile * kTile / kChunk, 0, stream>>>(
+        static_cast<F8*>(normal), static_cast<F8*>(transposed), amax, inverse, source, rows,
+        columns);
+  };
+  type == DType::f8e4m3 ? launch(Type<__nv_fp8_e4m3>{}) : launch(Type<__nv_fp8_e5m2>{});
+  CUDA_CHECK_LAUNCH();
+}
+
+}  // namespace stretto::cuda

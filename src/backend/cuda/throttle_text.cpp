@@ -1,0 +1,25 @@
+#include "backend/cuda/telemetry.h"
+
+namespace stretto {
+
+std::string throttle_text(uint64_t reasons) {
+  struct Reason {
+    uint64_t bit;
+    const char* text;
+  };
+  // Bit numbers of nvmlClocksEventReasons.
+  constexpr Reason kReasons[] = {
+      {0x2, "application clocks"}, {0x4, "power cap"},           {0x8, "hardware slowdown"},
+      {0x10, "sync boost"},        {0x20, "thermal (software)"}, {0x40, "thermal (hardware)"},
+      {0x80, "power brake"},       {0x100, "display clocks"},
+  };
+  std::string text;
+  for (const Reason& reason : kReasons) {
+    if ((reasons & reason.bit) == 0) continue;
+    if (!text.empty()) text += ", ";
+    text += reason.text;
+  }
+  return text.empty() ? "none" : text;
+}
+
+}  // namespace stretto

@@ -1,0 +1,25 @@
+// Remembered measurements: key -> value lines in one small text file per GPU and library version.
+// A file that cannot be read or written costs the memory only, never the run.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+
+namespace stretto::cuda {
+
+class TuneCache {
+ public:
+  // An empty path: <user cache folder>/stretto/<name>.txt.
+  TuneCache(std::string path, const std::string& name);
+
+  std::optional<std::string> find(const std::string& key) const;
+  void store(const std::string& key, const std::string& value);  // appended to the file at once
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+  std::map<std::string, std::string> entries_;
+};
+
+}  // namespace stretto::cuda

@@ -1,0 +1,114 @@
+// Shapes of real models, where the plain loops of the reference would take minutes: the GPU against
+// the cpu backend, which the other tests hold against the reference. Also graphs and repeatability.
+#include <gtest/gtest.h>
+
+#include "backend/cuda/cuda_options.h"
+#include "support/ops.h"
+#include "support/staged_backend.h"
+
+namespace stretto::test {
+namespace {
+
+class Gpu : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (cuda_device_count() == 0) GTEST_SKIP() << "no GPU";
+    CudaOptions options;
+    options.tune = false;
+    gpu_ = make_staged_backend(make_cuda_backend(0, options));
+    cpu_ = make_cpu_backend(4);
+  }
+  std::unique_ptr<Backend> gpu_, cpu_;
+};
+
+TEST_F(Gpu, LayerNormOfEveryWidthInUse) {
+  for (const int64_t width : {768, 1024, 1536, 2048, 2560, 4096, 5120}) {
+    SCOPED_TRACE(width);
+    const int64_t rows = 531;
+    const DType type = DType::bf16;
+    const Operand a = Operand::random(type, {rows, width}, 1);
+    const Operand b = Operand::random(type, {rows, width}, 2);
+    const Operand weight = Operand::random(type, {width}, 3);
+    const Operand bias = Operand::random(type, {width}, 4);
+    const Operand dout = Operand::random(type, {rows, width}, 5);
+    struct Results {
+      Operand sum, out, mean, rstd, dinp, dweight, dbias;
+    };
+    const auto run = [&](Backend& backend) {
+      Results r{Operand::output(type, {rows, width}),    Operand::output(type, {rows, width}),
+                Operand::output(DType::f32, {rows}),     Operand::output(DType::f32, {rows}),
+                Operand::random(type, {rows, width}, 6), Operand::zeros(DType::f32, {width}),
+                Operand::zeros(DType::f32, {width})};
+      backend.residual_layernorm_forward(r.sum, r.out, r.mean, r.rstd, a, b, weight, bias);
+      backend.layernorm_backward(r.dinp, r.dweight, r.dbias, dout, r.sum, r.mean, r.rstd, weight,
+                                 Grad::accumulate);
+      return r;
+    };
+    const Results gpu = run(*gpu_), cpu = run(*cpu_);
+    EXPECT_TRUE(gpu.sum.same_bits(cpu.sum));
+    EXPECT_TRUE(close(gpu.out, cpu.out.values(), type, 1));
+    EXPECT_TRUE(close(gpu.rstd, cpu.rstd.values(), DType::f32, 16));
+    EXPECT_TRUE(close(gpu.dinp, cpu.dinp.values(), type, 1));
+    EXPECT_TRUE(close(gpu.dweight, cpu.dweight.values(), DType::f32, 64));
+    EXPECT_TRUE(close(gpu.dbias, cpu.dbias.values(), DType::f32, 64));
+  }
+}
+
+// Half of the tokens are the same one: runs cross many chunks of the sorted list.
+TEST_F(Gpu, EmbeddingGradientOfFrequentTokens) {
+  const int64_t batch = 4, length = 1024, width = 768, vocab = 300;
+  Operand tokens(DType::i32, {batch, length});
+  Values ids;
+  const CounterRng rng(3, 4);
+  for (int64_t i = 0; i < batch * length; ++i) {
+    const uint64_t bits = rng.bits(static_cast<uint64_t>(i));
+    ids.push_back(bits % 2 == 0 ? 17.0 : static_cast<double>(bits / 2 % vocab));
+  }
+  tokens.set(ids);
+  const Operand dout = Operand::random(DType::bf16, {batch, length, width}, 1);
+  const auto run = [&](Backend& backend) {
+    std::vector<Operand> r = {Operand::random(DType::f32, {vocab, width}, 2),
+                              Operand::random(DType::f32, {length, width}, 3)};
+    backend.embedding_backward(r[0], r[1], dout, tokens);
+    return r;
+  };
+  const auto gpu = run(*gpu_), again = run(*gpu_), cpu = run(*cpu_);
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_TRUE(close(gpu[i], cpu[i].values(), DType::f32, 64)) << i;
+    EXPECT_TRUE(gpu[i].same_bits(again[i])) << i;
+  }
+}
+
+TEST_F(Gpu, LinearLayerOfModelSize) {
+  const int64_t rows = 1024, n = 3072, k = 768;
+  const DType type = DType::bf16;
+  const Operand inp = Operand::random(type, {rows, k}, 1);
+  const Operand weight = Operand::random(type, {n, k}, 2, 0.04);
+  const Operand bias = Operand::random(type, {n}, 3), dout = Operand::random(type, {rows, n}, 4);
+  struct Results {
+    Operand out, pre, dinp, dweight, dbias;
+  };
+  const auto run = [&](Backend& backend) {
+    Results r{Operand::output(type, {rows, n}), Operand::output(type, {rows, n}),
+              Operand::output(type, {rows, k}), Operand::random(DType::f32, {n, k}, 5),
+              Operand::random(DType::f32, {n}, 6)};
+    LinearOptions options;
+    options.gelu = true;
+    options.pre = r.pre;
+    backend.linear_forward(r.out, inp, weight, bias, options);
+    backend.linear_backward_input(r.dinp, dout, weight);
+    backend.linear_backward_weight(r.dweight, r.dbias, inp, dout, Grad::accumulate);
+    return r;
+  };
+  const Results gpu = run(*gpu_), again = run(*gpu_), cpu = run(*cpu_);
+  EXPECT_TRUE(close(gpu.out, cpu.out.values(), type, 2));
+  EXPECT_TRUE(close(gpu.pre, cpu.pre.values(), type, 1));
+  EXPECT_TRUE(close(gpu.dinp, cpu.dinp.values(), type, 1));
+  EXPECT_TRUE(close(gpu.dweight, cpu.dweight.values(), DType::f32, 64));
+  EXPECT_TRUE(close(gpu.dbias, cpu.dbias.values(), DType::f32, 64));
+  EXPECT_TRUE(gpu.out.same_bits(again.out) && gpu.dinp.same_bits(again.dinp) &&
+              gpu.dweight.same_bits(again.dweight) && gpu.dbias.same_bits(again.dbias));
+}
+
+}  // namespace
+}  // namespace stretto::test

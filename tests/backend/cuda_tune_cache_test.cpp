@@ -1,0 +1,47 @@
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "backend/cuda/tune_cache.h"
+#include "support/temp_dir.h"
+
+namespace stretto::test {
+namespace {
+
+using cuda::TuneCache;
+
+TEST(TuneCache, RemembersAcrossRunsAndTheLastValueWins) {
+  const TempDir dir;
+  const std::string path = std::filesystem::path(dir.path()) / "new" / "cache.txt";
+  {
+    TuneCache cache(path, "unused");
+    EXPECT_FALSE(cache.find("768x1024"));
+    cache.store("768x1024", "1 2");
+    cache.store("768x1024", "3 4");
+    cache.store("other", "5");
+  }
+  const TuneCache again(path, "unused");
+  EXPECT_EQ(again.find("768x1024"), "3 4");
+  EXPECT_EQ(again.find("other"), "5");
+}
+
+// A killed run leaves half a line; another program's file has none of ours.
+TEST(TuneCache, IgnoresTornAndForeignLines) {
+  const TempDir dir;
+  const std::string path = std::filesystem::path(dir.path()) / "cache.txt";
+  std::ofstream(path) << "whole\t1 .\nno tab here .\ntorn\t12345";
+  const TuneCache cache(path, "unused");
+  EXPECT_EQ(cache.find("whole"), "1");
+  EXPECT_FALSE(cache.find("torn"));
+  EXPECT_FALSE(cache.find("no tab here"));
+}
+
+TEST(TuneCache, AFileThatCannotBeWrittenCostsNothing) {
+  TuneCache cache("/proc/no/such/folder/cache.txt", "unused");
+  cache.store("a", "b");
+  EXPECT_EQ(cache.find("a"), "b");
+}
+
+}  // namespace
+}  // namespace stretto::test

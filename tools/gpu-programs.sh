@@ -1,0 +1,28 @@
+# Sourced by gpu-check and gpu-bench: sets $programs (folder of the programs) and $logs, and finds
+# the CUDA libraries where no toolkit is installed but Python wheels carry them.
+logs=${OUT:-$(mktemp -d)}
+if [ -f "$bundle" ]; then
+  programs=$(mktemp -d)
+  tar -C "$programs" -xJf "$bundle" || exit 74
+  export LD_LIBRARY_PATH="$programs/lib:${LD_LIBRARY_PATH:-}"
+else
+  cmake --preset cuda > "$logs/configure.log" 2>&1 || { tail -20 "$logs/configure.log"; exit 70; }
+  cmake --build build --target test_cpu_ops test_cpu_matmul test_cuda_gpu bench_gpu_ops stretto \
+    > "$logs/build.log" 2>&1 || { tail -40 "$logs/build.log"; exit 70; }
+  programs=$(mktemp -d)
+  cp build/tests/backend/test_cpu_ops build/tests/backend/test_cpu_matmul \
+    build/tests/backend/test_cuda_gpu build/bench/bench_gpu_ops build/stretto "$programs/"
+fi
+folders=$(python3 - 2> /dev/null <<'PY'
+import glob, os, sys
+found = set()
+for root in sys.path:
+    for pattern in ("nvidia/*/lib", "nvidia/*/lib64"):
+        found.update(glob.glob(os.path.join(root, pattern)))
+print(":".join(sorted(found)))
+PY
+)
+export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:-}:/usr/local/cuda/lib64:$folders"
+if ldd "$programs/bench_gpu_ops" | grep "not found"; then
+  echo "the libraries above are missing on this machine" >&2
+fi
