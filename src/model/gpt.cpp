@@ -73,6 +73,7 @@ void Gpt::begin_step(int64_t micro_batches, float loss_scale) {
 void Gpt::forward(size_t chunk, const MicroBatch& mb, bool train) {
   const ChunkActivations& a = activations(chunk, mb);
   const auto& units = units_[chunk];
+  backend_.eight_bit_products(shape_.precision == Precision::amp_fp8);
   if (begins_model(chunk)) embed(a, mb.batch);
   for (size_t l = 0; l < units.size(); ++l) {
     const LayerWeights& w = weights_.layer(units[l]);
@@ -105,6 +106,7 @@ void Gpt::embed_backward(const ChunkActivations& a, Tensor dstream, int64_t batc
 
 void Gpt::head_forward(const ChunkActivations& a, const MicroBatch& mb, bool train) {
   const HeadActivations& h = a.head;
+  backend_.eight_bit_products(false);  // logits need their bits
   weights_.get(head_.norm_unit);
   backend_.residual_layernorm_forward(h.stream, h.norm, h.mean, h.rstd, a.layers.back().stream2,
                                       layer_.branch(mb.batch), head_.norm_weight, head_.norm_bias);
@@ -154,6 +156,7 @@ void Gpt::loss_rows(const ChunkActivations& a, const MicroBatch& mb, int64_t beg
 void Gpt::backward(size_t chunk, const MicroBatch& mb, Tensor dstream, bool deferred) {
   const ChunkActivations& a = activations(chunk, mb);
   const auto& units = units_[chunk];
+  backend_.eight_bit_products(shape_.precision == Precision::amp_fp8);
   if (ends_model(chunk)) {
     const HeadActivations& h = a.head;
     weights_.get(head_.norm_unit);
@@ -175,6 +178,7 @@ void Gpt::backward(size_t chunk, const MicroBatch& mb, Tensor dstream, bool defe
 }
 
 void Gpt::backward_weights(size_t chunk, const MicroBatch& mb) {
+  backend_.eight_bit_products(shape_.precision == Precision::amp_fp8);
   const ChunkActivations& a = activations(chunk, mb);
   const auto& units = units_[chunk];
   for (size_t l = units.size(); l-- > 0;) {

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <thread>
 
+#include "backend/cuda/cuda_options.h"
+#include "parallel/device_comm.h"
 #include "train/launch.h"
 #include "train/lr_schedule.h"
 #include "train/rank_plan.h"
@@ -22,8 +24,15 @@ int64_t seq_len(const Config& config) {
 }
 
 std::unique_ptr<Backend> make_backend(const Config& config, const Comm& world) {
-  if (config.device == Device::cuda) return make_cuda_backend(world.rank());
-  return make_cpu_backend(threads_per_rank(config, ranks_here(config)));
+  if (config.device == Device::cpu) {
+    return make_cpu_backend(threads_per_rank(config, ranks_here(config)));
+  }
+  // Ranks take the machine's GPUs in turn; more ranks than GPUs share them.
+  const int devices = std::max(1, cuda_device_count());
+  CudaOptions options;
+  options.tf32 = config.tf32;
+  options.time_operators = config.trace > 0;
+  return make_cuda_backend(world.rank() % devices, options);
 }
 
 }  // namespace
@@ -41,9 +50,7 @@ Trainer::Trainer(const Config& config, Comm& world)
       at_(mesh_.coordinates(world.rank())), comms_(make_mesh_comms(mesh_, world)),
       backend_(make_backend(config, world)), scaler_(config.train.loss_scale, config.precision) {
   config_.seq_len = seq_len(config);
-  Comm* ends = config.parallel.pp > 1 && config.model.tied_embedding ? comms_.embedding.get() : nullptr;
-  gpt_ = std::make_unique<Gpt>(*backend_, rank_shape(config_, at_),
-                               RankComms{comms_.dp.get(), comms_.tp.get(), comms_.pp.get(), ends});
+  gpt_ = std::make_unique<Gpt>(*backend_, rank_shape(config_, at_), tensor_comms());
   pipeline_ = std::make_unique<Pipeline>(*gpt_, effective_schedule(config.parallel),
                                          static_cast<int>(config.parallel.interleave));
   const TrainConfig& t = config.train;
@@ -59,6 +66,19 @@ Trainer::Trainer(const Config& config, Comm& world)
                                             config_.parallel.dp) * config_.parallel.dp));
   my_losses_.resize(losses_.size());
   open_data();
+}
+
+// What the model talks through: the mesh's own communicators, or their faces for device memory.
+RankComms Trainer::tensor_comms() {
+  const bool tied_ends = mesh_.pp() > 1 && config_.model.tied_embedding;
+  Comm* ends = tied_ends ? comms_.embedding.get() : nullptr;
+  if (backend_->host_memory()) return {comms_.dp.get(), comms_.tp.get(), comms_.pp.get(), ends};
+  device_comms_.dp = make_device_comm(*comms_.dp, *backend_);
+  device_comms_.tp = make_device_comm(*comms_.tp, *backend_);
+  device_comms_.pp = make_device_comm(*comms_.pp, *backend_);
+  if (ends != nullptr) device_comms_.ends = make_device_comm(*ends, *backend_);
+  return {device_comms_.dp.get(), device_comms_.tp.get(), device_comms_.pp.get(),
+          device_comms_.ends.get()};
 }
 
 void Trainer::open_data() {

@@ -28,6 +28,11 @@ struct TrainerState {
   LossScaler::State loss_scale;
 };
 
+// The same communicators for tensors in a backend's memory; empty where that is host memory.
+struct DeviceComms {
+  std::unique_ptr<Comm> dp, tp, pp, ends;
+};
+
 class Trainer {
  public:
   // Collective over `world`. `config` is valid (require_valid) and has a definite micro_batch.
@@ -52,6 +57,7 @@ class Trainer {
   bool speaks() const { return world_.rank() == 0; }
 
  private:
+  RankComms tensor_comms();
   void open_data();
   // Deals out `samples` from `first_sample` on; the pipeline then loads them by load_batch().
   const std::vector<Share>& deal(const Sampler& sampler, int64_t first_sample, int64_t samples);
@@ -63,8 +69,9 @@ class Trainer {
   Comm& world_;
   Mesh mesh_;
   Coordinates at_;
-  MeshComms comms_;
+  MeshComms comms_;  // between hosts
   std::unique_ptr<Backend> backend_;
+  DeviceComms device_comms_;
   std::unique_ptr<Gpt> gpt_;
   std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<Pipeline> pipeline_;

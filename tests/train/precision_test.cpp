@@ -22,6 +22,18 @@ TEST(Precision, EveryModeFollowsFp32) {
   }
 }
 
+// 8-bit operands keep 3 (e4m3) or 2 (e5m2) bits of fraction: the loss still follows, but not exactly.
+TEST(Precision, EightBitProductsAreEmulated) {
+  Config config = tiny_config();
+  config.train.steps = 10;
+  config.precision = Precision::amp_bf16;
+  const auto wide = losses(config);
+  config.precision = Precision::amp_fp8;
+  const auto narrow = losses(config);
+  EXPECT_NE(narrow, wide);
+  for (size_t i = 0; i < narrow.size(); ++i) EXPECT_NEAR(narrow[i], wide[i], 0.05 * wide[i]);
+}
+
 TEST(Precision, AnOverflowedStepChangesNothing) {
   Config config = tiny_config();
   config.precision = Precision::amp_fp16;

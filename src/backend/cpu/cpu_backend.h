@@ -5,6 +5,9 @@
 // and partial sums are added in piece order: that is what makes results independent of threads.
 #pragma once
 
+#include <cstddef>
+#include <vector>
+
 #include "backend/backend.h"
 #include "backend/cpu/gemm.h"
 #include "backend/cpu/parallel_for.h"
@@ -17,6 +20,7 @@ class CpuBackend final : public Backend {
 
   const char* name() const override { return "cpu"; }
   int threads() const override { return threads_; }
+  void eight_bit_products(bool on) override { eight_bit_ = on; }
 
  private:
   Buffer do_allocate(size_t bytes, const char* label) override;
@@ -60,7 +64,12 @@ class CpuBackend final : public Backend {
   void do_adamw(Tensor weight, Tensor master, Tensor m, Tensor v, ConstTensor grad,
                 ConstTensor control, const AdamWOptions& options) override;
 
+  // The operand as an 8-bit product sees it; a copy, valid until the next use of `slot`.
+  ConstTensor operand(ConstTensor t, DType eight_bit_format, int slot);
+
   int threads_;
+  bool eight_bit_ = false;  // emulated: operands are rounded, products stay as they are
+  std::vector<std::byte> rounded_[2];
   GemmContext gemm_;
 };
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "backend/cpu/cpu_backend.h"
+#include "backend/cpu/fp8.h"
 #include "backend/cpu/linear_bias.h"
 
 namespace stretto {
@@ -14,14 +15,24 @@ Matrix matrix(Tensor t) { return {t.data(), t.dtype(), t.last()}; }
 
 }  // namespace
 
+ConstTensor CpuBackend::operand(ConstTensor t, DType eight_bit_format, int slot) {
+  if (!eight_bit_ || t.dtype() != DType::bf16) return t;
+  std::vector<std::byte>& bytes = rounded_[slot];
+  if (bytes.size() < t.bytes()) bytes.resize(t.bytes());
+  const Tensor copy(bytes.data(), t.dtype(), t.shape());
+  const float scale = fp8_scale(t, eight_bit_format, threads_);
+  fake_quantize_fp8(copy, t, eight_bit_format, scale, threads_);
+  return copy;
+}
+
 void CpuBackend::do_linear_forward(Tensor out, ConstTensor inp, ConstTensor weight,
                                    ConstTensor bias, const LinearOptions& options) {
   GemmArgs args;
   args.m = inp.rows();
   args.n = weight.rows();
   args.k = weight.last();
-  args.a = matrix(inp);
-  args.b = matrix(weight, true);
+  args.a = matrix(operand(inp, DType::f8e4m3, 0));
+  args.b = matrix(operand(weight, DType::f8e4m3, 1), true);
   args.c = matrix(out);
   args.epilogue.bias = bias.data();
   args.epilogue.bias_type = bias.dtype();
@@ -36,8 +47,8 @@ void CpuBackend::do_linear_backward_input(Tensor dinp, ConstTensor dout, ConstTe
   args.m = dout.rows();
   args.n = weight.last();
   args.k = weight.rows();
-  args.a = matrix(dout);
-  args.b = matrix(weight);
+  args.a = matrix(operand(dout, DType::f8e5m2, 0));
+  args.b = matrix(operand(weight, DType::f8e4m3, 1));
   args.c = matrix(dinp);
   args.accumulate = options.mode == Grad::accumulate;
   args.epilogue.grad_pre = options.pre.data();
@@ -51,8 +62,8 @@ void CpuBackend::do_linear_backward_weight(Tensor dweight, Tensor dbias, ConstTe
   args.m = dout.last();
   args.n = inp.last();
   args.k = inp.rows();
-  args.a = matrix(dout, true);
-  args.b = matrix(inp);
+  args.a = matrix(operand(dout, DType::f8e5m2, 0), true);
+  args.b = matrix(operand(inp, DType::f8e4m3, 1));
   args.c = matrix(dweight);
   args.accumulate = mode == Grad::accumulate;
   gemm(args, gemm_);
