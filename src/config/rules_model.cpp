@@ -47,7 +47,7 @@ void tile_quantisation(const Config& c, Report& report) {
 
 void precision_device(const Config& c, Report& report) {
   if (c.precision != Precision::amp_fp8 || c.device == Device::cuda) return;
-  report.add("precision", "needs a GPU, but this is " + shown(c, "device"),
+  report.add("precision", "is emulated, and slow, with " + shown(c, "device"),
              "set device=cuda, or precision=amp_bf16");
 }
 
@@ -68,7 +68,7 @@ void offload_device(const Config& c, Report& report) {
 constexpr Rule kRules[] = {
     {"hidden-heads", Severity::error, hidden_heads},
     {"positions", Severity::error, positions},
-    {"precision-device", Severity::error, precision_device},
+    {"precision-device", Severity::advice, precision_device},
     {"tf32-device", Severity::error, tf32_device},
     {"head-size", Severity::advice, head_size},
     {"vocab-padding", Severity::advice, vocab_padding},
