@@ -1,6 +1,7 @@
 #include "cli/command.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -55,9 +56,9 @@ Command* Command::add_subcommand(const std::string& name, const std::string& hel
 
 void Command::require_subcommand(int count) { app_of(native_).require_subcommand(count); }
 
-#define STRETTO_OPTION(Type)                                                                      \
-  Option Command::add_option(const std::string& name, Type& value, const std::string& help) {    \
-    return Option(app_of(native_).add_option(name, value, help));                                 \
+#define STRETTO_OPTION(Type)                                                                  \
+  Option Command::add_option(const std::string& name, Type& value, const std::string& help) { \
+    return Option(app_of(native_).add_option(name, value, help));                             \
   }
 STRETTO_OPTION(std::string)
 STRETTO_OPTION(std::vector<std::string>)
@@ -83,8 +84,13 @@ int parse_and_run(int argc, char** argv, const char* examples) {
   app.formatter(std::make_shared<HelpFormatter>());  // verbs inherit it
   Command root(&app);
   add_verbs(root);
+  bool version = false;  // for --help; the word stands for the verb, so that its options work
+  app.add_flag("--version", version, "Short for: stretto version");
+  std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
+  if (!words.empty() && words[0] == "--version") words[0] = "version";
+  std::reverse(words.begin(), words.end());  // CLI11 takes them off the back
   try {
-    app.parse(argc, argv);
+    app.parse(std::move(words));
     return 0;
   } catch (const CLI::ParseError& error) {
     const int code = app.exit(error);  // prints help or the message

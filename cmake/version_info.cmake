@@ -1,0 +1,51 @@
+# stretto_version_info(out): writes the header behind `stretto version`. The file is touched only
+# where its text changes, and the commit is the one that was configured.
+
+# The version that a header gives in lines `#define <prefix>MAJOR 8`; empty when it has none.
+function(stretto_header_version out header prefix)
+  set(version "")
+  if(EXISTS ${header})
+    foreach(part MAJOR MINOR "PATCH(LEVEL)?")
+      file(STRINGS ${header} line REGEX "^#define +${prefix}${part} +[0-9]+")
+      string(REGEX MATCH "[0-9]+$" number "${line}")
+      list(APPEND version ${number})
+    endforeach()
+    list(JOIN version "." version)
+  endif()
+  set(${out} "${version}" PARENT_SCOPE)
+endfunction()
+
+function(stretto_version_info out)
+  set(STRETTO_COMMIT "unknown")
+  find_package(Git QUIET)
+  if(GIT_FOUND)
+    execute_process(COMMAND ${GIT_EXECUTABLE} describe --always --dirty --abbrev=12 --exclude=*
+      WORKING_DIRECTORY ${PROJECT_SOURCE_DIR} OUTPUT_VARIABLE commit RESULT_VARIABLE failed
+      OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+    if(NOT failed)
+      set(STRETTO_COMMIT ${commit})
+    endif()
+  endif()
+
+  # An empty version means that the part is not in the program.
+  if(dnnl_FOUND)
+    set(STRETTO_ONEDNN_VERSION ${dnnl_VERSION})
+  endif()
+  if(MPI_C_FOUND)
+    pkg_check_modules(OPEN_MPI QUIET ompi-c)
+    set(STRETTO_MPI_VERSION "MPI ${MPI_C_VERSION}")
+    if(OPEN_MPI_FOUND)
+      set(STRETTO_MPI_VERSION "Open MPI ${OPEN_MPI_VERSION} (MPI ${MPI_C_VERSION})")
+    endif()
+  endif()
+  if(STRETTO_CUDA_FOUND)
+    set(STRETTO_CUDA_VERSION ${CUDAToolkit_VERSION})
+  endif()
+  if(STRETTO_CUDNN_FOUND)
+    stretto_header_version(STRETTO_CUDNN_VERSION ${CUDNN_INCLUDE}/cudnn_version.h CUDNN_)
+  endif()
+  if(STRETTO_NCCL_FOUND)
+    stretto_header_version(STRETTO_NCCL_VERSION ${NCCL_INCLUDE}/nccl.h NCCL_)
+  endif()
+  configure_file(${PROJECT_SOURCE_DIR}/cmake/version_info.h.in ${out} @ONLY)
+endfunction()
