@@ -4,6 +4,7 @@
 Prints one JSON line per step: {"step": i, "seconds": s, "loss": x}, and last {"rss_bytes": n}.
 """
 import argparse
+import contextlib
 import json
 import math
 import resource
@@ -11,6 +12,7 @@ import time
 
 import torch
 import torch.nn as nn
+import torch.nn.attention
 import torch.nn.functional as F
 
 
@@ -55,30 +57,44 @@ def main():
                           ("positions", 1024), ("batch", 4), ("seq", 256), ("steps", 4),
                           ("threads", 2)):
         a.add_argument(f"--{name}", type=int, default=default)
-    a.add_argument("--precision", choices=["fp32", "amp_bf16"], default="fp32")
+    a.add_argument("--precision", choices=["fp32", "amp_bf16", "bf16"], default="fp32")
+    a.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     a.add_argument("--compile", action="store_true")
     a = a.parse_args()
     torch.set_num_threads(a.threads)
     torch.manual_seed(0)
-    model = Gpt(a.layers, a.hidden, a.heads, a.vocab, max(a.positions, a.seq))
+    cuda = a.device == "cuda"
+    model = Gpt(a.layers, a.hidden, a.heads, a.vocab, max(a.positions, a.seq)).to(a.device)
+    if a.precision == "bf16":
+        model = model.to(torch.bfloat16)
     decay = [p for p in model.parameters() if p.dim() == 2]
     rest = [p for p in model.parameters() if p.dim() < 2]
     optimizer = torch.optim.AdamW([{"params": decay, "weight_decay": 0.1},
                                    {"params": rest, "weight_decay": 0.0}], lr=6e-4, fused=True)
     run = torch.compile(model) if a.compile else model
+    kernels = [torch.nn.attention.SDPBackend.CUDNN_ATTENTION,
+               torch.nn.attention.SDPBackend.FLASH_ATTENTION] if cuda else None
     for step in range(a.steps):
-        tokens = torch.randint(0, a.vocab, (a.batch, a.seq + 1))
+        tokens = torch.randint(0, a.vocab, (a.batch, a.seq + 1)).to(a.device)
+        if cuda:
+            torch.cuda.synchronize()
         start = time.perf_counter()
-        with torch.autocast("cpu", torch.bfloat16, enabled=a.precision == "amp_bf16"):
+        with torch.autocast(a.device, torch.bfloat16, enabled=a.precision == "amp_bf16"), \
+                (torch.nn.attention.sdpa_kernel(kernels, set_priority=True) if cuda
+                 else contextlib.nullcontext()):
             loss = run(tokens[:, :-1], tokens[:, 1:].contiguous())
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
-        value = float(loss)
+        value = loss.detach().item()
+        if cuda:
+            torch.cuda.synchronize()
         print(json.dumps({"step": step + 1, "seconds": time.perf_counter() - start,
                           "loss": value if math.isfinite(value) else None}), flush=True)
-    print(json.dumps({"rss_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}))
+    peak = torch.cuda.max_memory_allocated() if cuda \
+        else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    print(json.dumps({"rss_bytes": peak}))
 
 
 if __name__ == "__main__":
