@@ -35,10 +35,10 @@ test: $(BUILD)/.setup-test
 	@cmake --build $(BUILD) -j$(JOBS)
 	@cd $(BUILD) && ctest --output-on-failure -j$(JOBS)
 
-check:
+check: $(BUILD)/.setup-check
 	@tools/check
 
-fuzz: $(BUILD)/.setup-test
+fuzz:
 	@tools/fuzz
 
 clean:
