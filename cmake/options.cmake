@@ -37,3 +37,8 @@ if(STRETTO_SANITIZE)
     $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${sanitizers} -fno-sanitize-recover=all -fno-omit-frame-pointer>)
   target_link_options(stretto_options INTERFACE -fsanitize=${sanitizers})
 endif()
+if(STRETTO_FUZZ)
+  # Coverage counters everywhere; the fuzz targets alone link libFuzzer itself.
+  target_compile_options(stretto_options INTERFACE
+    $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=fuzzer-no-link>)
+endif()
