@@ -77,7 +77,8 @@ FlatLayout flat_layout(const ModelShape& model, const Holdings& holdings, int64_
   }
   if (holdings.embedding) add_unit("wpe", -1, [](const auto& s) { return s.name == "wpe"; });
   for (const int64_t layer : holdings.layers) {
-    add_unit(fmt::format("h.{}", layer), layer, [layer](const auto& s) { return s.layer == layer; });
+    add_unit(fmt::format("h.{}", layer), layer,
+             [layer](const auto& s) { return s.layer == layer; });
   }
   if (holdings.head) {
     add_unit("head", -1, [](const auto& s) { return s.unit == ParameterSpec::Unit::head; });

@@ -3,8 +3,8 @@
 // Parameters form units (the token table, the position table, each layer, the head): what is
 // gathered, reduced and released together. A unit holds first what tensor-parallel ranks cut, then
 // what they replicate (with tp = 1 all counts as cut), decayed parameters first in each half; both
-// are padded so that every data-parallel rank owns an equal part, and so that sums over fixed pieces
-// do not depend on dp.
+// are padded so that every data-parallel rank owns an equal part, and so that sums over fixed
+// pieces do not depend on dp.
 #pragma once
 
 #include <cstdint>
@@ -22,9 +22,9 @@ struct FlatParameter {
 };
 
 struct FlatUnit {
-  std::string name;             // "wte", "wpe", "h.7", "head"
+  std::string name;  // "wte", "wpe", "h.7", "head"
   int64_t layer = -1;
-  int64_t begin = 0;            // flat range [begin, end); the cut half is [begin, replicated)
+  int64_t begin = 0;  // flat range [begin, end); the cut half is [begin, replicated)
   int64_t replicated = 0;
   int64_t end = 0;
   std::vector<FlatParameter> parameters;
@@ -52,8 +52,8 @@ struct FlatLayout {
 // What a rank holds: layers by global index, and whether it needs the token table and the head.
 struct Holdings {
   std::vector<int64_t> layers;
-  bool embedding = true;   // first stage: token and position tables
-  bool head = true;        // last stage: ln_f, and the token table or the untied head matrix
+  bool embedding = true;  // first stage: token and position tables
+  bool head = true;       // last stage: ln_f, and the token table or the untied head matrix
 };
 
 FlatLayout flat_layout(const ModelShape& model, const Holdings& holdings, int64_t tp, int64_t dp);
@@ -77,11 +77,11 @@ struct OwnedStretch {
 std::vector<OwnedStretch> owned_stretches(const FlatUnit& unit, FlatRange range, int64_t dp,
                                           int64_t dp_rank);
 
-// Gradient statistics are summed over pieces, in order: their borders are the same for every dp that
-// divides kStatPieces, so the gradient norm does not depend on dp.
+// Gradient statistics are summed over pieces, in order: their borders are the same for every dp
+// that divides kStatPieces, so the gradient norm does not depend on dp.
 constexpr int64_t kStatPieces = 16;
-int64_t pieces_per_half(int64_t dp);                    // a multiple of dp
-int64_t stat_piece_count(const FlatLayout& layout);     // two halves for every unit
+int64_t pieces_per_half(int64_t dp);                 // a multiple of dp
+int64_t stat_piece_count(const FlatLayout& layout);  // two halves for every unit
 
 // Segments of equal decay inside a flat range.
 std::vector<FlatSegment> decay_segments(const FlatUnit& unit, FlatRange range);

@@ -10,13 +10,19 @@ namespace {
 
 struct Dims {
   explicit Dims(const RankShape& s)
-      : B(s.micro_batch), T(s.seq_len), n(s.tokens()), rows(s.stream_rows()), C(s.model.hidden),
-        Cl(C / s.tp), Fl(s.model.ffn / s.tp), Hl(s.model.heads / s.tp),
+      : B(s.micro_batch),
+        T(s.seq_len),
+        n(s.tokens()),
+        rows(s.stream_rows()),
+        C(s.model.hidden),
+        Cl(C / s.tp),
+        Fl(s.model.ffn / s.tp),
+        Hl(s.model.heads / s.tp),
         type(types_of(s.precision).compute) {}
 
   int64_t B, T;
-  int64_t n;        // tokens of a micro-batch
-  int64_t rows;     // those on this rank where the residual stream is cut
+  int64_t n;     // tokens of a micro-batch
+  int64_t rows;  // those on this rank where the residual stream is cut
   int64_t C;
   int64_t Cl, Fl, Hl;  // tensor-parallel shares
   DType type;
@@ -117,8 +123,8 @@ void append_loss(std::vector<TensorSpec>& plan, const RankShape& s) {
 }  // namespace
 
 const char* name_of(MemoryTerm term) {
-  constexpr const char* kNames[kMemoryTerms] = {"weights", "gradients",     "optimizer", "activations",
-                                                "logits",  "communication", "data"};
+  constexpr const char* kNames[kMemoryTerms] = {
+      "weights", "gradients", "optimizer", "activations", "logits", "communication", "data"};
   return kNames[static_cast<int>(term)];
 }
 
@@ -202,8 +208,10 @@ std::vector<TensorSpec> memory_plan(const RankShape& s) {
     const int64_t slots = s.train ? s.in_flight[c] : 1;
     const int64_t layers = s.train ? static_cast<int64_t>(s.chunks[c].size()) : 1;
     for (int64_t slot = 0; slot < slots; ++slot) {
-      plan.push_back({MemoryTerm::data, fmt::format("tokens.{}.{}", c, slot), DType::i32, {d.B, d.T}});
-      plan.push_back({MemoryTerm::data, fmt::format("targets.{}.{}", c, slot), DType::i32, {d.B, d.T}});
+      plan.push_back(
+          {MemoryTerm::data, fmt::format("tokens.{}.{}", c, slot), DType::i32, {d.B, d.T}});
+      plan.push_back(
+          {MemoryTerm::data, fmt::format("targets.{}.{}", c, slot), DType::i32, {d.B, d.T}});
       if (s.last_stage && c + 1 == s.chunks.size()) {
         append(plan, fmt::format("head.{}.", slot), head_specs(s));
       } else {
@@ -217,7 +225,8 @@ std::vector<TensorSpec> memory_plan(const RankShape& s) {
       }
     }
   }
-  if (s.train || s.checkpointing != Checkpointing::none) append(plan, "again.", recomputed_specs(s));
+  if (s.train || s.checkpointing != Checkpointing::none)
+    append(plan, "again.", recomputed_specs(s));
   append_workspace(plan, s);
   if (s.last_stage) append_loss(plan, s);
   return plan;

@@ -32,26 +32,24 @@ struct RankShape {
   int64_t micro_batch = 1;  // B, sequences of the largest micro-batch
   int64_t seq_len = 1;      // T
   int64_t tp = 1;
-  int64_t dp = 1;           // ranks that share states (the ZeRO group)
+  int64_t dp = 1;  // ranks that share states (the ZeRO group)
   int zero = 0;
   bool sequence_parallel = true;
   bool deterministic = false;
   Precision precision = Precision::fp32;
   Checkpointing checkpointing = Checkpointing::none;
   std::vector<std::vector<int64_t>> chunks = {{}};  // global layer indices of each model chunk
-  bool first_stage = true;   // chunk 0 begins with the embedding
-  bool last_stage = true;    // the last chunk ends with the head and the loss
-  bool split_backward = false;        // zero-bubble: weight gradients come later
+  bool first_stage = true;                          // chunk 0 begins with the embedding
+  bool last_stage = true;                // the last chunk ends with the head and the loss
+  bool split_backward = false;           // zero-bubble: weight gradients come later
   std::vector<int64_t> in_flight = {1};  // per chunk: micro-batches whose activations live at once
-  bool train = true;         // false: forward only (evaluation, generation)
-  int64_t loss_chunk_bytes = 64 << 20;  // most that one chunk of logits may take
-  int64_t accumulation = 1;  // micro-batches per step (loss slots)
+  bool train = true;                     // false: forward only (evaluation, generation)
+  int64_t loss_chunk_bytes = 64 << 20;   // most that one chunk of logits may take
+  int64_t accumulation = 1;              // micro-batches per step (loss slots)
 
   int64_t tokens() const { return micro_batch * seq_len; }
   // Rows of the residual stream on this rank.
-  int64_t stream_rows() const {
-    return sequence_parallel && tp > 1 ? tokens() / tp : tokens();
-  }
+  int64_t stream_rows() const { return sequence_parallel && tp > 1 ? tokens() / tp : tokens(); }
   bool gathers_sequence() const { return sequence_parallel && tp > 1; }
   // Gradients are reduced after every micro-batch (ZeRO 2 and 3, and whenever the order of sums
   // must not depend on dp), through one buffer per unit instead of one for all.

@@ -19,8 +19,8 @@ struct ModelShape {
   int64_t positions = 0;  // rows of the learned position table; the longest sequence with ALiBi
   int64_t ffn = 0;        // 4 * hidden unless said otherwise
   Positions position_kind = Positions::learned;
-  bool bias = true;           // linear and LayerNorm biases
-  bool tied_embedding = true; // the output head is the token embedding
+  bool bias = true;            // linear and LayerNorm biases
+  bool tied_embedding = true;  // the output head is the token embedding
 
   int64_t head_size() const { return heads > 0 ? hidden / heads : 0; }
   bool operator==(const ModelShape&) const = default;

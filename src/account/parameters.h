@@ -21,14 +21,14 @@ enum class Split {
 enum class Init { normal, zeros, ones };
 
 struct ParameterSpec {
-  std::string name;      // "h.3.attn.qkv.weight"
-  int64_t rows = 0;      // vectors have one column
+  std::string name;  // "h.3.attn.qkv.weight"
+  int64_t rows = 0;  // vectors have one column
   int64_t columns = 1;
   Split split = Split::none;
   Init init = Init::normal;
   double init_std = 0.02;
-  bool decay = false;    // weight decay applies to matrices only
-  int64_t layer = -1;    // -1: embedding or head side, see `unit`
+  bool decay = false;  // weight decay applies to matrices only
+  int64_t layer = -1;  // -1: embedding or head side, see `unit`
   enum class Unit { embedding, layer, head } unit = Unit::layer;
 
   int64_t count() const { return rows * columns; }

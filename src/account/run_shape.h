@@ -23,11 +23,15 @@ struct PrecisionTypes {
 
 constexpr PrecisionTypes types_of(Precision precision) {
   switch (precision) {
-    case Precision::fp32: return {};
+    case Precision::fp32:
+      return {};
     case Precision::amp_bf16:
-    case Precision::amp_fp8: return {DType::bf16, DType::f32, DType::f32, true};
-    case Precision::amp_fp16: return {DType::f16, DType::f32, DType::f32, true};
-    case Precision::bf16: return {DType::bf16, DType::bf16, DType::bf16, false};
+    case Precision::amp_fp8:
+      return {DType::bf16, DType::f32, DType::f32, true};
+    case Precision::amp_fp16:
+      return {DType::f16, DType::f32, DType::f32, true};
+    case Precision::bf16:
+      return {DType::bf16, DType::bf16, DType::bf16, false};
   }
   return {};
 }

@@ -15,10 +15,14 @@ struct Row {
 };
 
 constexpr Row kRows[] = {
-    {DType::f32, "f32", 4, 0x1p-23},      {DType::f64, "f64", 8, 0x1p-52},
-    {DType::bf16, "bf16", 2, 0x1p-7},     {DType::f16, "f16", 2, 0x1p-10},
-    {DType::f8e4m3, "f8e4m3", 1, 0x1p-3}, {DType::f8e5m2, "f8e5m2", 1, 0x1p-2},
-    {DType::i32, "i32", 4, 0},            {DType::u16, "u16", 2, 0},
+    {DType::f32, "f32", 4, 0x1p-23},
+    {DType::f64, "f64", 8, 0x1p-52},
+    {DType::bf16, "bf16", 2, 0x1p-7},
+    {DType::f16, "f16", 2, 0x1p-10},
+    {DType::f8e4m3, "f8e4m3", 1, 0x1p-3},
+    {DType::f8e5m2, "f8e5m2", 1, 0x1p-2},
+    {DType::i32, "i32", 4, 0},
+    {DType::u16, "u16", 2, 0},
     {DType::u8, "u8", 1, 0},
 };
 

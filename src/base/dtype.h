@@ -15,10 +15,18 @@ const char* dtype_name(DType type);
 DType dtype_from_name(std::string_view name);  // throws Error for an unknown name
 
 // Storage types: bits only. Arithmetic happens in float.
-struct bf16_t { uint16_t bits; };
-struct f16_t { uint16_t bits; };
-struct f8e4m3_t { uint8_t bits; };
-struct f8e5m2_t { uint8_t bits; };
+struct bf16_t {
+  uint16_t bits;
+};
+struct f16_t {
+  uint16_t bits;
+};
+struct f8e4m3_t {
+  uint8_t bits;
+};
+struct f8e5m2_t {
+  uint8_t bits;
+};
 
 inline float to_float(float x) { return x; }
 inline float to_float(bf16_t x) {
@@ -33,9 +41,9 @@ inline bf16_t to_bf16(float x) {
   if ((bits & 0x7fffffffu) > 0x7f800000u) return {static_cast<uint16_t>((bits >> 16) | 0x40u)};
   return {static_cast<uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16)};
 }
-f16_t to_f16(float x);         // overflows to infinity
-f8e4m3_t to_f8e4m3(float x);   // saturates at 448 (no infinity in the format)
-f8e5m2_t to_f8e5m2(float x);   // saturates at 57344
+f16_t to_f16(float x);        // overflows to infinity
+f8e4m3_t to_f8e4m3(float x);  // saturates at 448 (no infinity in the format)
+f8e5m2_t to_f8e5m2(float x);  // saturates at 57344
 
 // Unit round-off of each float type: |fl(x) - x| <= epsilon * |x| / 2 for normal x.
 double dtype_epsilon(DType type);

@@ -24,9 +24,9 @@ enum class ExitCode : int {
   resumable = 75,      // stopped early, requeue me
   no_permission = 77,
   bad_config = 78,
-  diverged = 79,       // NaN limit
+  diverged = 79,  // NaN limit
   out_of_memory = 80,
-  peer_lost = 81,      // a rank died or hangs; resumable
+  peer_lost = 81,  // a rank died or hangs; resumable
 };
 
 const char* exit_code_meaning(ExitCode code);
@@ -51,10 +51,9 @@ class Error : public std::runtime_error {
 }  // namespace stretto
 
 // Always-on check of a contract between our own parts. Users' mistakes throw Error directly.
-#define STRETTO_CHECK(condition, ...)                                         \
-  do {                                                                        \
-    if (!(condition)) [[unlikely]] {                                          \
-      ::stretto::contract_broken(#condition, __FILE__, __LINE__,              \
-                                 ::fmt::format("" __VA_ARGS__));              \
-    }                                                                         \
+#define STRETTO_CHECK(condition, ...)                                                            \
+  do {                                                                                           \
+    if (!(condition)) [[unlikely]] {                                                             \
+      ::stretto::contract_broken(#condition, __FILE__, __LINE__, ::fmt::format("" __VA_ARGS__)); \
+    }                                                                                            \
   } while (false)

@@ -46,7 +46,8 @@ NormalPair normal_pair(uint64_t seed, uint64_t stream, uint64_t i) {
   const double u1 = (static_cast<double>(p.a >> 11) + 1.0) * 0x1p-53;
   const double angle = static_cast<double>(p.b >> 11) * (0x1p-53 * 2.0 * std::numbers::pi);
   const double radius = std::sqrt(-2.0 * std::log(u1));
-  return {static_cast<float>(radius * std::cos(angle)), static_cast<float>(radius * std::sin(angle))};
+  return {static_cast<float>(radius * std::cos(angle)),
+          static_cast<float>(radius * std::sin(angle))};
 }
 
 }  // namespace

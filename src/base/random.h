@@ -12,9 +12,9 @@ class CounterRng {
  public:
   CounterRng(uint64_t seed, uint64_t stream) : seed_(seed), stream_(stream) {}
 
-  uint64_t bits(uint64_t index) const;    // 64 random bits
-  float uniform(uint64_t index) const;    // in [0, 1), 24 bits
-  float normal(uint64_t index) const;     // standard normal
+  uint64_t bits(uint64_t index) const;  // 64 random bits
+  float uniform(uint64_t index) const;  // in [0, 1), 24 bits
+  float normal(uint64_t index) const;   // standard normal
   void fill_normal(float* out, uint64_t begin, size_t count, float scale) const;  // index begin...
 
  private:

@@ -17,9 +17,9 @@ struct Unit {
 
 constexpr Unit kCounts[] = {{"", 1},    {"k", 1e3}, {"K", 1e3}, {"M", 1e6},
                             {"G", 1e9}, {"B", 1e9}, {"T", 1e12}};
-constexpr Unit kBytes[] = {{"", 1},          {"B", 1},         {"kB", 1e3},       {"MB", 1e6},
-                           {"GB", 1e9},      {"TB", 1e12},     {"KiB", 0x1p10},   {"MiB", 0x1p20},
-                           {"GiB", 0x1p30},  {"TiB", 0x1p40}};
+constexpr Unit kBytes[] = {{"", 1},         {"B", 1},       {"kB", 1e3},     {"MB", 1e6},
+                           {"GB", 1e9},     {"TB", 1e12},   {"KiB", 0x1p10}, {"MiB", 0x1p20},
+                           {"GiB", 0x1p30}, {"TiB", 0x1p40}};
 constexpr Unit kSeconds[] = {{"", 1},     {"ms", 1e-3}, {"s", 1},
                              {"min", 60}, {"h", 3600},  {"d", 86400}};
 
@@ -40,10 +40,10 @@ double parse(std::string_view text, std::span<const Unit> units, const char* wha
 
 int64_t to_integer(double value, std::string_view text) {
   if (std::fabs(value) > 9.0e18 || value != std::floor(value)) {
-    throw Error(ExitCode::bad_config,
-                fmt::format("'{}' is not a whole number that fits 64 bits",
-                            printable(text.substr(0, 60))),
-                "write a whole number");
+    throw Error(
+        ExitCode::bad_config,
+        fmt::format("'{}' is not a whole number that fits 64 bits", printable(text.substr(0, 60))),
+        "write a whole number");
   }
   return static_cast<int64_t>(value);
 }

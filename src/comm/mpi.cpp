@@ -81,8 +81,8 @@ class MpiComm final : public Comm {
     if (out.count() == 0) return nullptr;
     auto request = make_op();
     const int64_t part = out.count();
-    std::vector<const void*> parts =
-        exchange(*request, in, [part](int r) { return part * r; }, part, next_tag());
+    std::vector<const void*> parts = exchange(
+        *request, in, [part](int r) { return part * r; }, part, next_tag());
     if (add == Accumulate::yes) parts.insert(parts.begin(), out.data());
     request->then([=](MpiOp&) {
       ordered_reduce(out.dtype(), ReduceOp::sum, out.data(), parts.data(),

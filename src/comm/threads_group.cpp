@@ -87,7 +87,8 @@ void Op::reduce_block(int64_t part, int64_t begin, int64_t len) {
   sources.reserve(n + 1);
   if (call.add == Accumulate::yes) sources.push_back(result);
   for (size_t r = 0; r < n; ++r) sources.push_back(at(in[r], from, call.dtype));
-  ordered_reduce(call.dtype, call.op, result, sources.data(), static_cast<int>(sources.size()), len);
+  ordered_reduce(call.dtype, call.op, result, sources.data(), static_cast<int>(sources.size()),
+                 len);
   if (scatter) return;
   const size_t bytes = static_cast<size_t>(len) * dtype_size(call.dtype);
   for (size_t r = 1; r < n; ++r) std::memcpy(at(out[r], begin, call.dtype), result, bytes);

@@ -22,9 +22,9 @@ struct ParallelConfig {
   int64_t dp = 1;
   int64_t tp = 1;
   int64_t pp = 1;
-  int zero = 0;                // 0 NO_SHARD, 1 ZeRO-1, 2 SHARD_GRAD_OP, 3 FULL_SHARD
-  int64_t zero_group = 0;      // hybrid shard: ranks per sharding group, 0 = the whole dp axis
-  int64_t interleave = 1;      // model chunks per pipeline rank (v)
+  int zero = 0;            // 0 NO_SHARD, 1 ZeRO-1, 2 SHARD_GRAD_OP, 3 FULL_SHARD
+  int64_t zero_group = 0;  // hybrid shard: ranks per sharding group, 0 = the whole dp axis
+  int64_t interleave = 1;  // model chunks per pipeline rank (v)
   PipelineSchedule schedule = PipelineSchedule::one_f_one_b;
   bool sequence_parallel = true;
   std::string partition = "transformer";  // transformer | transformer+embedding | "[3,4,5]"
@@ -33,7 +33,7 @@ struct ParallelConfig {
   int64_t bucket_bytes = 25 << 20;        // gradient bucket
 };
 
-struct RampUp {  // global batch grows from `start` by `increment` over `samples` samples
+struct RampUp {       // global batch grows from `start` by `increment` over `samples` samples
   int64_t start = 0;  // 0: no ramp-up
   int64_t increment = 0;
   int64_t samples = 0;
@@ -51,33 +51,33 @@ struct TrainConfig {
   double lr = 6e-4;
   double min_lr = 0;
   LrSchedule schedule = LrSchedule::cosine;
-  int64_t warmup = 0;          // steps
-  int64_t decay = 0;           // wsd: length of the final decay in steps; others: 0 = to the end
+  int64_t warmup = 0;  // steps
+  int64_t decay = 0;   // wsd: length of the final decay in steps; others: 0 = to the end
   double beta1 = 0.9;
   double beta2 = 0.95;
   double eps = 1e-8;
   double weight_decay = 0.1;
-  double clip = 1.0;           // global gradient norm; 0 = no clipping
+  double clip = 1.0;  // global gradient norm; 0 = no clipping
   RampUp ramp_up;
   LossScale loss_scale;
-  int64_t eval_every = 0;      // steps; 0 = never
-  int64_t eval_batches = 8;    // global batches per evaluation
-  int64_t max_skipped = 20;    // consecutive overflowed or NaN steps before stopping
-  int64_t audit_every = 100;   // replica audit; 0 = never
-  double watchdog = 300;       // seconds without progress before a rank counts as hung
+  int64_t eval_every = 0;     // steps; 0 = never
+  int64_t eval_batches = 8;   // global batches per evaluation
+  int64_t max_skipped = 20;   // consecutive overflowed or NaN steps before stopping
+  int64_t audit_every = 100;  // replica audit; 0 = never
+  double watchdog = 300;      // seconds without progress before a rank counts as hung
 };
 
 struct DataConfig {
-  std::string path;            // empty: synthetic tokens
-  std::string eval_path;       // empty: a held-out tail of `path`
+  std::string path;       // empty: synthetic tokens
+  std::string eval_path;  // empty: a held-out tail of `path`
   double eval_fraction = 0.05;
   std::string tokenizer;
 };
 
 struct CheckpointConfig {
-  int64_t every = 0;           // steps; 0 = only at the end (and on a signal)
-  int64_t keep = 2;            // newest n
-  int64_t keep_every = 0;      // and each m-th step
+  int64_t every = 0;       // steps; 0 = only at the end (and on a signal)
+  int64_t keep = 2;        // newest n
+  int64_t keep_every = 0;  // and each m-th step
   bool async = true;
 };
 
@@ -88,26 +88,26 @@ struct LogConfig {
 
 struct Config {
   ModelShape model;
-  int64_t seq_len = 0;         // 0: the model's positions
+  int64_t seq_len = 0;  // 0: the model's positions
   Precision precision = Precision::fp32;
-  int64_t micro_batch = 1;     // sequences; kAuto = largest that fits
-  int64_t global_batch = 8;    // sequences
+  int64_t micro_batch = 1;   // sequences; kAuto = largest that fits
+  int64_t global_batch = 8;  // sequences
   uint64_t seed = 1234;
   bool deterministic = false;
   Device device = Device::cpu;
-  int64_t threads = 0;         // per rank; 0 = cores / ranks
+  int64_t threads = 0;  // per rank; 0 = cores / ranks
   ParallelConfig parallel;
   Checkpointing activation_checkpointing = Checkpointing::none;
   bool activation_offload = false;
   bool optimizer_offload = false;
   bool tf32 = false;
-  int64_t memory_limit = 0;    // bytes per rank; 0 = what the machine has
+  int64_t memory_limit = 0;  // bytes per rank; 0 = what the machine has
   TrainConfig train;
   DataConfig data;
   CheckpointConfig checkpoint;
   LogConfig log;
-  int64_t trace = 0;           // steps to trace
-  std::string output;          // run directory; empty: nothing is written
+  int64_t trace = 0;   // steps to trace
+  std::string output;  // run directory; empty: nothing is written
 
   int64_t world_size() const { return parallel.dp * parallel.tp * parallel.pp; }
 };

@@ -34,7 +34,8 @@ ConstTensor ConstTensor::row_range(int64_t begin, int64_t end) const {
   STRETTO_CHECK(0 <= begin && begin <= end && end <= rows(), "[{}, {}) of {} rows", begin, end,
                 rows());
   auto* bytes = static_cast<const char*>(data_);
-  return {bytes + static_cast<size_t>(begin * last()) * dtype_size(type_), type_,
+  return {bytes + static_cast<size_t>(begin * last()) * dtype_size(type_),
+          type_,
           {end - begin, last()}};
 }
 

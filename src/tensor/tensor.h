@@ -23,10 +23,10 @@ class Shape {
   int dims() const { return dims_; }
   int64_t operator[](int dim) const { return sizes_[static_cast<size_t>(dim)]; }
   int64_t last() const { return dims_ == 0 ? 1 : sizes_[static_cast<size_t>(dims_ - 1)]; }
-  int64_t count() const;                         // number of elements
+  int64_t count() const;                                               // number of elements
   int64_t rows() const { return last() == 0 ? 0 : count() / last(); }  // all dims but the last
   bool operator==(const Shape& other) const = default;
-  std::string text() const;                      // "(4, 1024, 768)"
+  std::string text() const;  // "(4, 1024, 768)"
 
  private:
   std::array<int64_t, kMaxDims> sizes_{};
@@ -55,7 +55,7 @@ class ConstTensor {
     return static_cast<const T*>(data_);
   }
 
-  ConstTensor view(Shape shape) const;                    // same elements, another shape
+  ConstTensor view(Shape shape) const;                      // same elements, another shape
   ConstTensor row_range(int64_t begin, int64_t end) const;  // rows [begin, end) as (n, last)
   ConstTensor slice(int64_t begin, int64_t end) const;      // elements [begin, end) as (n)
 

@@ -7,7 +7,9 @@
 namespace stretto {
 namespace {
 
-Buffer make_buffer(size_t bytes) { return {std::malloc(bytes), bytes, [](void* p) { std::free(p); }}; }
+Buffer make_buffer(size_t bytes) {
+  return {std::malloc(bytes), bytes, [](void* p) { std::free(p); }};
+}
 
 TEST(Arena, StackDisciplineAndPeak) {
   Arena arena(make_buffer(4096));

@@ -29,11 +29,11 @@ TEST(DType, EveryPatternRoundTrips) {
 }
 
 TEST(DType, RoundsToNearestEven) {
-  EXPECT_EQ(to_float(to_bf16(1.0f + 0x1p-8f)), 1.0f);              // tie, to even
-  EXPECT_EQ(to_float(to_bf16(1.0f + 0x3p-8f)), 1.0f + 0x1p-6f);    // tie, to even
+  EXPECT_EQ(to_float(to_bf16(1.0f + 0x1p-8f)), 1.0f);            // tie, to even
+  EXPECT_EQ(to_float(to_bf16(1.0f + 0x3p-8f)), 1.0f + 0x1p-6f);  // tie, to even
   EXPECT_EQ(to_float(to_f16(1.0f + 0x1p-11f)), 1.0f);
   EXPECT_EQ(to_float(to_f16(1.0f + 0x1.8p-11f)), 1.0f + 0x1p-10f);
-  EXPECT_EQ(to_float(to_f16(0x1p-25f)), 0.0f);                     // half the least subnormal
+  EXPECT_EQ(to_float(to_f16(0x1p-25f)), 0.0f);  // half the least subnormal
   EXPECT_EQ(to_float(to_f16(0x1.8p-25f)), 0x1p-24f);
 }
 

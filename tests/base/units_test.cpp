@@ -21,7 +21,8 @@ TEST(Units, Parse) {
 }
 
 TEST(Units, RefusesWhatItCannotRead) {
-  for (const char* bad : {"", "M", "2X", "1e400", "nan", "inf", "1.5", "99999999999999999999", "2 M"}) {
+  for (const char* bad :
+       {"", "M", "2X", "1e400", "nan", "inf", "1.5", "99999999999999999999", "2 M"}) {
     EXPECT_THROW(parse_count(bad), Error) << bad;
   }
   EXPECT_THROW(parse_bytes("80 GiB"), Error);
