@@ -93,6 +93,7 @@ void run(int threads, int64_t rows, int repeats, DType type) {
       std::map<std::string, double> best;
       for (int repeat = 0; repeat < repeats; ++repeat) {
         for (const auto& implementation : gemm_implementations()) {
+          if (!implementation.supports(args)) continue;
           const double seconds = seconds_of(args, context, implementation.choice);
           auto [at, fresh] = best.try_emplace(implementation.name, seconds);
           if (!fresh) at->second = std::min(at->second, seconds);
@@ -102,6 +103,10 @@ void run(int threads, int64_t rows, int repeats, DType type) {
       const double times = layer.n == kVocab ? 1 : 12;  // layers of the model
       double least = std::numeric_limits<double>::infinity();
       for (const auto& implementation : gemm_implementations()) {
+        if (!best.contains(implementation.name)) {
+          fmt::print(" {:>9}", "-");
+          continue;
+        }
         fmt::print(" {:9.1f}", flops / best[implementation.name] * 1e-9);
         total[implementation.name] += times * best[implementation.name];
         least = std::min(least, best[implementation.name]);

@@ -25,6 +25,7 @@ std::span<const GemmImplementation> gemm_implementations() {
       {"openblas", GemmChoice::openblas, supports_openblas, gemm_openblas},
       {"onednn", GemmChoice::onednn, supports_onednn, gemm_onednn},
       {"own", GemmChoice::own, supports_own, gemm_own},
+      {"dot", GemmChoice::dot, supports_dot, gemm_dot},
   };
   return table;
 }
@@ -49,8 +50,9 @@ void say_emulated(DType type) {
 
 // From bench/gemm_bench.cpp: with AVX-512 our kernel leads on all shapes of a GPT-2 step; with AVX2
 // OpenBLAS's assembly leads by some percent. Narrow types without hardware: ours, which converts
-// while packing.
+// while packing. Few rows against stored rows of B (generation): dot products.
 GemmChoice choose_gemm(const GemmArgs& args) {
+  if (supports_dot(args)) return GemmChoice::dot;
   if (args.a.type != DType::f32) {
     if (onednn_is_native(args.a.type) && supports_onednn(args)) return GemmChoice::onednn;
     say_emulated(args.a.type);

@@ -49,7 +49,7 @@ struct GemmArgs {
   Epilogue epilogue;
 };
 
-enum class GemmChoice { automatic, openblas, onednn, own };
+enum class GemmChoice { automatic, openblas, onednn, own, dot };
 
 // Scratch memory that grows to the largest need and then stays: no allocation inside a step.
 class Scratch {

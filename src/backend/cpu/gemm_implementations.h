@@ -13,6 +13,10 @@ void gemm_onednn(const GemmArgs& args, GemmContext& context);
 // Whether this CPU multiplies `type` in hardware through oneDNN (AMX, AVX-512-BF16).
 bool onednn_is_native(DType type);
 
+constexpr int64_t kDotRows = 8;  // the most rows that gemm_dot takes
+bool supports_dot(const GemmArgs& args);
+void gemm_dot(const GemmArgs& args, GemmContext& context);
+
 bool supports_own(const GemmArgs& args);
 void gemm_own(const GemmArgs& args, GemmContext& context);
 

@@ -115,8 +115,10 @@ class Product {
     const int64_t b_panels = ceil_div(args_.n, kTileColumns);
     const int64_t wanted = context_.threads == 1 ? 1 : 4 * context_.threads;
     int64_t across = ceil_div(b_panels, kPiecePanels), down = 1;
-    across = std::max(across, std::min(wanted, b_panels / 3));
+    // Narrow pieces read A more often, short ones pack B more often: first one, then the other.
+    across = std::max(across, std::min(wanted, b_panels / 6));
     while (across * down < wanted && rows.panels / (2 * down) >= kBlockPanels / 2) down *= 2;
+    if (across * down < wanted) across = std::max(across, std::min(wanted / down, b_panels / 2));
     parallel_for(context_.threads, across * down, [&](int64_t piece, int worker) {
       const int64_t i = piece % down, j = piece / down;
       Piece at{i * rows.panels / down,
