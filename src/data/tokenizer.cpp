@@ -82,7 +82,8 @@ void Tokenizer::index_merges(const std::string& name) {
   merge_table_.assign(std::bit_ceil(spec_.merges.size() * 2 + 2), {});
   merge_mask_ = merge_table_.size() - 1;
   for (size_t rank = 0; rank < spec_.merges.size(); ++rank) {
-    const auto [left, right, result] = spec_.merges[rank];
+    const int32_t left = spec_.merges[rank].left, right = spec_.merges[rank].right;
+    const int32_t result = spec_.merges[rank].result;
     if (!known(left) || !known(right) || !known(result)) {
       throw bad_tokenizer(name,
                           fmt::format("merge {} of ids {}, {} to {}", rank, left, right, result));
