@@ -1,0 +1,79 @@
+#include "checkpoint/shard.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <string_view>
+
+#include "checkpoint/safetensors.h"
+
+namespace stretto {
+namespace {
+
+// The header; a tensor that is here as a whole keeps its shape, so that other tools see it.
+std::string shard_head(const Shard& shard, int64_t step, std::vector<StTensor>& tensors) {
+  std::map<std::string, std::string> metadata = {{"stretto.step", fmt::format("{}", step)}};
+  for (const ShardTensor& t : shard.tensors) {
+    metadata.emplace(parameter_of(t.name), placement_text(t.placement));
+    const int64_t count = element_count(t.placement.runs);
+    const bool whole = count == t.placement.global_count();
+    tensors.push_back({t.name, st_type_of(t.type),
+                       whole ? t.placement.shape : std::vector<int64_t>{count}, 0, 0});
+  }
+  return safetensors_head(tensors, metadata);
+}
+
+}  // namespace
+
+std::string parameter_of(const std::string& tensor) {
+  for (const std::string_view prefix : kMomentPrefix) {
+    if (tensor.rfind(prefix, 0) == 0) return tensor.substr(prefix.size());
+  }
+  return tensor;
+}
+
+void Shard::add(std::string name, Placement placement, DType type) {
+  tensors.push_back({std::move(name), std::move(placement), type, bytes});
+  bytes += tensors.back().bytes();
+}
+
+void Shard::allocate() {
+  if (data != nullptr && bytes <= capacity_) return;
+  data.reset();
+  data.reset(new char[static_cast<size_t>(std::max<int64_t>(1, bytes))]);  // not zeroed
+  capacity_ = bytes;
+}
+
+int64_t shard_file_bytes(const Shard& shard, int64_t step) {
+  std::vector<StTensor> tensors;
+  return static_cast<int64_t>(shard_head(shard, step, tensors).size()) + shard.bytes;
+}
+
+FileRecord write_shard(Fs& fs, const std::string& path, const Shard& shard, int64_t step) {
+  std::vector<StTensor> tensors;
+  const std::string head = shard_head(shard, step, tensors);
+  FileRecord record;
+  record.name = path.substr(path.find_last_of('/') + 1);
+  record.bytes = static_cast<int64_t>(head.size()) + shard.bytes;
+  record.head = digest_of(head);
+
+  const auto file = fs.create(path);
+  file->preallocate(record.bytes);
+  file->append(head);
+  for (const ShardTensor& t : shard.tensors) {
+    TensorRecord entry{t.name, {}};
+    for (int64_t begin = 0; begin < t.bytes(); begin += kChunkBytes) {
+      const auto size = static_cast<size_t>(std::min(kChunkBytes, t.bytes() - begin));
+      const std::string_view chunk(shard.data.get() + t.offset + begin, size);
+      entry.chunks.push_back(digest_of(chunk));
+      file->append(chunk);
+    }
+    record.tensors.push_back(std::move(entry));
+  }
+  file->sync();
+  file->close();
+  return record;
+}
+
+}  // namespace stretto

@@ -1,0 +1,54 @@
+// One rank's part of a checkpoint, copied out of the running model: training goes on while it is
+// written.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/dtype.h"
+#include "base/fs.h"
+#include "checkpoint/manifest.h"
+#include "checkpoint/runs.h"
+
+namespace stretto {
+
+// Tensors of a checkpoint: a parameter's weight has the parameter's name, its moments have these
+// in front.
+constexpr const char* kMomentPrefix[2] = {"optimizer.m.", "optimizer.v."};
+// "optimizer.m.wte" -> "wte".
+std::string parameter_of(const std::string& tensor);
+
+struct ShardTensor {
+  std::string name;
+  Placement placement;
+  DType type = DType::f32;
+  int64_t offset = 0;  // bytes, in the shard's data
+
+  int64_t bytes() const {
+    return element_count(placement.runs) * static_cast<int64_t>(dtype_size(type));
+  }
+};
+
+struct Shard {
+  std::vector<ShardTensor> tensors;  // in the order of their bytes, without gaps
+  std::unique_ptr<char[]> data;
+  int64_t bytes = 0;
+
+  // Adds a tensor behind the others; its bytes are filled in after allocate().
+  void add(std::string name, Placement placement, DType type);
+  void allocate();  // keeps a buffer that is large enough
+  char* at(size_t tensor) { return data.get() + tensors[tensor].offset; }
+
+ private:
+  int64_t capacity_ = 0;
+};
+
+// Bytes of the file that write_shard would make.
+int64_t shard_file_bytes(const Shard& shard, int64_t step);
+
+// Writes a new safetensors file, space reserved first, digests taken while the bytes are hot,
+// synced and closed.
+FileRecord write_shard(Fs& fs, const std::string& path, const Shard& shard, int64_t step);
+
+}  // namespace stretto

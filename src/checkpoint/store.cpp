@@ -1,0 +1,174 @@
+#include "checkpoint/store.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+
+#include "base/log.h"
+#include "base/units.h"
+#include "checkpoint/checkpoint.h"
+
+namespace stretto {
+namespace {
+
+constexpr std::string_view kTempMark = ".tmp-";
+constexpr int64_t kMaxRecordBytes = int64_t{1} << 30;
+
+std::string part_name(int part) { return fmt::format("shard-{:05d}.safetensors", part); }
+std::string record_name(int part) { return fmt::format("shard-{:05d}.record", part); }
+
+void write_new_file(Fs& fs, const std::string& path, std::string_view content) {
+  const auto file = fs.create(path);
+  file->append(content);
+  file->sync();
+  file->close();
+}
+
+// make_dirs, with every new name durable.
+void make_durable_dirs(Fs& fs, const std::string& path) {
+  std::vector<std::string> parents;
+  for (std::string at = path; !fs.info(at); at = parent_dir(at)) parents.push_back(parent_dir(at));
+  make_dirs(fs, path);
+  for (const std::string& parent : parents) fs.sync_dir(parent);
+}
+
+}  // namespace
+
+std::string step_name(int64_t step) { return fmt::format("step-{}", step); }
+
+std::optional<int64_t> step_of_name(std::string_view name) {
+  constexpr std::string_view kPrefix = "step-";
+  if (name.substr(0, kPrefix.size()) != kPrefix) return std::nullopt;
+  int64_t step = 0;
+  const char* end = name.data() + name.size();
+  const auto [stop, error] = std::from_chars(name.data() + kPrefix.size(), end, step);
+  if (error != std::errc() || stop != end || step < 0 || step_name(step) != name) {
+    return std::nullopt;
+  }
+  return step;
+}
+
+std::string CheckpointStore::path_of(int64_t step) const {
+  return join_path(root_, step_name(step));
+}
+
+std::string CheckpointStore::temp_path(int64_t step, uint64_t nonce) const {
+  return fmt::format("{}{}{:016x}", path_of(step), kTempMark, nonce);
+}
+
+std::vector<int64_t> CheckpointStore::steps() const {
+  std::vector<int64_t> steps;
+  if (!fs_.info(root_)) return steps;
+  for (const std::string& name : fs_.list(root_)) {
+    if (const auto step = step_of_name(name)) steps.push_back(*step);
+  }
+  std::sort(steps.begin(), steps.end());
+  return steps;
+}
+
+std::string CheckpointStore::begin(int64_t step, uint64_t nonce, int64_t bytes) {
+  make_durable_dirs(fs_, root_);
+  const int64_t need = bytes + bytes / 20, free = fs_.free_space(root_);
+  if (free < need) {
+    throw FsError(ExitCode::io_error,
+                  fmt::format("a checkpoint needs {} in {}, {} are free",
+                              format_bytes(static_cast<double>(need)), root_,
+                              format_bytes(static_cast<double>(free))),
+                  "free some space, or keep fewer checkpoints (checkpoint.keep)", ENOSPC);
+  }
+  const std::string temp = temp_path(step, nonce);
+  fs_.make_dir(temp);
+  return temp;
+}
+
+void CheckpointStore::write_part(const std::string& temp, int part, const Shard& shard,
+                                 int64_t step) {
+  const FileRecord record = write_shard(fs_, join_path(temp, part_name(part)), shard, step);
+  write_new_file(fs_, join_path(temp, record_name(part)), file_record_text(record));
+  fs_.sync_dir(temp);
+}
+
+void CheckpointStore::commit(const std::string& temp, int parts, Manifest manifest) {
+  manifest.files.clear();
+  for (int part = 0; part < parts; ++part) {
+    const std::string path = join_path(temp, record_name(part));
+    FileRecord record = parse_file_record(read_file(fs_, path, kMaxRecordBytes), path);
+    if (!record.tensors.empty()) {
+      manifest.files.push_back(std::move(record));
+    } else {
+      fs_.remove(join_path(temp, record.name));  // a rank that had nothing to write
+    }
+    fs_.remove(path);
+  }
+  write_new_file(fs_, join_path(temp, kManifestName), manifest_text(manifest));
+  fs_.sync_dir(temp);
+
+  const std::string final_path = path_of(manifest.step), old = temp + "-old";
+  const bool replaces = fs_.info(final_path).has_value();
+  // Only a run that did not continue from it comes here: it was damaged.
+  if (replaces) fs_.rename(final_path, old);
+  fs_.rename(temp, final_path);
+  fs_.sync_dir(root_);
+  if (replaces) drop(old);
+}
+
+void CheckpointStore::drop(const std::string& temp) noexcept {
+  try {
+    remove_tree(fs_, temp);
+  } catch (const std::exception& error) {
+    spdlog::warn("left behind: {} ({})", temp, error.what());
+  }
+}
+
+void CheckpointStore::drop_leftovers() noexcept {
+  try {
+    if (!fs_.info(root_)) return;
+    for (const std::string& name : fs_.list(root_)) {
+      const size_t mark = name.find(kTempMark);
+      if (mark != std::string::npos && step_of_name(name.substr(0, mark))) {
+        drop(join_path(root_, name));
+      }
+    }
+  } catch (const std::exception& error) {
+    spdlog::warn("cannot look for unfinished checkpoints: {}", error.what());
+  }
+}
+
+void CheckpointStore::prune(int64_t step, int64_t keep, int64_t keep_every) {
+  std::vector<int64_t> old = steps();
+  // Later ones belong to a future this run has not reached again; they are not ours to count.
+  old.erase(std::lower_bound(old.begin(), old.end(), step), old.end());
+  const auto kept = static_cast<size_t>(std::max<int64_t>(0, keep - 1));
+  old.resize(old.size() - std::min(kept, old.size()));
+  if (keep_every > 0) std::erase_if(old, [&](int64_t s) { return s % keep_every == 0; });
+  if (old.empty()) return;
+  Checkpoint::open(fs_, path_of(step)).verify();
+  for (const int64_t s : old) {
+    // The name goes first: what is half removed must not look like a checkpoint.
+    const std::string doomed = fmt::format("{}{}old", path_of(s), kTempMark);
+    remove_tree(fs_, doomed);  // left by a run that died here
+    fs_.rename(path_of(s), doomed);
+    fs_.sync_dir(root_);
+    remove_tree(fs_, doomed);
+  }
+}
+
+std::optional<Checkpoint> newest_verified(
+    const CheckpointStore& store, const std::function<void(int64_t, const Error&)>& rejected) {
+  const std::vector<int64_t> steps = store.steps();
+  for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
+    try {
+      Checkpoint checkpoint = Checkpoint::open(store.fs(), store.path_of(*step));
+      checkpoint.verify();
+      return checkpoint;
+    } catch (const Error& error) {
+      if (error.code() == ExitCode::internal) throw;
+      if (rejected) rejected(*step, error);
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace stretto

@@ -1,0 +1,63 @@
+// The directory of a run's checkpoints, and how one comes into being.
+//
+// Commit: rank 0 makes `step-N.tmp-<nonce>/`; every rank writes and syncs its shard there, with a
+// small record beside it; when all agree, rank 0 collects the records into the manifest, syncs file
+// and directory, renames the directory to `step-N` and syncs the parent. Until the rename nothing
+// looks like a checkpoint, after it everything is durable. There is no "latest" file: the newest
+// directory that verifies is the latest.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/fs.h"
+#include "checkpoint/checkpoint.h"
+#include "checkpoint/manifest.h"
+#include "checkpoint/shard.h"
+
+namespace stretto {
+
+class CheckpointStore {
+ public:
+  CheckpointStore(Fs& fs, std::string root) : fs_(fs), root_(std::move(root)) {}
+
+  const std::string& root() const { return root_; }
+  Fs& fs() const { return fs_; }
+  std::string path_of(int64_t step) const;
+  std::string temp_path(int64_t step, uint64_t nonce) const;
+  std::vector<int64_t> steps() const;  // ascending; whether they verify is another question
+
+  // --- saving, in this order -------------------------------------------------------------------
+  // Throws FsError (disk full) unless `bytes` and a reserve are free; makes root and the temporary
+  // directory, whose path it returns.
+  std::string begin(int64_t step, uint64_t nonce, int64_t bytes);
+  // Any rank, any thread.
+  void write_part(const std::string& temp, int part, const Shard& shard, int64_t step);
+  // After all `parts` have been written. `manifest.files` is filled in here.
+  void commit(const std::string& temp, int parts, Manifest manifest);
+  void drop(const std::string& temp) noexcept;  // a save that failed
+
+  // --- cleaning up -----------------------------------------------------------------------------
+  void drop_leftovers() noexcept;  // temporary directories of runs that died
+  // Removes checkpoints before `step`, except the newest keep - 1, and each multiple of keep_every.
+  // Nothing goes unless `step` itself verifies to the last byte.
+  void prune(int64_t step, int64_t keep, int64_t keep_every);
+
+ private:
+  Fs& fs_;
+  std::string root_;
+};
+
+// The newest checkpoint that verifies to the last byte; `rejected` hears of newer ones that do not.
+std::optional<Checkpoint> newest_verified(
+    const CheckpointStore& store,
+    const std::function<void(int64_t step, const Error& error)>& rejected = {});
+
+std::string step_name(int64_t step);                         // "step-40"
+std::optional<int64_t> step_of_name(std::string_view name);  // nothing for other names
+
+}  // namespace stretto

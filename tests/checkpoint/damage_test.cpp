@@ -1,0 +1,183 @@
+// Damage on disk: every truncation and every flipped bit of manifest and headers, thousands of
+// flipped data bits, zeroed, swapped, missing and foreign files. All found, the place named.
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "checkpoint/sample.h"
+#include "support/expect_error.h"
+#include "support/memory_fs.h"
+
+namespace stretto::test {
+namespace {
+
+constexpr const char* kRoot = "/c";
+
+struct Damage : ::testing::Test {
+  Damage() : store(fs, kRoot) {
+    save_sample(store, 10);
+    save_sample(store, 20);
+  }
+  std::string& file(const char* name, int64_t step = 20) {
+    return fs.content(store.path_of(step) + "/" + name);
+  }
+  // Whether the newest checkpoint is refused and the one before takes its place.
+  bool falls_back(std::string* message = nullptr) {
+    const auto newest = newest_verified(store, [&](int64_t, const Error& error) {
+      if (message != nullptr) *message = error.what();
+    });
+    return newest && newest->manifest().step == 10 && holds_sample(*newest);
+  }
+
+  MemoryFs fs;
+  CheckpointStore store;
+};
+
+constexpr const char* kShard = "shard-00000.safetensors";
+constexpr const char* kOther = "shard-00001.safetensors";
+
+size_t head_bytes(const std::string& content) {
+  return static_cast<size_t>(
+      safetensors_head_bytes(content, static_cast<int64_t>(content.size()), "test"));
+}
+
+TEST_F(Damage, TruncationAtEveryByte) {
+  int64_t tried = 0, found = 0;
+  for (const char* name : {kManifestName, kShard}) {
+    const std::string whole = file(name);
+    const size_t dense = std::string(name) == kManifestName ? whole.size() : head_bytes(whole);
+    for (size_t n = 0; n < whole.size(); n += n < dense ? 1 : 32) {
+      file(name) = whole.substr(0, n);
+      ++tried;
+      found += falls_back() ? 1 : 0;
+    }
+    file(name) = whole;
+  }
+  EXPECT_EQ(found, tried);
+  fmt::print("truncations: {} tried, {} found, {} loaded wrongly\n", tried, found, tried - found);
+}
+
+TEST_F(Damage, EveryBitOfManifestAndHeader) {
+  int64_t tried = 0, found = 0;
+  for (const char* name : {kManifestName, kShard, kOther}) {
+    std::string& content = file(name);
+    const size_t bytes = std::string(name) == kManifestName ? content.size() : head_bytes(content);
+    for (size_t bit = 0; bit < 8 * bytes; ++bit) {
+      content[bit / 8] ^= static_cast<char>(1 << bit % 8);
+      ++tried;
+      try {
+        Checkpoint::open(fs, store.path_of(20));
+      } catch (const Error& error) {
+        found += error.code() == ExitCode::bad_data ? 1 : 0;
+      }
+      content[bit / 8] ^= static_cast<char>(1 << bit % 8);
+    }
+  }
+  EXPECT_EQ(found, tried);
+  EXPECT_FALSE(falls_back());
+  fmt::print("single-bit flips of manifest and headers: {} tried, {} found\n", tried, found);
+}
+
+TEST_F(Damage, RandomDataBits) {
+  std::mt19937_64 rng(4);
+  constexpr int kTries = 5000;
+  int found = 0, named = 0;
+  for (int i = 0; i < kTries; ++i) {
+    const char* name = rng() % 2 == 0 ? kShard : kOther;
+    std::string& content = file(name);
+    const size_t head = head_bytes(content), at = head + rng() % (content.size() - head);
+    const auto mask = static_cast<char>(1 << rng() % 8);
+    content[at] ^= mask;
+    std::string message;
+    found += falls_back(&message) ? 1 : 0;
+    named += message.find(name) != std::string::npos &&
+                     message.find("tensor ") != std::string::npos &&
+                     message.find("bytes ") != std::string::npos
+                 ? 1
+                 : 0;
+    content[at] ^= mask;
+  }
+  EXPECT_EQ(found, kTries);
+  EXPECT_EQ(named, kTries);
+  fmt::print("random data flips: {} tried, {} found, {} with file, tensor and offset\n", kTries,
+             found, named);
+}
+
+TEST_F(Damage, FilesThatAreNotTheirs) {
+  const std::string shard = file(kShard), other = file(kOther);
+  file(kShard).replace(head_bytes(shard), 64, 64, '\0');
+  EXPECT_TRUE(falls_back()) << "zeroed";
+  file(kShard) = other;
+  file(kOther) = shard;
+  EXPECT_TRUE(falls_back()) << "swapped";
+  file(kOther) = other;
+  file(kShard) = file(kShard, 10);
+  EXPECT_TRUE(falls_back()) << "from another step";
+  file(kShard) = shard + "x";
+  EXPECT_TRUE(falls_back()) << "longer";
+  file(kShard) = shard;
+  fs.content(store.path_of(20) + "/" + kManifestName) = file(kManifestName, 10);
+  EXPECT_TRUE(falls_back()) << "manifest from another step";
+}
+
+TEST_F(Damage, MissingAndExtraFiles) {
+  fs.create(store.path_of(20) + "/extra");
+  EXPECT_FALSE(falls_back()) << "a file nobody asked for changes nothing";
+  fs.remove(store.path_of(20) + "/" + kOther);
+  std::string message;
+  EXPECT_TRUE(falls_back(&message));
+  EXPECT_NE(message.find(kOther), std::string::npos);
+  fs.remove(store.path_of(10) + "/" + kManifestName);
+  EXPECT_FALSE(newest_verified(store));
+}
+
+// A manifest sealed again after the change: the content itself must make sense.
+TEST_F(Damage, ResealedLies) {
+  const std::string text = file(kManifestName);
+  const auto reseal = [&](const std::string& from, const std::string& to) {
+    const size_t begin = text.find("\"content\":") + 10;
+    std::string body = text.substr(begin, text.size() - begin - 2);
+    const size_t at = body.find(from);
+    ASSERT_NE(at, std::string::npos) << from;
+    body.replace(at, from.size(), to);
+    file(kManifestName) =
+        fmt::format("{{\"digest\":\"{}\",\n\"content\":{}}}\n", digest_of(body).hex(), body);
+  };
+  const auto refused = [&](const char* part) {
+    EXPECT_ERROR(Checkpoint::open(fs, store.path_of(20)), ExitCode::bad_data, part);
+  };
+  reseal("\"version\":1", "\"version\":2");
+  refused("format 2");
+  reseal("\"format\":\"stretto", "\"format\":\"foreign");
+  refused("not a checkpoint");
+  reseal("\"name\":\"shard", "\"name\":\"../shard");
+  refused("leads elsewhere");
+  reseal("\"step\":20", "\"step\":-1");
+  refused("step");
+  reseal("\"step\":20", "\"stop\":20");
+  refused("missing");
+}
+
+// Two shards that both hold, or both lack, an element.
+TEST_F(Damage, HolesAndOverlaps) {
+  for (const int64_t begin : {0, 2}) {
+    MemoryFs own;
+    CheckpointStore bad(own, kRoot);
+    Shard a, b;
+    a.add("x", {{4}, {{begin, 2, 0, 1}}}, DType::f32);
+    b.add("x", {{4}, {{begin == 0 ? 1 : 2, 2, 0, 1}}}, DType::f32);
+    a.allocate();
+    b.allocate();
+    std::fill_n(a.data.get(), 8, '\0');
+    std::fill_n(b.data.get(), 8, '\0');
+    const std::string temp = bad.begin(1, 1, 100);
+    bad.write_part(temp, 0, a, 1);
+    bad.write_part(temp, 1, b, 1);
+    bad.commit(temp, 2, {1, "{}", "{}", {}});
+    EXPECT_ERROR(Checkpoint::open(own, bad.path_of(1)), ExitCode::bad_data,
+                 begin == 0 ? "twice" : "nowhere");
+  }
+}
+
+}  // namespace
+}  // namespace stretto::test

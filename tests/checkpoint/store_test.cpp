@@ -1,0 +1,218 @@
+// Death, power cuts and full disks at every file operation of a save and of the removal of an old
+// checkpoint: a checkpoint that loads is always there.
+#include "checkpoint/store.h"
+
+#include <gtest/gtest.h>
+
+#include "checkpoint/sample.h"
+#include "support/expect_error.h"
+#include "support/fault_fs.h"
+#include "support/memory_fs.h"
+
+namespace stretto::test {
+namespace {
+
+constexpr const char* kRoot = "/runs/a/checkpoints";
+
+std::unique_ptr<MemoryFs> with_step_10() {
+  auto fs = std::make_unique<MemoryFs>();
+  CheckpointStore store(*fs, kRoot);
+  save_sample(store, 10);
+  return fs;
+}
+
+// The next save after step 10: writes step 20, then removes step 10.
+void save_and_prune(Fs& fs) {
+  CheckpointStore store(fs, kRoot);
+  save_sample(store, 20);
+  store.prune(20, 1, 0);
+}
+
+int64_t operations_of_a_save() {
+  const auto memory = with_step_10();
+  FaultFs fs(*memory);
+  save_and_prune(fs);
+  return fs.operations;
+}
+
+// After whatever happened: some checkpoint loads with its own values, and the run goes on.
+int64_t recover(MemoryFs& fs, const std::string& story) {
+  CheckpointStore store(fs, kRoot);
+  const auto newest = newest_verified(store);
+  EXPECT_TRUE(newest) << story;
+  if (!newest) return -1;
+  EXPECT_TRUE(holds_sample(*newest)) << story;
+  store.drop_leftovers();
+  save_sample(store, 30, 8);
+  store.prune(30, 1, 0);
+  EXPECT_EQ(store.steps(), std::vector<int64_t>{30}) << story;
+  EXPECT_EQ(fs.list(kRoot).size(), 1u) << story;
+  return newest->manifest().step;
+}
+
+TEST(CheckpointStore, SavesAndLoads) {
+  const auto fs = with_step_10();
+  CheckpointStore store(*fs, kRoot);
+  EXPECT_EQ(store.steps(), std::vector<int64_t>{10});
+  const auto checkpoint = newest_verified(store);
+  ASSERT_TRUE(checkpoint);
+  EXPECT_TRUE(holds_sample(*checkpoint));
+  EXPECT_EQ(checkpoint->manifest().config, R"({"seed":1})");
+  EXPECT_ERROR(checkpoint->reader("other"), ExitCode::bad_data, "no tensor other");
+  EXPECT_ERROR(Checkpoint::open(*fs, "/runs/a/none"), ExitCode::no_input, "none");
+}
+
+TEST(CheckpointStore, DeathAtEveryOperation) {
+  const int64_t operations = operations_of_a_save();
+  int64_t recovered[2] = {};
+  for (int n = 0; n < operations; ++n) {
+    const auto memory = with_step_10();
+    FaultFs fs(*memory);
+    fs.kill_at = n;
+    EXPECT_THROW(save_and_prune(fs), Killed);
+    const int64_t step = recover(*memory, fmt::format("killed at operation {}", n));
+    ++recovered[step == 20 ? 1 : 0];
+  }
+  EXPECT_GT(recovered[0], 0);
+  EXPECT_GT(recovered[1], 0);
+  fmt::print(
+      "killed at each of {} operations: {} continued from the old checkpoint, {} from the "
+      "new one, 0 lost\n",
+      operations, recovered[0], recovered[1]);
+}
+
+TEST(CheckpointStore, PowerCutAtEveryOperation) {
+  const int64_t operations = operations_of_a_save();
+  constexpr int kSubsets = 24;
+  int64_t states = 0, torn = 0;
+  for (int n = 0; n <= operations; ++n) {
+    for (int variant = 0; variant < kSubsets + 2; ++variant) {
+      const auto memory = with_step_10();
+      FaultFs fs(*memory);
+      fs.kill_at = n;
+      if (n < operations) {
+        EXPECT_THROW(save_and_prune(fs), Killed);
+      } else {
+        save_and_prune(fs);
+      }
+      const auto cut = variant == 0   ? MemoryFs::Cut::nothing
+                       : variant == 1 ? MemoryFs::Cut::everything
+                                      : MemoryFs::Cut::some;
+      const auto after = memory->after_power_cut(cut, static_cast<uint64_t>(n * 100 + variant));
+      CheckpointStore store(*after, kRoot);
+      if (n == operations) {
+        EXPECT_EQ(store.steps().back(), 20) << "a finished save is durable";
+      }
+      newest_verified(store, [&](int64_t, const Error&) { ++torn; });
+      recover(*after, fmt::format("power cut at operation {}, variant {}", n, variant));
+      ++states;
+    }
+  }
+  EXPECT_EQ(torn, 0) << "an unfinished save must not look like a checkpoint";
+  fmt::print("power cut at each of {} operations: {} states, {} recovered\n", operations, states,
+             states);
+}
+
+TEST(CheckpointStore, FirstSaveSurvivesPowerCutsToo) {
+  MemoryFs memory;
+  CheckpointStore store(memory, kRoot);
+  save_sample(store, 10);
+  const auto after = memory.after_power_cut(MemoryFs::Cut::nothing);
+  CheckpointStore again(*after, kRoot);
+  EXPECT_TRUE(newest_verified(again));
+}
+
+// Each operation in turn fails; the old checkpoint stays and no temporary bytes remain.
+TEST(CheckpointStore, ErrorsAtEveryOperation) {
+  const int64_t operations = operations_of_a_save();
+  int64_t tried = 0, failed = 0;
+  for (const int error : {ENOSPC, EIO, EDQUOT}) {
+    for (int n = 0; n < operations; ++n) {
+      const auto memory = with_step_10();
+      FaultFs fs(*memory);
+      fs.fail_at = n;
+      fs.error_number = error;
+      try {
+        save_and_prune(fs);
+      } catch (const FsError& caught) {
+        ++failed;
+        EXPECT_EQ(caught.error_number(), error);
+      }
+      ++tried;
+      recover(*memory, fmt::format("error {} at operation {}", error, n));
+    }
+  }
+  fmt::print("{} single errors (ENOSPC, EIO, EDQUOT): {} saves failed, 0 checkpoints lost\n", tried,
+             failed);
+}
+
+TEST(CheckpointStore, FullDiskLeavesNoBytes) {
+  int writes = 0;
+  for (const char* kind : {"write", "preallocate"}) {
+    for (int n = 0;; ++n) {
+      const auto memory = with_step_10();
+      FaultFs fs(*memory);
+      fs.fail_kind = kind;
+      fs.fail_at = n;
+      fs.error_number = ENOSPC;
+      CheckpointStore store(fs, kRoot);
+      try {
+        save_sample(store, 20);
+        break;  // fewer than n such operations
+      } catch (const FsError& error) {
+        EXPECT_TRUE(error.disk_full());
+      }
+      ++writes;
+      EXPECT_EQ(memory->list(kRoot), std::vector<std::string>{"step-10"});
+    }
+  }
+  EXPECT_GE(writes, 10);
+  const auto memory = with_step_10();
+  memory->free_bytes = 8192;  // the reserve is missing
+  CheckpointStore store(*memory, kRoot);
+  EXPECT_ERROR(store.begin(20, 1, 8192), ExitCode::io_error, "8.40 KiB");
+  EXPECT_EQ(memory->list(kRoot), std::vector<std::string>{"step-10"});
+  fmt::print("full disk at each of {} writes: temporary bytes left 0\n", writes);
+}
+
+TEST(CheckpointStore, KeepsWhatItShould) {
+  MemoryFs fs;
+  CheckpointStore store(fs, kRoot);
+  for (int64_t step = 1; step <= 7; ++step) {
+    save_sample(store, step);
+    store.prune(step, 2, 3);
+  }
+  EXPECT_EQ(store.steps(), (std::vector<int64_t>{3, 6, 7}));
+}
+
+TEST(CheckpointStore, RemovesNothingWhenTheNewOneIsDamaged) {
+  MemoryFs fs;
+  CheckpointStore store(fs, kRoot);
+  save_sample(store, 1);
+  save_sample(store, 2);
+  fs.content(std::string(kRoot) + "/step-2/shard-00001.safetensors").back() ^= 1;
+  EXPECT_ERROR(store.prune(2, 1, 0), ExitCode::bad_data, "optimizer.m.matrix");
+  EXPECT_EQ(store.steps(), (std::vector<int64_t>{1, 2}));
+}
+
+TEST(CheckpointStore, ReplacesADamagedOne) {
+  MemoryFs fs;
+  CheckpointStore store(fs, kRoot);
+  save_sample(store, 1);
+  fs.content(std::string(kRoot) + "/step-1/manifest.json").clear();
+  EXPECT_FALSE(newest_verified(store));
+  save_sample(store, 1);
+  EXPECT_TRUE(newest_verified(store));
+  EXPECT_EQ(fs.list(kRoot), std::vector<std::string>{"step-1"});
+}
+
+TEST(CheckpointStore, Names) {
+  EXPECT_EQ(step_of_name("step-12"), 12);
+  for (const char* name : {"step-", "step-x", "step-1.tmp-0", "step--1", "step-01", "other",
+                           "step-99999999999999999999"}) {
+    EXPECT_FALSE(step_of_name(name)) << name;
+  }
+}
+
+}  // namespace
+}  // namespace stretto::test
