@@ -171,4 +171,33 @@ std::optional<Checkpoint> newest_verified(
   return std::nullopt;
 }
 
+CheckpointStore store_at(Fs& fs, const std::string& path, std::optional<int64_t>& step) {
+  const std::string below = join_path(path, "checkpoints");
+  if (fs.info(below)) return {fs, below};
+  CheckpointStore itself(fs, path);
+  if (!itself.steps().empty()) return itself;
+  const size_t end = path.find_last_not_of('/'), slash = path.find_last_of('/', end);
+  const size_t begin = slash == std::string::npos ? 0 : slash + 1;
+  step = step_of_name(std::string_view(path).substr(begin, end + 1 - begin));
+  if (step && fs.info(path)) return {fs, parent_dir(path)};
+  throw Error(ExitCode::no_input, fmt::format("{}: no checkpoint here", path),
+              "give a run directory, its checkpoints/ or one step-N in it");
+}
+
+Checkpoint checkpoint_at(Fs& fs, const std::string& path) {
+  std::optional<int64_t> step;
+  const CheckpointStore store = store_at(fs, path, step);
+  if (step) {
+    Checkpoint checkpoint = Checkpoint::open(fs, store.path_of(*step));
+    checkpoint.verify();
+    return checkpoint;
+  }
+  auto newest = newest_verified(store, [](int64_t, const Error& error) {
+    spdlog::warn("damaged checkpoint: {}", error.what());
+  });
+  if (newest) return std::move(*newest);
+  throw Error(ExitCode::bad_data, fmt::format("{}: no checkpoint is whole", store.root()),
+              "restore one from a copy");
+}
+
 }  // namespace stretto

@@ -57,6 +57,12 @@ std::optional<Checkpoint> newest_verified(
     const CheckpointStore& store,
     const std::function<void(int64_t step, const Error& error)>& rejected = {});
 
+// The store that a path means: a run directory, its checkpoints/, or the parent of one checkpoint.
+// `step` is set when the path is one checkpoint. no_input when it is none of these.
+CheckpointStore store_at(Fs& fs, const std::string& path, std::optional<int64_t>& step);
+// The checkpoint that a path means, opened and verified: itself, or the newest good one in it.
+Checkpoint checkpoint_at(Fs& fs, const std::string& path);
+
 std::string step_name(int64_t step);                         // "step-40"
 std::optional<int64_t> step_of_name(std::string_view name);  // nothing for other names
 

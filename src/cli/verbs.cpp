@@ -4,6 +4,10 @@ namespace stretto::cli {
 
 void add_verbs(Command& app) {
   add_train(app);
+  add_generate(app);
+  add_eval(app);
+  add_checkpoint(app);
+  add_exchange(app);
   add_data(app);
   add_tokenizer(app);
   add_doctor(app);

@@ -6,10 +6,14 @@
 namespace stretto::cli {
 
 // A verb sets its options on a new subcommand and runs from its callback. Verbs throw Error.
+void add_checkpoint(Command& app);
 void add_config(Command& app);
 void add_data(Command& app);
 void add_doctor(Command& app);
+void add_eval(Command& app);
+void add_exchange(Command& app);  // export and import
 void add_flops(Command& app);
+void add_generate(Command& app);
 void add_models(Command& app);
 void add_plan(Command& app);
 void add_reference(Command& app);

@@ -5,12 +5,15 @@
 #include <cmath>
 #include <csignal>
 #include <cstring>
+#include <optional>
 
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/units.h"
 #include "train/log_line.h"
 #include "train/metrics_file.h"
+#include "train/resume.h"
+#include "train/saver.h"
 #include "train/signals.h"
 
 namespace stretto {
@@ -47,6 +50,16 @@ void require_progress(const Config& config, Trainer& trainer) {
               "lower train.lr or train.clip, check the data, or use bf16 or fp32");
 }
 
+// Saves when it is time to, and otherwise looks after a save under way.
+void take_care_of(CheckpointSaver& saver, const Config& config, int64_t step, bool stopping) {
+  const int64_t every = config.checkpoint.every;
+  if (stopping || (every > 0 && step % every == 0)) {
+    saver.save();
+  } else {
+    saver.poll();
+  }
+}
+
 }  // namespace
 
 RunResult run_training(const Config& config, Comm& world, const RunOptions& options) {
@@ -54,7 +67,18 @@ RunResult run_training(const Config& config, Comm& world, const RunOptions& opti
   const bool speaks = options.print && trainer.speaks();
   RunResult result;
   result.planned_bytes = trainer.gpt().memory().planned_bytes();
-  trainer.initialise();
+  std::optional<CheckpointSaver> saver;
+  int64_t resumed = -1;
+  if (!config.output.empty()) {
+    Fs& fs = options.fs != nullptr ? *options.fs : posix_fs();
+    resumed = resume(trainer, fs, speaks);
+    saver.emplace(trainer, fs, resumed);
+  }
+  if (resumed < 0) trainer.initialise();
+  if (speaks && trainer.state().step >= config.train.steps) {
+    spdlog::info("step {} of {}: nothing to do; train.steps says how far to go",
+                 trainer.state().step, config.train.steps);
+  }
 
   MetricsFile metrics(trainer.speaks() ? trainer.config().output : "");
   double seconds = 0;
@@ -77,14 +101,19 @@ RunResult run_training(const Config& config, Comm& world, const RunOptions& opti
                              result.eval_loss, std::exp(result.eval_loss));
     }
     const int signal = last ? 0 : agreed_stop(world, config.output);
+    if (saver) take_care_of(*saver, config, record.step, last || signal != 0);
     if (signal != 0) {
       if (speaks) {
-        spdlog::warn("{}: stopped after step {} of {}", strsignal(signal), record.step,
-                     config.train.steps);
+        spdlog::warn("{}: stopped after step {} of {}{}", strsignal(signal), record.step,
+                     config.train.steps, saver ? "; the same command continues" : "");
       }
       result.code = ExitCode::resumable;
       break;
     }
+  }
+  if (saver && !result.steps.empty()) {
+    saver->require_saved();
+    result.save_stall_seconds = saver->stall_seconds();
   }
   return result;
 }

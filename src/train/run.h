@@ -1,10 +1,12 @@
-// The training loop of one rank: steps, console lines, metrics, evaluation, orderly stops.
+// The training loop of one rank: steps, console lines, metrics, evaluation, checkpoints, orderly
+// stops. With an output directory, the same call again continues where the last one ended.
 #pragma once
 
 #include <functional>
 #include <vector>
 
 #include "base/error.h"
+#include "base/fs.h"
 #include "train/trainer.h"
 
 namespace stretto {
@@ -14,11 +16,13 @@ struct RunResult {
   std::vector<StepRecord> steps;  // of this call
   double eval_loss = 0;           // of the last evaluation; 0 without one
   size_t planned_bytes = 0;       // of this rank
+  double save_stall_seconds = 0;  // steps waited for checkpoints
 };
 
 struct RunOptions {
   bool print = true;  // rank 0 prints lines and messages
   std::function<void(const StepRecord&)> on_step;  // every rank, after each step
+  Fs* fs = nullptr;   // for checkpoints; nullptr: the real one
 };
 
 // Collective over `world`; the same call on every rank.

@@ -1,0 +1,33 @@
+#include "cli/checkpoint_text.h"
+
+#include "base/error.h"
+
+namespace stretto::cli {
+
+std::string tokenizer_path(const Config& config, const std::string& given) {
+  const std::string& path = given.empty() ? config.data.tokenizer : given;
+  return path == "bytes" ? "" : path;
+}
+
+Tokenizer tokenizer_for(const Config& config, const std::string& given) {
+  const std::string path = tokenizer_path(config, given);
+  if (path.empty()) {
+    if (config.model.vocab >= 256 && (config.model.vocab <= 512 || given == "bytes")) {
+      return byte_tokenizer();
+    }
+    throw Error(
+        ExitCode::bad_config,
+        fmt::format("the run names no tokenizer for its vocabulary of {}", config.model.vocab),
+        "give --tokenizer tokenizer.json");
+  }
+  Tokenizer tokenizer = load_tokenizer(path);
+  if (tokenizer.vocab_size() > config.model.vocab) {
+    throw Error(ExitCode::bad_config,
+                fmt::format("{} has {} tokens, the model {}", path, tokenizer.vocab_size(),
+                            config.model.vocab),
+                "give the tokenizer that the model was trained with (--tokenizer)");
+  }
+  return tokenizer;
+}
+
+}  // namespace stretto::cli

@@ -1,0 +1,103 @@
+// stretto eval: how well a model predicts a file.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "checkpoint/store.h"
+#include "cli/checkpoint_text.h"
+#include "cli/verbs.h"
+#include "data/encoder.h"
+#include "data/token_source.h"
+#include "train/evaluate.h"
+#include "train/generate.h"
+#include "train/trainer.h"
+
+namespace stretto::cli {
+namespace {
+
+constexpr const char* kHelp =
+    "Loss and perplexity of a trained model on a file\n\n"
+    "Examples:\n"
+    "  stretto eval runs/a held-out.txt           text, through the run's tokenizer\n"
+    "  stretto eval runs/a valid.bin              tokens: Megatron, llm.c or .u16\n"
+    "  stretto eval runs/a valid.bin --json\n";
+
+constexpr int64_t kMaxTextBytes = int64_t{1} << 32;
+
+struct Options {
+  std::string checkpoint, file, tokenizer, logits;
+  int64_t threads = 0, batch = 4, tokens = 0;
+  bool json = false;
+};
+
+// Token files as they are; any other file is text.
+std::unique_ptr<TokenSource> tokens_of(const Options& o, const Config& config) {
+  auto source = open_tokens(o.file);
+  if (source->format() != "bytes" || tokenizer_path(config, o.tokenizer).empty()) return source;
+  const Tokenizer tokenizer = tokenizer_for(config, o.tokenizer);
+  std::vector<int32_t> ids;
+  Encoder(tokenizer).encode(read_file(posix_fs(), o.file, kMaxTextBytes), ids);
+  return memory_tokens(o.file, std::move(ids));
+}
+
+// The first sequence's logits, (tokens, vocab) f32: to compare with other programs.
+void write_logits(const Options& o, const Config& config, const Checkpoint& checkpoint,
+                  const TokenSource& source) {
+  std::vector<int32_t> ids(static_cast<size_t>(std::min(config.seq_len, source.tokens())));
+  source.read(0, ids);
+  const auto backend = make_cpu_backend(threads_per_rank(config, 1));
+  Decoder decoder(*backend, checkpoint, config.model, config.seq_len);
+  AtomicFile out(posix_fs(), o.logits);
+  for (const int32_t id : ids) {
+    const std::vector<float>& logits = decoder.next(id);
+    out.file().append(
+        {reinterpret_cast<const char*>(logits.data()), logits.size() * sizeof(float)});
+  }
+  out.commit();
+}
+
+void evaluate(const Options& o) {
+  const Checkpoint checkpoint = checkpoint_at(posix_fs(), o.checkpoint);
+  EvalSettings settings;
+  settings.config = eval_config(checkpoint);
+  if (o.threads > 0) settings.config.threads = o.threads;
+  settings.batch = o.batch;
+  settings.max_tokens = o.tokens;
+  const auto source = tokens_of(o, settings.config);
+  if (!o.logits.empty()) write_logits(o, settings.config, checkpoint, *source);
+  const EvalResult result = evaluate_tokens(checkpoint, *source, settings);
+  const double perplexity = std::exp(result.loss);
+  if (o.json) {
+    fmt::print("{}\n", nlohmann::json{{"checkpoint", checkpoint.path()},
+                                      {"file", o.file},
+                                      {"loss", result.loss},
+                                      {"perplexity", perplexity},
+                                      {"tokens", result.tokens}}
+                           .dump());
+    return;
+  }
+  fmt::print("loss {:.4f} | perplexity {:.2f} | {} tokens in sequences of {} | {}\n", result.loss,
+             perplexity, result.tokens, settings.config.seq_len, checkpoint.path());
+}
+
+}  // namespace
+
+void add_eval(Command& app) {
+  Command* verb = app.add_subcommand("eval", kHelp);
+  auto o = std::make_shared<Options>();
+  verb->add_option("CHECKPOINT", o->checkpoint, "a run, or one step-N of it")->required();
+  verb->add_option("FILE", o->file, "text or tokens")->required();
+  verb->add_option("--tokenizer", o->tokenizer, "instead of the one the run names");
+  verb->add_option("--tokens", o->tokens, "at most this many; 0: the whole file")
+      ->capture_default_str();
+  verb->add_option("--batch", o->batch, "sequences at a time")->capture_default_str();
+  verb->add_option("--threads", o->threads, "0: all cores")->capture_default_str();
+  verb->add_option("--logits", o->logits, "also writes the first sequence's logits, raw f32");
+  verb->add_flag("--json", o->json, "machine-readable");
+  verb->callback([o] { evaluate(*o); });
+}
+
+}  // namespace stretto::cli

@@ -1,0 +1,86 @@
+// stretto export and stretto import: models for and from other tools.
+#include "hf/exchange.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/units.h"
+#include "checkpoint/store.h"
+#include "cli/checkpoint_text.h"
+#include "cli/verbs.h"
+#include "train/checkpoint.h"
+
+namespace stretto::cli {
+namespace {
+
+constexpr const char* kExportHelp =
+    "Writes a model that Hugging Face transformers load\n\n"
+    "Examples:\n"
+    "  stretto export runs/a -o my-model                    the newest good checkpoint\n"
+    "  stretto export runs/a/checkpoints/step-500 -o my-model --tokenizer tokenizer.json\n"
+    "  then: AutoModelForCausalLM.from_pretrained(\"my-model\")\n";
+
+constexpr const char* kImportHelp =
+    "Reads a Hugging Face GPT-2 or MPT model as step 0 of a run\n\n"
+    "Examples:\n"
+    "  stretto import gpt2 -o runs/gpt2              config.json and *.safetensors in gpt2/\n"
+    "  stretto generate runs/gpt2 --prompt \"Hello\"\n";
+
+struct Options {
+  std::string source, target, tokenizer, format = "hf";
+  double shard_gb = 5;
+  bool json = false;
+};
+
+void report(const Options& o, const ExchangeResult& result) {
+  if (o.json) {
+    fmt::print("{}\n", nlohmann::json{{"path", o.target},
+                                      {"family", result.family},
+                                      {"tensors", result.tensors},
+                                      {"files", result.files},
+                                      {"bytes", result.bytes},
+                                      {"tokenizer", result.tokenizer}}
+                           .dump());
+    return;
+  }
+  fmt::print("{}: {} model, {} tensors, {} in {} file{}{}\n", o.target, result.family,
+             result.tensors, format_bytes(static_cast<double>(result.bytes)), result.files,
+             result.files == 1 ? "" : "s", result.tokenizer ? ", with its tokenizer" : "");
+}
+
+void run_export(const Options& o) {
+  if (o.format != "hf") {
+    throw Error(ExitCode::usage, fmt::format("--format {}", o.format), "hf is the format there is");
+  }
+  const Checkpoint checkpoint = checkpoint_at(posix_fs(), o.source);
+  ExportOptions options;
+  options.tokenizer = tokenizer_path(config_of(checkpoint.manifest()), o.tokenizer);
+  options.shard_bytes = static_cast<int64_t>(o.shard_gb * 1e9);
+  report(o, export_hf(posix_fs(), checkpoint, o.target, options));
+}
+
+}  // namespace
+
+void add_exchange(Command& app) {
+  Command* verb = app.add_subcommand("export", kExportHelp);
+  auto o = std::make_shared<Options>();
+  verb->add_option("CHECKPOINT", o->source, "a run, or one step-N of it")->required();
+  verb->add_option("-o,--output", o->target, "a new directory")->required();
+  verb->add_option("--format", o->format, "hf")->capture_default_str();
+  verb->add_option("--tokenizer", o->tokenizer, "instead of the one the run names");
+  verb->add_option("--shard-gb", o->shard_gb, "files above this size are cut")
+      ->capture_default_str();
+  verb->add_flag("--json", o->json, "machine-readable");
+  verb->callback([o] { run_export(*o); });
+
+  verb = app.add_subcommand("import", kImportHelp);
+  o = std::make_shared<Options>();
+  verb->add_option("DIR", o->source, "with config.json and model.safetensors")->required();
+  verb->add_option("-o,--output", o->target, "a new run directory")->required();
+  verb->add_flag("--json", o->json, "machine-readable");
+  verb->callback([o] { report(*o, import_hf(posix_fs(), o->source, o->target)); });
+}
+
+}  // namespace stretto::cli

@@ -1,0 +1,110 @@
+// stretto generate: continues a text.
+#include "train/generate.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstdio>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "checkpoint/store.h"
+#include "cli/checkpoint_text.h"
+#include "cli/verbs.h"
+#include "data/encoder.h"
+#include "train/checkpoint.h"
+
+namespace stretto::cli {
+namespace {
+
+constexpr const char* kHelp =
+    "Continues a text with a trained model\n\n"
+    "Examples:\n"
+    "  stretto generate runs/a --prompt \"Once upon a time\"\n"
+    "  stretto generate runs/a --prompt \"ROMEO:\" -n 400 --temperature 0.8 --top-k 40 --seed 7\n"
+    "  stretto generate runs/a/checkpoints/step-500 --prompt A --temperature 0   the likeliest "
+    "text\n";
+
+struct Options {
+  std::string checkpoint, prompt, tokenizer;
+  int64_t tokens = 200;
+  double temperature = 0.8, top_p = 1;
+  int64_t top_k = 0, seed = 0, threads = 0;
+};
+
+void check(const Options& o) {
+  if (o.temperature >= 0 && o.top_p > 0 && o.top_p <= 1 && o.top_k >= 0 && o.tokens > 0) return;
+  throw Error(ExitCode::usage,
+              fmt::format("--temperature {} --top-p {} --top-k {} --tokens {}", o.temperature,
+                          o.top_p, o.top_k, o.tokens),
+              "temperature and top-k are not negative, top-p lies in (0, 1], tokens above 0");
+}
+
+void generate(const Options& o) {
+  check(o);
+  const Checkpoint checkpoint = checkpoint_at(posix_fs(), o.checkpoint);
+  Config config = config_of(checkpoint.manifest());
+  if (o.threads > 0) config.threads = o.threads;
+  const Tokenizer tokenizer = tokenizer_for(config, o.tokenizer);
+  std::vector<int32_t> prompt;
+  Encoder(tokenizer).encode(o.prompt, prompt);
+  const auto end = tokenizer.end_of_document();
+  if (prompt.empty()) prompt.push_back(end.value_or('\n'));
+
+  const auto backend = make_cpu_backend(threads_per_rank(config, 1));
+  const auto wanted = static_cast<int64_t>(prompt.size()) + o.tokens;
+  Decoder decoder(*backend, checkpoint, config.model, wanted);
+  if (static_cast<int64_t>(prompt.size()) > decoder.capacity()) {
+    throw Error(ExitCode::usage,
+                fmt::format("the prompt has {} tokens, the model reads {}", prompt.size(),
+                            decoder.capacity()),
+                "give a shorter prompt");
+  }
+  fmt::print("{}", o.prompt);
+  std::fflush(stdout);
+  const SamplingOptions sampling{o.temperature, o.top_k, o.top_p, static_cast<uint64_t>(o.seed)};
+  StreamDecoder text(tokenizer);
+  const auto start = std::chrono::steady_clock::now();
+  const std::vector<float>* logits = nullptr;
+  for (const int32_t token : prompt) logits = &decoder.next(token);
+  int64_t made = 0;
+  while (made < o.tokens) {
+    const int32_t token = sample_token(*logits, sampling, static_cast<uint64_t>(made));
+    if (end && token == *end) break;
+    ++made;
+    fmt::print("{}", text.push(token));
+    std::fflush(stdout);
+    if (decoder.position() == decoder.capacity()) break;
+    logits = &decoder.next(token);
+  }
+  fmt::print("{}\n", text.finish());
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  spdlog::info("{} tokens in {:.2f} s, {:.1f} per second{}", made, seconds,
+               static_cast<double>(decoder.position()) / seconds,
+               made < o.tokens && decoder.position() == config.model.positions
+                   ? fmt::format("; the model reads at most {}", config.model.positions)
+                   : "");
+}
+
+}  // namespace
+
+void add_generate(Command& app) {
+  Command* verb = app.add_subcommand("generate", kHelp);
+  auto o = std::make_shared<Options>();
+  verb->add_option("CHECKPOINT", o->checkpoint, "a run, or one step-N of it")->required();
+  verb->add_option("-p,--prompt", o->prompt, "the text to continue");
+  verb->add_option("-n,--tokens", o->tokens, "how many to add")->capture_default_str();
+  verb->add_option("-t,--temperature", o->temperature, "0: always the likeliest token")
+      ->capture_default_str();
+  verb->add_option("--top-k", o->top_k, "choose among the k likeliest; 0: all")
+      ->capture_default_str();
+  verb->add_option("--top-p", o->top_p, "choose among the likeliest that have this probability")
+      ->capture_default_str();
+  verb->add_option("--seed", o->seed, "the same seed gives the same text")->capture_default_str();
+  verb->add_option("--threads", o->threads, "0: all cores")->capture_default_str();
+  verb->add_option("--tokenizer", o->tokenizer, "instead of the one the run names");
+  verb->callback([o] { generate(*o); });
+}
+
+}  // namespace stretto::cli

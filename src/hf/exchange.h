@@ -1,0 +1,32 @@
+// Models to and from Hugging Face directories.
+#pragma once
+
+#include <string>
+
+#include "base/fs.h"
+#include "checkpoint/checkpoint.h"
+
+namespace stretto {
+
+struct ExportOptions {
+  std::string tokenizer;                // tokenizer.json or its directory; empty: none known
+  int64_t shard_bytes = 5'000'000'000;  // files above this are cut
+};
+
+struct ExchangeResult {
+  std::string family;  // "gpt2", "mpt"
+  size_t tensors = 0;
+  size_t files = 0;
+  int64_t bytes = 0;
+  bool tokenizer = false;
+};
+
+// Writes config.json, generation_config.json, model.safetensors (or shards with an index) and
+// tokenizer.json into a new directory, which appears when it is complete.
+ExchangeResult export_hf(Fs& fs, const Checkpoint& checkpoint, const std::string& directory,
+                         const ExportOptions& options = {});
+
+// Reads such a directory and saves it as step 0 of a run, for training, generation and evaluation.
+ExchangeResult import_hf(Fs& fs, const std::string& directory, const std::string& run_directory);
+
+}  // namespace stretto

@@ -1,0 +1,149 @@
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "base/error.h"
+#include "checkpoint/safetensors.h"
+#include "config/config.h"
+#include "config/serialize.h"
+#include "data/tokenizer.h"
+#include "hf/exchange.h"
+#include "hf/families.h"
+
+namespace stretto {
+namespace {
+
+using nlohmann::json;
+
+void write_new(Fs& fs, const std::string& path, std::string_view content) {
+  const auto file = fs.create(path);
+  file->append(content);
+  file->sync();
+  file->close();
+}
+
+// A tensor as their file holds it.
+std::vector<float> stored_values(const Checkpoint& checkpoint, const HfTensor& tensor) {
+  const auto count = static_cast<size_t>(tensor.spec.count());
+  std::vector<float> values(count, 0.0f);
+  if (tensor.absent) return values;
+  const TensorReader reader = checkpoint.reader(tensor.spec.name);
+  if (reader.count() != tensor.spec.count()) {
+    throw Error(ExitCode::bad_data,
+                fmt::format("{}: {} has {} elements, its model needs {}", checkpoint.path(),
+                            tensor.spec.name, reader.count(), tensor.spec.count()),
+                "use another checkpoint");
+  }
+  reader.read(0, reader.count(), values.data());
+  if (!tensor.transposed) return values;
+  std::vector<float> turned(count);
+  const int64_t rows = tensor.spec.rows, columns = tensor.spec.columns;
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t c = 0; c < columns; ++c) {
+      turned[static_cast<size_t>(c * rows + r)] = values[static_cast<size_t>(r * columns + c)];
+    }
+  }
+  return turned;
+}
+
+void write_tensors(Fs& fs, const std::string& path, const Checkpoint& checkpoint,
+                   const std::vector<HfTensor>& tensors) {
+  std::vector<StTensor> entries;
+  for (const HfTensor& tensor : tensors)
+    entries.push_back({tensor.name, "F32", tensor.shape(), 0, 0});
+  const std::string head = safetensors_head(entries, {{"format", "pt"}});
+  const auto file = fs.create(path);
+  file->preallocate(entries.empty() ? 0 : entries.back().end);
+  file->append(head);
+  for (const HfTensor& tensor : tensors) {
+    const std::vector<float> values = stored_values(checkpoint, tensor);
+    file->append({reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)});
+  }
+  file->sync();
+  file->close();
+}
+
+// Cuts the list so that no file exceeds `limit`, except by a single tensor.
+std::vector<std::vector<HfTensor>> cut(std::vector<HfTensor> tensors, int64_t limit) {
+  std::vector<std::vector<HfTensor>> files(1);
+  int64_t bytes = 0;
+  for (HfTensor& tensor : tensors) {
+    const int64_t size = 4 * tensor.spec.count();
+    if (bytes + size > limit && !files.back().empty()) {
+      files.emplace_back();
+      bytes = 0;
+    }
+    bytes += size;
+    files.back().push_back(std::move(tensor));
+  }
+  return files;
+}
+
+void write_model(Fs& fs, const std::string& directory, const Checkpoint& checkpoint,
+                 const std::vector<std::vector<HfTensor>>& files, int64_t bytes) {
+  if (files.size() == 1) {
+    write_tensors(fs, join_path(directory, "model.safetensors"), checkpoint, files[0]);
+    return;
+  }
+  json map = json::object();
+  for (size_t i = 0; i < files.size(); ++i) {
+    const std::string name = fmt::format("model-{:05d}-of-{:05d}.safetensors", i + 1, files.size());
+    write_tensors(fs, join_path(directory, name), checkpoint, files[i]);
+    for (const HfTensor& tensor : files[i]) map[tensor.name] = name;
+  }
+  const json index = {{"metadata", {{"total_size", bytes}}}, {"weight_map", map}};
+  write_new(fs, join_path(directory, "model.safetensors.index.json"), index.dump(2) + "\n");
+}
+
+}  // namespace
+
+ExchangeResult export_hf(Fs& fs, const Checkpoint& checkpoint, const std::string& directory,
+                         const ExportOptions& options) {
+  const Config config = config_from_json(json::parse(checkpoint.manifest().config));
+  const HfFamily family = family_of(config.model);
+  std::optional<Tokenizer> tokenizer;
+  if (!options.tokenizer.empty()) {
+    tokenizer.emplace(load_tokenizer(options.tokenizer, fs));
+  } else if (config.model.vocab == 256) {
+    tokenizer.emplace(byte_tokenizer());
+  }
+  int64_t end_token = -1;  // none
+  if (tokenizer) end_token = tokenizer->end_of_document().value_or(-1);
+  if (fs.info(directory)) {
+    throw Error(ExitCode::cannot_create, fmt::format("{} exists already", directory),
+                "give a new directory with -o");
+  }
+  make_dirs(fs, parent_dir(directory));
+  const std::string temp = directory + ".tmp";
+  remove_tree(fs, temp);
+  fs.make_dir(temp);
+
+  const std::vector<HfTensor> tensors = hf_tensors(family, config.model);
+  ExchangeResult result{name_of(family), tensors.size(), 0, 0, tokenizer.has_value()};
+  for (const HfTensor& tensor : tensors) result.bytes += 4 * tensor.spec.count();
+  const auto files = cut(tensors, options.shard_bytes);
+  result.files = files.size();
+  write_model(fs, temp, checkpoint, files, result.bytes);
+  write_new(fs, join_path(temp, "config.json"), hf_config_json(config.model, end_token));
+  json generation = {{"_from_model_config", true}};
+  if (end_token >= 0) generation["bos_token_id"] = generation["eos_token_id"] = end_token;
+  write_new(fs, join_path(temp, "generation_config.json"), generation.dump(2) + "\n");
+  if (tokenizer) {
+    write_new(fs, join_path(temp, "tokenizer.json"), tokenizer_to_json(*tokenizer));
+    json settings = {{"tokenizer_class", "PreTrainedTokenizerFast"},
+                     {"model_max_length", config.model.positions},
+                     {"clean_up_tokenization_spaces", false}};
+    if (end_token >= 0) {
+      settings["bos_token"] = settings["eos_token"] = settings["unk_token"] =
+          std::string(tokenizer->bytes_of(static_cast<int32_t>(end_token)));
+    }
+    write_new(fs, join_path(temp, "tokenizer_config.json"), settings.dump(2) + "\n");
+  }
+  fs.sync_dir(temp);
+  fs.rename(temp, directory);
+  fs.sync_dir(parent_dir(directory));
+  return result;
+}
+
+}  // namespace stretto

@@ -1,0 +1,167 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/strict_json.h"
+#include "checkpoint/store.h"
+#include "config/config.h"
+#include "config/serialize.h"
+#include "hf/exchange.h"
+#include "hf/families.h"
+
+namespace stretto {
+namespace {
+
+using nlohmann::json;
+
+constexpr int64_t kMaxConfigBytes = 1 << 20, kMaxIndexBytes = 64 << 20, kMaxTokenizer = 256 << 20;
+
+struct SourceFile {
+  std::unique_ptr<MappedFile> mapping;
+  Safetensors content;
+};
+
+// All tensors of a directory by name, without the prefix that some writers leave out.
+class SourceTensors {
+ public:
+  SourceTensors(Fs& fs, const std::string& directory) : directory_(directory) {
+    const std::string index = join_path(directory, "model.safetensors.index.json");
+    if (!fs.info(index)) {
+      add(fs, "model.safetensors");
+      return;
+    }
+    const json document = parse_json(read_file(fs, index, kMaxIndexBytes), index);
+    std::vector<std::string> names;
+    const bool valid = document.is_object() && document.contains("weight_map") &&
+                       document["weight_map"].is_object();
+    for (const auto& item : valid ? document["weight_map"] : json::object()) {
+      if (item.is_string()) names.push_back(item.get<std::string>());
+    }
+    std::sort(names.begin(), names.end());
+    names.erase(std::unique(names.begin(), names.end()), names.end());
+    for (const std::string& name : names) {
+      if (name.find('/') != std::string::npos || name.empty() || name[0] == '.') {
+        throw Error(ExitCode::bad_data, fmt::format("{}: file '{}' leads elsewhere", index, name),
+                    "download the model again");
+      }
+      add(fs, name);
+    }
+  }
+
+  size_t files() const { return files_.size(); }
+
+  std::vector<float> read(const HfTensor& wanted) const {
+    const auto found = tensors_.find(plain(wanted.name));
+    if (found == tensors_.end()) {
+      throw Error(ExitCode::bad_data,
+                  fmt::format("{}: tensor {} is missing", directory_, wanted.name),
+                  "the weights do not fit config.json");
+    }
+    const auto& [file, tensor] = found->second;
+    const auto type = dtype_of(tensor->type);
+    if (tensor->shape != wanted.shape() || !type) {
+      throw Error(ExitCode::bad_data,
+                  fmt::format("{}: tensor {} is {} [{}], config.json wants [{}]", file->path(),
+                              tensor->name, tensor->type, fmt::join(tensor->shape, ", "),
+                              fmt::join(wanted.shape(), ", ")),
+                  "the weights do not fit config.json");
+    }
+    std::vector<char> bytes(static_cast<size_t>(tensor->end - tensor->begin));
+    file->copy(bytes.data(), bytes.size(), tensor->begin);
+    std::vector<float> values(static_cast<size_t>(tensor->count()));
+    floats_from(values.data(), bytes.data(), *type, tensor->count());
+    return values;
+  }
+
+ private:
+  static std::string plain(const std::string& name) {
+    constexpr std::string_view kPrefix = "transformer.";
+    return name.rfind(kPrefix, 0) == 0 ? name.substr(kPrefix.size()) : name;
+  }
+  void add(Fs& fs, const std::string& name) {
+    auto file = std::make_unique<SourceFile>();
+    file->mapping = fs.map(join_path(directory_, name));
+    file->content = open_safetensors(*file->mapping);
+    for (const StTensor& tensor : file->content.tensors) {
+      tensors_[plain(tensor.name)] = {file->mapping.get(), &tensor};
+    }
+    files_.push_back(std::move(file));
+  }
+
+  std::string directory_;
+  std::vector<std::unique_ptr<SourceFile>> files_;
+  std::map<std::string, std::pair<const MappedFile*, const StTensor*>> tensors_;
+};
+
+void copy_values(const HfTensor& tensor, const std::vector<float>& stored, char* out) {
+  const int64_t rows = tensor.spec.rows, columns = tensor.spec.columns;
+  auto* values = reinterpret_cast<float*>(out);  // shards begin aligned, f32 throughout
+  if (!tensor.transposed) {
+    std::copy(stored.begin(), stored.end(), values);
+    return;
+  }
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t c = 0; c < columns; ++c) {
+      values[r * columns + c] = stored[static_cast<size_t>(c * rows + r)];
+    }
+  }
+}
+
+}  // namespace
+
+ExchangeResult import_hf(Fs& fs, const std::string& directory, const std::string& run_directory) {
+  const std::string config_path = join_path(directory, "config.json");
+  Config config;
+  config.model = model_from_hf_config(read_file(fs, config_path, kMaxConfigBytes), config_path);
+  config.seq_len = config.model.positions;
+  const HfFamily family = family_of(config.model);
+  const SourceTensors source(fs, directory);
+
+  Shard shard;
+  std::vector<HfTensor> tensors = hf_tensors(family, config.model);
+  std::erase_if(tensors, [](const HfTensor& tensor) { return tensor.absent; });
+  for (const HfTensor& tensor : tensors) {
+    const ParameterSpec& spec = tensor.spec;
+    std::vector<int64_t> shape = {spec.rows};
+    if (!spec.vector()) shape.push_back(spec.columns);
+    shard.add(spec.name, {shape, {{0, spec.count(), 0, 1}}}, DType::f32);
+  }
+  shard.allocate();
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    copy_values(tensors[i], source.read(tensors[i]), shard.at(i));
+  }
+
+  CheckpointStore store(fs, join_path(run_directory, "checkpoints"));
+  if (!store.steps().empty()) {
+    throw Error(ExitCode::cannot_create, fmt::format("{} has checkpoints already", store.root()),
+                "give a new directory with -o");
+  }
+  ExchangeResult result{name_of(family), tensors.size(), source.files(), shard.bytes, false};
+  const std::string tokenizer = join_path(directory, "tokenizer.json");
+  make_dirs(fs, run_directory);
+  if (fs.info(tokenizer)) {
+    config.data.tokenizer = join_path(run_directory, "tokenizer.json");
+    write_file_atomic(fs, config.data.tokenizer, read_file(fs, tokenizer, kMaxTokenizer));
+    result.tokenizer = true;
+  }
+  const auto nonce = std::chrono::system_clock::now().time_since_epoch().count();
+  const std::string temp = store.begin(0, static_cast<uint64_t>(nonce), shard_file_bytes(shard, 0));
+  try {
+    store.write_part(temp, 0, shard, 0);
+    // No loss scale and no moments: training begins afresh from these weights.
+    const json state = {{"step", 0},          {"updates", 0},          {"consumed_samples", 0},
+                        {"skipped_total", 0}, {"skipped_in_a_row", 0}, {"nan_total", 0}};
+    store.commit(temp, 1, {0, to_json(config).dump(), state.dump(), {}});
+  } catch (...) {
+    store.drop(temp);
+    throw;
+  }
+  return result;
+}
+
+}  // namespace stretto

@@ -1,0 +1,243 @@
+#include "train/checkpoint.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/strict_json.h"
+#include "config/serialize.h"
+#include "model/host_values.h"
+
+namespace stretto {
+namespace {
+
+using nlohmann::json;
+
+// How the optimizer's state is cut over data-parallel ranks.
+struct Ownership {
+  int64_t parts = 1;  // ranks that share one copy
+  int64_t part = 0;
+  bool writes = true;  // this rank's copy is the one that is saved
+};
+
+Ownership ownership(const Trainer& trainer, const FlatLayout& layout, const RankShape& shape) {
+  if (shape.zero == 0) return {1, 0, trainer.at().dp == 0};
+  return {layout.dp, trainer.at().dp % layout.dp, trainer.at().dp < layout.dp};
+}
+
+// Global elements: rows that only pad the vocabulary are in no checkpoint.
+int64_t real_rows(const ParameterSpec& spec, const ModelShape& model) {
+  return spec.name == "wte" || spec.name == "head" ? model.vocab : spec.rows;
+}
+
+std::vector<int64_t> shape_of(const ParameterSpec& spec, const ModelShape& model) {
+  if (spec.vector()) return {spec.rows};
+  return {real_rows(spec, model), spec.columns};
+}
+
+// Visits what this rank's optimizer owns: visit(unit, half, parameter, range of shard positions,
+// place of the range's first element among the unit half's owned elements).
+template <typename Visit>
+void each_owned(const FlatLayout& layout, const Ownership& own, Visit&& visit) {
+  for (size_t u = 0; u < layout.units.size(); ++u) {
+    const FlatUnit& unit = layout.units[u];
+    for (int half = 0; half < 2; ++half) {
+      const FlatRange range = half == 0 ? owned_cut(unit, own.parts, own.part)
+                                        : owned_replicated(unit, own.parts, own.part);
+      for (const FlatParameter& p : unit.parameters) {
+        const int64_t begin = std::max(range.begin, p.offset);
+        const int64_t end = std::min(range.end, p.offset + p.count);
+        if (begin >= end) continue;
+        visit(u, half, p, FlatRange{begin - p.offset, end - p.offset}, begin - range.begin);
+      }
+    }
+  }
+}
+
+// Owned elements of a unit's half in the state buffers ("master", "m", "v").
+int64_t state_begin(const FlatUnit& unit, int half, const Ownership& own) {
+  return (half == 0 ? unit.begin : unit.replicated) / own.parts;
+}
+
+struct Copy {
+  size_t tensor = 0;  // in the shard
+  Tensor source;      // the range's elements
+  std::vector<ShardPiece> pieces;
+  int64_t first_position = 0;
+};
+
+void copy_out(Backend& backend, const Copy& copy, Shard& shard) {
+  // Pieces follow each other in the rank's memory; only padding rows, at the end, are left out.
+  int64_t count = 0;
+  for (const ShardPiece& piece : copy.pieces) {
+    STRETTO_CHECK(piece.position == copy.first_position + count, "shard pieces with a gap");
+    count += piece.count;
+  }
+  if (count == 0) return;
+  backend.copy_to_host(shard.at(copy.tensor), copy.source.slice(0, count));
+}
+
+}  // namespace
+
+void collect_shard(Trainer& trainer, Shard& shard) {
+  Gpt& gpt = trainer.gpt();
+  const RankShape& shape = gpt.shape();
+  const FlatLayout& layout = gpt.layout();
+  const Ownership own = ownership(trainer, layout, shape);
+  const int64_t tp_rank = trainer.at().tp;
+  shard.tensors.clear();
+  shard.bytes = 0;
+  std::vector<Copy> copies;
+  if (own.writes) {
+    Optimizer& optimizer = trainer.optimizer();
+    const Tensor master = optimizer.state("master");
+    const Tensor moments[2] = {optimizer.state("m"), optimizer.state("v")};
+    each_owned(layout, own,
+               [&](size_t u, int half, const FlatParameter& p, FlatRange range, int64_t place) {
+                 const bool copy_of_table = p.spec.name == "wte" && !shape.first_stage;
+                 if (copy_of_table || (p.spec.split == Split::none && tp_rank != 0)) return;
+                 const int64_t limit = real_rows(p.spec, shape.model) * p.spec.columns;
+                 const auto pieces =
+                     shard_pieces(p.spec, shape.tp, tp_rank, range.begin, range.end, limit);
+                 if (pieces.empty()) return;
+                 const Placement placement{shape_of(p.spec, shape.model), compress_runs(pieces)};
+                 const int64_t begin = state_begin(layout.units[u], half, own) + place;
+                 const int64_t end = begin + range.count();
+                 const Tensor weight = master.none() ? gpt.weights().owned(u, half).slice(
+                                                           place, place + range.count())
+                                                     : master.slice(begin, end);
+                 const auto add = [&](const std::string& name, Tensor source) {
+                   copies.push_back({shard.tensors.size(), source, pieces, range.begin});
+                   shard.add(name, placement, source.dtype());
+                 };
+                 add(p.spec.name, weight);
+                 for (int i = 0; i < 2; ++i)
+                   add(kMomentPrefix[i] + p.spec.name, moments[i].slice(begin, end));
+               });
+  }
+  shard.allocate();
+  for (const Copy& copy : copies) copy_out(trainer.backend(), copy, shard);
+}
+
+std::string state_json(const TrainerState& state) {
+  const LossScaler::State& scale = state.loss_scale;
+  return json{
+      {"step", state.step},
+      {"updates", state.updates},
+      {"consumed_samples", state.consumed_samples},
+      {"skipped_total", state.skipped_total},
+      {"skipped_in_a_row", state.skipped_in_a_row},
+      {"nan_total", state.nan_total},
+      {"loss_scale",
+       {{"scale", scale.scale}, {"good_steps", scale.good_steps}, {"tolerance", scale.tolerance}}}}
+      .dump();
+}
+
+Manifest manifest_of(Trainer& trainer) {
+  return {trainer.state().step, to_json(trainer.config()).dump(), state_json(trainer.state()), {}};
+}
+
+namespace {
+
+int64_t count_at(const json& object, const char* key) {
+  if (!object.is_object() || !object.contains(key) || !object[key].is_number_integer()) {
+    throw Error(ExitCode::bad_data, fmt::format("checkpoint state: '{}' is missing", key),
+                "use another checkpoint");
+  }
+  return object[key].get<int64_t>();
+}
+
+}  // namespace
+
+TrainerState state_of(const Manifest& manifest) {
+  const json object = parse_json(manifest.state, "checkpoint state");
+  TrainerState state;
+  state.step = count_at(object, "step");
+  state.updates = count_at(object, "updates");
+  state.consumed_samples = count_at(object, "consumed_samples");
+  state.skipped_total = count_at(object, "skipped_total");
+  state.skipped_in_a_row = count_at(object, "skipped_in_a_row");
+  state.nan_total = count_at(object, "nan_total");
+  state.loss_scale = {};
+  if (!object.contains("loss_scale")) {
+    state.loss_scale.scale = 0;
+    return state;
+  }
+  const json& scale = object["loss_scale"];
+  state.loss_scale = {1.0, count_at(scale, "good_steps"), count_at(scale, "tolerance")};
+  if (scale.contains("scale") && scale["scale"].is_number()) {
+    state.loss_scale.scale = scale["scale"].get<double>();
+  }
+  return state;
+}
+
+Config config_of(const Manifest& manifest) {
+  return config_from_json(parse_json(manifest.config, "checkpoint config"));
+}
+
+namespace {
+
+// Positions [begin, end) of a shard, padding as zeros.
+void read_positions(const TensorReader& reader, const RankShape& shape, const ParameterSpec& spec,
+                    int64_t tp_rank, FlatRange range, std::vector<float>& out) {
+  out.assign(static_cast<size_t>(range.count()), 0.0f);
+  const int64_t limit = real_rows(spec, shape.model) * spec.columns;
+  for (const ShardPiece& piece :
+       shard_pieces(spec, shape.tp, tp_rank, range.begin, range.end, limit)) {
+    reader.read(piece.global_begin, piece.count, out.data() + (piece.position - range.begin));
+  }
+}
+
+TensorReader checked_reader(const Checkpoint& checkpoint, const std::string& name,
+                            const ParameterSpec& spec, const ModelShape& model) {
+  TensorReader reader = checkpoint.reader(name);
+  if (reader.shape() != shape_of(spec, model)) {
+    throw Error(ExitCode::bad_data,
+                fmt::format("{}: tensor {} has {} elements, the model needs {}", checkpoint.path(),
+                            name, reader.count(), real_rows(spec, model) * spec.columns),
+                "the checkpoint belongs to another model");
+  }
+  return reader;
+}
+
+}  // namespace
+
+void restore(Trainer& trainer, const Checkpoint& checkpoint) {
+  Gpt& gpt = trainer.gpt();
+  Optimizer& optimizer = trainer.optimizer();
+  const RankShape& shape = gpt.shape();
+  const FlatLayout& layout = gpt.layout();
+  const int64_t tp_rank = trainer.at().tp;
+  std::vector<float> values;
+  for (size_t u = 0; u < layout.units.size(); ++u) {
+    for (const FlatParameter& p : layout.units[u].parameters) {
+      const TensorReader reader = checked_reader(checkpoint, p.spec.name, p.spec, shape.model);
+      read_positions(reader, shape, p.spec, tp_rank, {0, p.count}, values);
+      optimizer.assign(u, p.offset, values.data(), p.count);
+    }
+  }
+  const Ownership own = ownership(trainer, layout, shape);
+  each_owned(layout, own,
+             [&](size_t u, int half, const FlatParameter& p, FlatRange range, int64_t place) {
+               const int64_t begin = state_begin(layout.units[u], half, own) + place;
+               for (int i = 0; i < 2; ++i) {
+                 const Tensor moment =
+                     optimizer.state(i == 0 ? "m" : "v").slice(begin, begin + range.count());
+                 const std::string name = kMomentPrefix[i] + p.spec.name;
+                 if (!checkpoint.has(name)) {
+                   trainer.backend().fill_zero(moment);
+                   continue;
+                 }
+                 const TensorReader reader = checked_reader(checkpoint, name, p.spec, shape.model);
+                 read_positions(reader, shape, p.spec, tp_rank, range, values);
+                 assign_host_values(trainer.backend(), moment, values.data());
+               }
+             });
+  trainer.state() = state_of(checkpoint.manifest());
+  if (trainer.state().loss_scale.scale > 0) {
+    trainer.scaler().restore(trainer.state().loss_scale);
+  } else {
+    trainer.state().loss_scale = trainer.scaler().state();
+  }
+}
+
+}  // namespace stretto

@@ -1,0 +1,84 @@
+#include "train/evaluate.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "data/sampler.h"
+#include "model/gpt.h"
+#include "train/checkpoint.h"
+#include "train/rank_plan.h"
+
+namespace stretto {
+namespace {
+
+void load_weights(Gpt& gpt, const Checkpoint& checkpoint, const ModelShape& model) {
+  std::vector<float> values;
+  const FlatLayout& layout = gpt.layout();
+  for (size_t u = 0; u < layout.units.size(); ++u) {
+    for (const FlatParameter& p : layout.units[u].parameters) {
+      const TensorReader reader = checkpoint.reader(p.spec.name);
+      if (reader.count() != p.count) {
+        throw Error(ExitCode::bad_data,
+                    fmt::format("{}: {} has {} elements, {} needs {}", checkpoint.path(),
+                                p.spec.name, reader.count(), model.name, p.count),
+                    "use another checkpoint");
+      }
+      values.resize(static_cast<size_t>(p.count));
+      reader.read(0, p.count, values.data());
+      gpt.weights().assign(u, p.offset, values.data(), p.count);
+    }
+  }
+}
+
+}  // namespace
+
+Config eval_config(const Checkpoint& checkpoint) {
+  Config config = config_of(checkpoint.manifest());
+  config.parallel = {};
+  config.device = Device::cpu;
+  config.output.clear();
+  if (config.seq_len <= 0) config.seq_len = config.model.positions;
+  return config;
+}
+
+EvalResult evaluate_tokens(const Checkpoint& checkpoint, const TokenSource& source,
+                           const EvalSettings& settings) {
+  Config config = settings.config;
+  SamplerOptions options;
+  options.seq_len = config.seq_len;
+  options.vocab = config.model.vocab;
+  options.shuffle = false;
+  const Sampler sampler(source, options);
+  int64_t samples = sampler.samples_per_epoch();
+  if (settings.max_tokens > 0) {
+    samples = std::clamp<int64_t>(settings.max_tokens / config.seq_len, 1, samples);
+  }
+  config.micro_batch = config.global_batch = std::min(settings.batch, samples);
+
+  const auto backend = make_cpu_backend(threads_per_rank(config, 1));
+  RankShape shape = rank_shape(config, {});
+  shape.train = false;
+  const auto self = make_self_comm();
+  Gpt gpt(*backend, shape, {self.get(), self.get(), self.get(), nullptr});
+  load_weights(gpt, checkpoint, config.model);
+
+  std::vector<int32_t> tokens, targets;
+  double sum = 0;
+  for (int64_t done = 0; done < samples; done += config.micro_batch) {
+    const int64_t count = std::min(config.micro_batch, samples - done);
+    tokens.resize(static_cast<size_t>(count * config.seq_len));
+    targets.resize(tokens.size());
+    sampler.read_batch(done, count, tokens, targets);
+    const MicroBatch mb{0, 0, count};
+    backend->fill_zero(gpt.loss_sums());
+    gpt.set_batch(0, mb, tokens.data(), targets.data());
+    gpt.forward(0, mb, false);
+    double part = 0;
+    backend->copy_to_host(&part, gpt.loss_sums().slice(0, 1));
+    sum += part;
+  }
+  const int64_t predicted = samples * config.seq_len;
+  return {sum / static_cast<double>(predicted), predicted};
+}
+
+}  // namespace stretto

@@ -1,0 +1,118 @@
+#include "train/resume.h"
+
+#include <optional>
+
+#include "base/log.h"
+#include "base/units.h"
+#include "checkpoint/store.h"
+#include "config/schema.h"
+#include "train/checkpoint.h"
+#include "train/saver.h"
+
+namespace stretto {
+namespace {
+
+bool starts_with(const std::string& text, std::string_view prefix) {
+  return text.compare(0, prefix.size(), prefix) == 0;
+}
+
+bool binding(const std::string& key, bool weights_only) {
+  if (starts_with(key, "model.")) return key != "model.name";
+  if (weights_only) return false;
+  return key == "seq_len" || key == "precision" || key == "seed" || starts_with(key, "data.");
+}
+
+std::string listed(const std::vector<Difference>& differences) {
+  std::string text;
+  for (const Difference& d : differences) {
+    text +=
+        fmt::format("{}{}={} (checkpoint: {})", text.empty() ? "" : ", ", d.key, d.given, d.saved);
+  }
+  return text;
+}
+
+// Rank 0's view of the directory, for all.
+std::vector<int64_t> agreed_steps(Comm& world, const CheckpointStore& store) {
+  std::vector<int64_t> steps;
+  if (world.rank() == 0) steps = store.steps();
+  auto count = static_cast<int32_t>(steps.size());
+  world.broadcast(Tensor(&count, DType::i32, {1}), 0);
+  std::vector<double> numbers(steps.begin(), steps.end());  // exact up to 2^53
+  numbers.resize(static_cast<size_t>(count));
+  if (count > 0) world.broadcast(Tensor(numbers.data(), DType::f64, {count}), 0);
+  return {numbers.begin(), numbers.end()};
+}
+
+// The checkpoint, if every rank finds its share of it whole.
+std::optional<Checkpoint> verified(Comm& world, const CheckpointStore& store, int64_t step,
+                                   int64_t& bytes) {
+  std::optional<Checkpoint> checkpoint;
+  int32_t failed = 0;
+  try {
+    checkpoint = Checkpoint::open(store.fs(), store.path_of(step));
+    bytes = checkpoint->verify(world.rank(), world.size());
+  } catch (const Error& error) {
+    failed = 1;
+    spdlog::warn("damaged checkpoint: {}", error.what());
+  }
+  world.all_reduce(Tensor(&failed, DType::i32, {1}), ReduceOp::max);
+  if (failed != 0) return std::nullopt;
+  return checkpoint;
+}
+
+void require_same_run(const Config& given, const Checkpoint& checkpoint, bool speaks) {
+  const bool weights_only = state_of(checkpoint.manifest()).loss_scale.scale == 0;
+  const ConfigDifferences differences =
+      compare_configs(config_of(checkpoint.manifest()), given, weights_only);
+  if (!differences.conflicts.empty()) {
+    throw Error(ExitCode::bad_config,
+                fmt::format("{} was made with other settings: {}", checkpoint.path(),
+                            listed(differences.conflicts)),
+                "set output= to another directory for a new run, or repeat the settings of the "
+                "checkpoint");
+  }
+  if (speaks && !differences.changed.empty()) {
+    spdlog::info("from this command: {}", listed(differences.changed));
+  }
+}
+
+}  // namespace
+
+ConfigDifferences compare_configs(const Config& saved, const Config& given, bool weights_only) {
+  ConfigDifferences differences;
+  for (const Key& key : config_keys()) {
+    const std::string before = render_value(key, key.get(saved));
+    const std::string now = render_value(key, key.get(given));
+    if (before == now || key.name == "output") continue;
+    auto& list = binding(key.name, weights_only) ? differences.conflicts : differences.changed;
+    list.push_back({key.name, before, now});
+  }
+  return differences;
+}
+
+int64_t resume(Trainer& trainer, Fs& fs, bool speaks) {
+  Comm& world = trainer.world();
+  const CheckpointStore store(fs, checkpoint_root(trainer.config()));
+  const std::vector<int64_t> steps = agreed_steps(world, store);
+  for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
+    int64_t bytes = 0;
+    const auto checkpoint = verified(world, store, *step, bytes);
+    if (!checkpoint) continue;
+    require_same_run(trainer.config(), *checkpoint, speaks);
+    restore(trainer, *checkpoint);
+    if (speaks) {
+      const TrainerState& state = trainer.state();
+      spdlog::info(
+          "from {} ({} verified): weights, optimizer state, step {}, {} samples consumed, "
+          "loss scale {:g}",
+          checkpoint->path(), format_bytes(static_cast<double>(checkpoint->manifest().bytes())),
+          state.step, state.consumed_samples, trainer.scaler().scale());
+    }
+    return *step;
+  }
+  if (steps.empty()) return -1;
+  throw Error(ExitCode::bad_data, fmt::format("no checkpoint in {} is whole", store.root()),
+              "restore one from a copy, or set output= to another directory to begin anew");
+}
+
+}  // namespace stretto

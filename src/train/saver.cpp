@@ -1,0 +1,164 @@
+#include "train/saver.h"
+
+#include <unistd.h>
+
+#include <chrono>
+
+#include "base/log.h"
+#include "base/random.h"
+#include "train/checkpoint.h"
+
+namespace stretto {
+namespace {
+
+constexpr int kMaxFailures = 3;
+
+double now() {
+  using namespace std::chrono;
+  return duration<double>(steady_clock::now().time_since_epoch()).count();
+}
+
+uint64_t fresh_nonce() {
+  const auto time = std::chrono::system_clock::now().time_since_epoch().count();
+  return CounterRng(static_cast<uint64_t>(time), static_cast<uint64_t>(::getpid())).bits(0);
+}
+
+}  // namespace
+
+std::string checkpoint_root(const Config& config) {
+  return join_path(config.output, "checkpoints");
+}
+
+CheckpointSaver::CheckpointSaver(Trainer& trainer, Fs& fs, int64_t saved_step)
+    : trainer_(trainer), store_(fs, checkpoint_root(trainer.config())), saved_step_(saved_step) {
+  if (first()) store_.drop_leftovers();
+}
+
+CheckpointSaver::~CheckpointSaver() {
+  if (worker_.joinable()) worker_.join();
+}
+
+void CheckpointSaver::launch(std::function<void()> work) {
+  error_.clear();
+  running_ = true;
+  worker_ = std::thread([this, work = std::move(work)] {
+    try {
+      work();
+    } catch (const std::exception& error) {
+      error_ = error.what();
+    }
+    running_ = false;
+  });
+}
+
+// Agrees on a temporary directory that rank 0 has made.
+bool CheckpointSaver::begin() {
+  Comm& world = trainer_.world();
+  double bytes = static_cast<double>(shard_file_bytes(shard_, manifest_.step));
+  world.all_reduce(Tensor(&bytes, DType::f64, {1}));
+  const uint64_t nonce = fresh_nonce();
+  int32_t message[3] = {0, static_cast<int32_t>(nonce >> 32), static_cast<int32_t>(nonce)};
+  if (first()) {
+    try {
+      store_.begin(manifest_.step, nonce, static_cast<int64_t>(bytes));
+      message[0] = 1;
+    } catch (const std::exception& error) {
+      error_ = error.what();
+    }
+  }
+  world.broadcast(Tensor(message, DType::i32, {3}), 0);
+  const uint64_t agreed = static_cast<uint64_t>(static_cast<uint32_t>(message[1])) << 32 |
+                          static_cast<uint32_t>(message[2]);
+  temp_ = store_.temp_path(manifest_.step, agreed);
+  return message[0] == 1;
+}
+
+void CheckpointSaver::commit() {
+  store_.commit(temp_, trainer_.world().size(), manifest_);
+  const CheckpointConfig& settings = trainer_.config().checkpoint;
+  try {
+    store_.prune(manifest_.step, settings.keep, settings.keep_every);
+  } catch (const std::exception& error) {
+    spdlog::warn("old checkpoints stay: {}", error.what());
+  }
+}
+
+void CheckpointSaver::save() {
+  const double start = now();
+  finish();
+  if (trainer_.state().step == saved_step_) return;
+  collect_shard(trainer_, shard_);
+  manifest_ = manifest_of(trainer_);
+  if (!begin()) {
+    note_failure();
+    return;
+  }
+  stage_ = Stage::writing;
+  launch([this] {
+    store_.write_part(temp_, trainer_.world().rank(), shard_, manifest_.step);
+    if (trainer_.world().size() == 1) commit();
+  });
+  if (!trainer_.config().checkpoint.async) finish();
+  stall_seconds_ += now() - start;
+}
+
+void CheckpointSaver::poll() {
+  if (stage_ == Stage::idle) return;
+  int32_t busy = running_ ? 1 : 0;
+  trainer_.world().all_reduce(Tensor(&busy, DType::i32, {1}), ReduceOp::max);
+  if (busy == 0) advance();
+}
+
+void CheckpointSaver::advance() {
+  if (worker_.joinable()) worker_.join();
+  int32_t failed = error_.empty() ? 0 : 1;
+  trainer_.world().all_reduce(Tensor(&failed, DType::i32, {1}), ReduceOp::max);
+  if (failed != 0) {
+    stage_ = Stage::idle;
+    if (first()) store_.drop(temp_);
+    note_failure();
+    return;
+  }
+  if (stage_ == Stage::writing && trainer_.world().size() > 1) {
+    stage_ = Stage::committing;
+    if (first()) launch([this] { commit(); });
+    return;
+  }
+  stage_ = Stage::idle;
+  saved_step_ = manifest_.step;
+  failures_ = 0;
+}
+
+void CheckpointSaver::finish() {
+  while (stage_ != Stage::idle) {
+    if (worker_.joinable()) worker_.join();
+    poll();
+  }
+}
+
+void CheckpointSaver::note_failure() {
+  ++failures_;
+  const std::string kept = saved_step_ < 0 ? "there is no earlier checkpoint"
+                                           : fmt::format("{} stays", store_.path_of(saved_step_));
+  if (!error_.empty()) {
+    spdlog::warn("step {} is not saved: {}; {}", manifest_.step, error_, kept);
+  }
+  if (failures_ < kMaxFailures) return;
+  throw Error(ExitCode::io_error,
+              fmt::format("{} saves in a row failed, last at step {}{}{}", failures_,
+                          manifest_.step, error_.empty() ? "" : ": ", error_),
+              fmt::format("make room and repeat the command; {}", kept));
+}
+
+void CheckpointSaver::require_saved() {
+  finish();
+  if (saved_step_ == trainer_.state().step) return;
+  throw Error(ExitCode::io_error,
+              fmt::format("step {} could not be saved in {}", trainer_.state().step, store_.root()),
+              saved_step_ < 0
+                  ? "make room and repeat the command"
+                  : fmt::format("make room and repeat the command: it continues from {}",
+                                store_.path_of(saved_step_)));
+}
+
+}  // namespace stretto

@@ -1,0 +1,63 @@
+// Saves checkpoints beside training: a step waits for the copy to host memory only; a thread writes
+// it, and the ranks agree on the outcome at later step boundaries.
+#pragma once
+
+#include <atomic>
+#include <string>
+#include <thread>
+
+#include "checkpoint/store.h"
+#include "train/trainer.h"
+
+namespace stretto {
+
+// The directory of a run's checkpoints.
+std::string checkpoint_root(const Config& config);
+
+// One per rank. Every call but the destructor is collective over the trainer's world.
+class CheckpointSaver {
+ public:
+  CheckpointSaver(Trainer& trainer, Fs& fs, int64_t saved_step);
+  ~CheckpointSaver();
+  CheckpointSaver(const CheckpointSaver&) = delete;
+  CheckpointSaver& operator=(const CheckpointSaver&) = delete;
+
+  // Saves the current step, unless it is saved. With checkpoint.async the writing goes on after the
+  // return. A failure is a warning: training goes on, and the checkpoints before stay. The third in
+  // a row throws io_error.
+  void save();
+  // At step boundaries: takes note of a save that has ended.
+  void poll();
+  // Waits for a save that is under way.
+  void finish();
+  // finish(), then io_error unless the current step is saved.
+  void require_saved();
+
+  double stall_seconds() const { return stall_seconds_; }  // training waited for saves, so far
+  int64_t saved_step() const { return saved_step_; }       // -1: none
+
+ private:
+  enum class Stage { idle, writing, committing };
+
+  bool begin();
+  void launch(std::function<void()> work);
+  void commit();
+  void advance();  // when no rank is at work any more
+  void note_failure();
+  bool first() const { return trainer_.world().rank() == 0; }
+
+  Trainer& trainer_;
+  CheckpointStore store_;
+  Shard shard_;  // its buffer is kept from save to save
+  Manifest manifest_;
+  std::string temp_;
+  Stage stage_ = Stage::idle;
+  std::thread worker_;
+  std::atomic<bool> running_{false};
+  std::string error_;  // of this rank's part; written by the worker, read after joining it
+  int64_t saved_step_ = -1;
+  int failures_ = 0;  // in a row
+  double stall_seconds_ = 0;
+};
+
+}  // namespace stretto

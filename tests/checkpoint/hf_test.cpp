@@ -1,0 +1,161 @@
+// Export and import use one table per family: what goes out comes back bit by bit.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <set>
+
+#include "checkpoint/tiny_run.h"
+#include "hf/exchange.h"
+#include "hf/families.h"
+#include "support/expect_error.h"
+#include "support/temp_dir.h"
+#include "train/checkpoint.h"
+#include "train/evaluate.h"
+#include "train/generate.h"
+
+namespace stretto::test {
+namespace {
+
+Config config_for(const TempDir& dir, Positions positions, bool bias, bool tied) {
+  Config config = tiny_config(dir / "run");
+  config.model.position_kind = positions;
+  config.model.bias = bias;
+  config.model.tied_embedding = tied;
+  config.model.ffn = 4 * config.model.hidden;
+  config.model.vocab = 256;
+  config.train.steps = 3;
+  return config;
+}
+
+struct Family {
+  const char* name;
+  Positions positions;
+  bool bias, tied;
+};
+
+struct RoundTrip : ::testing::TestWithParam<Family> {};
+
+TEST_P(RoundTrip, ComesBackBitEqual) {
+  const Family& family = GetParam();
+  const TempDir dir(Where::memory);
+  const Config config = config_for(dir, family.positions, family.bias, family.tied);
+  run(config);
+  const Checkpoint original = checkpoint_of(config, 3);
+  ExportOptions options;
+  options.shard_bytes = 100'000;  // several files
+  const ExchangeResult sent = export_hf(posix_fs(), original, dir / "hf", options);
+  EXPECT_GT(sent.files, 1u);
+  EXPECT_TRUE(sent.tokenizer);
+  EXPECT_EQ(sent.family, family.positions == Positions::learned ? "gpt2" : "mpt");
+  EXPECT_ERROR(export_hf(posix_fs(), original, dir / "hf", options), ExitCode::cannot_create,
+               "exists");
+
+  const ExchangeResult back = import_hf(posix_fs(), dir / "hf", dir / "back");
+  EXPECT_EQ(back.files, sent.files);
+  EXPECT_ERROR(import_hf(posix_fs(), dir / "hf", dir / "back"), ExitCode::cannot_create, "already");
+  const Checkpoint imported = checkpoint_at(posix_fs(), dir / "back");
+  ModelShape model = config_of(imported.manifest()).model;
+  model.name = config.model.name;
+  EXPECT_EQ(model, config.model);
+  for (const ParameterSpec& spec : parameter_list(config.model)) {
+    EXPECT_EQ(values_of(original, spec.name), values_of(imported, spec.name)) << spec.name;
+  }
+
+  // Training goes on from an imported model, with fresh moments and its own settings.
+  Config tuned = config;
+  tuned.output = dir / "back";
+  tuned.seed = 99;
+  EXPECT_EQ(run(tuned).steps.size(), 3u);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, RoundTrip,
+                         ::testing::Values(Family{"gpt2", Positions::learned, true, true},
+                                           Family{"gpt2_no_bias", Positions::learned, false, true},
+                                           Family{"gpt2_untied", Positions::learned, true, false},
+                                           Family{"mpt", Positions::alibi, false, true},
+                                           Family{"mpt_untied", Positions::alibi, false, false}),
+                         [](const auto& test) { return test.param.name; });
+
+TEST(HfFamilies, NamesAreUniqueAndComplete) {
+  ModelShape model{"m", 3, 32, 4, 100, 16, 128, Positions::learned, true, false};
+  for (const HfFamily family : {HfFamily::gpt2, HfFamily::mpt}) {
+    if (family == HfFamily::mpt) {
+      model.position_kind = Positions::alibi;
+      model.bias = false;
+    }
+    std::set<std::string> ours, theirs;
+    for (const HfTensor& tensor : hf_tensors(family, model)) {
+      EXPECT_TRUE(ours.insert(tensor.spec.name).second);
+      EXPECT_TRUE(theirs.insert(tensor.name).second);
+      EXPECT_FALSE(tensor.absent);
+    }
+    EXPECT_EQ(ours.size(), parameter_list(model).size());
+  }
+  model.bias = true;
+  EXPECT_ERROR(family_of(model), ExitCode::bad_config, "biases");
+}
+
+TEST(HfConfig, RefusesWhatWeDoNotCompute) {
+  const std::string good =
+      R"({"model_type":"gpt2","vocab_size":5,"n_positions":8,"n_embd":8,"n_layer":1,"n_head":2)";
+  EXPECT_EQ(model_from_hf_config(good + "}", "c").ffn, 32);
+  for (const char* extra :
+       {R"(,"activation_function":"relu"})", R"(,"layer_norm_epsilon":1e-6})", R"(,"n_inner":-1})",
+        R"(,"scale_attn_by_inverse_layer_idx":true})", R"(,"n_inner":99999999999999})"}) {
+    EXPECT_ERROR(model_from_hf_config(good + extra, "c"), ExitCode::bad_data, "c");
+  }
+  EXPECT_ERROR(model_from_hf_config(R"({"model_type":"llama"})", "c"), ExitCode::bad_data, "llama");
+  EXPECT_ERROR(model_from_hf_config("[]", "c"), ExitCode::bad_data, "model_type");
+}
+
+// The cache gives the logits that the whole forward pass gives: their loss is the evaluation's.
+TEST(Generate, DecodesWhatEvaluationSees) {
+  for (const Positions positions : {Positions::learned, Positions::alibi}) {
+    const TempDir dir(Where::memory);
+    const Config config = config_for(dir, positions, positions == Positions::learned, true);
+    run(config);
+    const Checkpoint checkpoint = checkpoint_of(config, 3);
+    std::vector<int32_t> ids;
+    for (int i = 0; i < 17; ++i) ids.push_back(i * 37 % 256);
+    const auto source = memory_tokens("test", ids);
+    EvalSettings settings;
+    settings.config = eval_config(checkpoint);
+    const EvalResult expected = evaluate_tokens(checkpoint, *source, settings);
+    EXPECT_EQ(expected.tokens, 16);
+
+    const auto backend = make_cpu_backend(1);
+    Decoder decoder(*backend, checkpoint, config.model, 16);
+    double sum = 0;
+    for (size_t i = 0; i < 16; ++i) {
+      const std::vector<float>& logits = decoder.next(ids[i]);
+      double total = 0;
+      for (const float x : logits) total += std::exp(static_cast<double>(x));
+      sum += std::log(total) - static_cast<double>(logits[static_cast<size_t>(ids[i + 1])]);
+    }
+    EXPECT_NEAR(sum / 16, expected.loss, 1e-5);
+    EXPECT_THROW(decoder.next(0), Error);
+  }
+}
+
+TEST(Generate, SamplesAsAsked) {
+  const std::vector<float> logits = {1, 3, 2, 3, -5};
+  EXPECT_EQ(sample_token(logits, {0, 0, 1, 0}, 0), 1);
+  std::vector<int> seen(5, 0), top_two(5, 0), nucleus(5, 0);
+  for (uint64_t i = 0; i < 2000; ++i) {
+    ++seen[static_cast<size_t>(sample_token(logits, {1, 0, 1, 5}, i))];
+    ++top_two[static_cast<size_t>(sample_token(logits, {1, 2, 1, 5}, i))];
+    ++nucleus[static_cast<size_t>(sample_token(logits, {1, 0, 0.9, 5}, i))];
+  }
+  double total = 0;
+  for (const float x : logits) total += std::exp(static_cast<double>(x));
+  for (size_t i = 0; i < 5; ++i) {
+    EXPECT_NEAR(seen[i], 2000 * std::exp(static_cast<double>(logits[i])) / total, 80);
+  }
+  EXPECT_EQ(top_two[1] + top_two[3], 2000);
+  EXPECT_EQ(nucleus[0] + nucleus[4], 0);
+  EXPECT_GT(nucleus[2], 0);
+  EXPECT_EQ(sample_token(logits, {1, 0, 1, 5}, 3), sample_token(logits, {1, 0, 1, 5}, 3));
+}
+
+}  // namespace
+}  // namespace stretto::test

@@ -1,0 +1,205 @@
+// Runs that are stopped and continued are the run that never stopped, bit by bit.
+#include "train/resume.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "checkpoint/tiny_run.h"
+#include "support/expect_error.h"
+#include "support/fault_fs.h"
+#include "support/temp_dir.h"
+#include "train/checkpoint.h"
+
+namespace stretto::test {
+namespace {
+
+// Stops after `step` by the file that asks for it.
+RunOptions stop_after(const TempDir& dir, int64_t step) {
+  RunOptions options;
+  options.on_step = [&dir, step](const StepRecord& record) {
+    if (record.step == step) dir.write("stop", "");
+  };
+  return options;
+}
+
+struct Precisions : ::testing::TestWithParam<Precision> {};
+
+TEST_P(Precisions, InterruptedRunsAreBitEqual) {
+  const TempDir whole_dir(Where::memory);
+  Config config = tiny_config(whole_dir.path());
+  config.precision = GetParam();
+  config.train.loss_scale.growth_interval = 3;  // the scale moves within a few steps
+  const RunResult whole = run(config);
+  ASSERT_EQ(whole.steps.size(), 12u);
+
+  std::mt19937 rng(11);
+  int bit_equal = 0;
+  const int interrupts = long_tests() ? 20 : 4;
+  for (int i = 0; i < interrupts; ++i) {
+    const TempDir dir(Where::memory);
+    config.output = dir.path();
+    const int64_t first = std::uniform_int_distribution<int64_t>(1, 11)(rng);
+    RunResult part = run(config, stop_after(dir, first));
+    ASSERT_EQ(part.code, ExitCode::resumable);
+    ASSERT_EQ(std::ssize(part.steps), first);
+    std::filesystem::remove(dir / "stop");
+    const RunResult rest = run(config);
+    ASSERT_EQ(rest.code, ExitCode::ok);
+    part.steps.insert(part.steps.end(), rest.steps.begin(), rest.steps.end());
+    ASSERT_EQ(part.steps.size(), whole.steps.size());
+    bool same = true;
+    for (size_t s = 0; s < whole.steps.size(); ++s) {
+      same = same && part.steps[s].loss == whole.steps[s].loss &&
+             part.steps[s].grad_norm == whole.steps[s].grad_norm &&
+             part.steps[s].loss_scale == whole.steps[s].loss_scale &&
+             part.steps[s].skipped == whole.steps[s].skipped &&
+             part.steps[s].learning_rate == whole.steps[s].learning_rate;
+    }
+    Config original = config;
+    original.output = whole_dir.path();
+    const Checkpoint a = checkpoint_of(original, 12), b = checkpoint_of(config, 12);
+    same = same && differing(a, b).empty() && a.manifest().state == b.manifest().state;
+    bit_equal += same ? 1 : 0;
+  }
+  EXPECT_EQ(bit_equal, interrupts);
+  fmt::print("{}: {} interrupted runs, {} bit-equal to the one that never stopped\n",
+             name_of(config.precision), interrupts, bit_equal);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Precisions,
+                         ::testing::Values(Precision::fp32, Precision::amp_bf16,
+                                           Precision::amp_fp16, Precision::bf16),
+                         [](const auto& test) { return name_of(test.param); });
+
+TEST(Resume, OverflowedStepsAreRemembered) {
+  const TempDir dir(Where::memory);
+  Config config = tiny_config(dir.path());
+  config.precision = Precision::amp_fp16;
+  config.train.loss_scale.initial = 1e9;  // overflows at first
+  config.train.steps = 4;
+  const RunResult result = run(config);
+  const TrainerState state = state_of(checkpoint_of(config, 4).manifest());
+  EXPECT_GT(state.skipped_total, 0);
+  EXPECT_EQ(state.updates, 4 - state.skipped_total);
+  EXPECT_LT(state.loss_scale.scale, 1e9);
+}
+
+TEST(Resume, FallsBackToThePreviousGoodOne) {
+  const TempDir dir(Where::memory);
+  Config config = tiny_config(dir.path());
+  config.checkpoint.every = 4;
+  run(config);
+  const Checkpoint before = checkpoint_of(config, 12);
+  const std::string shard = before.path() + "/shard-00000.safetensors";
+  {
+    std::fstream file(shard, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(-5, std::ios::end);
+    file.put('\x55');
+  }
+  const RunResult again = run(config);
+  ASSERT_EQ(again.steps.size(), 4u);  // from step 8
+  EXPECT_EQ(again.steps.front().step, 9);
+  checkpoint_of(config, 12);
+
+  std::filesystem::remove_all(dir / "checkpoints/step-8");
+  std::filesystem::resize_file(dir / "checkpoints/step-12/manifest.json", 100);
+  EXPECT_ERROR(run(config), ExitCode::bad_data, "is whole");
+}
+
+TEST(Resume, KeepsWhatWasAskedFor) {
+  const TempDir dir(Where::memory);
+  Config config = tiny_config(dir.path());
+  config.checkpoint = {2, 2, 6, true};
+  run(config);
+  EXPECT_EQ(CheckpointStore(posix_fs(), checkpoint_root(config)).steps(),
+            (std::vector<int64_t>{6, 10, 12}));
+  EXPECT_TRUE(run(config).steps.empty()) << "nothing left to do";
+}
+
+TEST(Resume, ConflictsAreErrors) {
+  const TempDir dir(Where::memory);
+  Config config = tiny_config(dir.path());
+  config.train.steps = 2;
+  run(config);
+  Config other = config;
+  other.model.layers = 3;
+  EXPECT_ERROR(run(other), ExitCode::bad_config, "model.layers=3 (checkpoint: 2)");
+  other = config;
+  other.seed = 5;
+  other.precision = Precision::amp_bf16;
+  EXPECT_ERROR(run(other), ExitCode::bad_config, "precision=amp_bf16 (checkpoint: fp32), seed=5");
+  other = config;
+  other.train.steps = 3;
+  other.train.lr = 1e-3;
+  other.log.every = 7;
+  other.threads = 2;
+  EXPECT_EQ(run(other).steps.size(), 1u);
+  const ConfigDifferences differences = compare_configs(config, other, false);
+  EXPECT_TRUE(differences.conflicts.empty());
+  EXPECT_EQ(differences.changed.size(), 4u);
+}
+
+TEST(Resume, FullDiskKeepsTraining) {
+  const TempDir dir(Where::memory);
+  Config config = tiny_config(dir.path());
+  config.checkpoint = {2, 2, 0, false};
+  config.train.steps = 6;
+  FaultFs fs(posix_fs());
+  RunOptions options;
+  options.fs = &fs;
+  options.on_step = [&](const StepRecord& record) {
+    fs.error_number = record.step == 4 ? ENOSPC : 0;  // the disk is full for a while
+    fs.fail_kind = "preallocate";
+    fs.fail_at = fs.matching;
+  };
+  EXPECT_EQ(run(config, options).steps.size(), 6u);
+  EXPECT_EQ(CheckpointStore(posix_fs(), checkpoint_root(config)).steps(),
+            (std::vector<int64_t>{2, 6}));
+
+  config.train.steps = 20;
+  options.on_step = {};
+  fs.error_number = ENOSPC;
+  fs.fail_at = 0;
+  fs.matching = 0;
+  fs.fail_from_then_on = true;
+  EXPECT_ERROR(run(config, options), ExitCode::io_error, "3 saves in a row");
+  EXPECT_EQ(checkpoint_of(config, 6).manifest().step, 6);
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(dir / "checkpoints"), {}), 2);
+}
+
+// Death at every file operation of a run that saves; the same command again ends bit-equal.
+TEST(Resume, DeathAtEveryOperationOfARun) {
+  const TempDir whole_dir(Where::memory);
+  Config config = tiny_config(whole_dir.path());
+  config.checkpoint = {2, 1, 0, false};
+  config.train.steps = 4;
+  FaultFs counting(posix_fs());
+  RunOptions options;
+  options.fs = &counting;
+  run(config, options);
+  const Config whole = config;
+  const int stride = long_tests() ? 1 : 17;
+  int recovered = 0, tried = 0;
+  for (int n = 0; n < counting.operations; n += stride) {
+    ++tried;
+    const TempDir dir(Where::memory);
+    config.output = dir.path();
+    FaultFs fs(posix_fs());
+    fs.kill_at = n;
+    options.fs = &fs;
+    try {
+      run(config, options);
+    } catch (const std::exception&) {
+      // What happens to a dead process is nobody's business; what it leaves behind is.
+    }
+    run(config);
+    recovered += differing(checkpoint_of(whole, 4), checkpoint_of(config, 4)).empty() ? 1 : 0;
+  }
+  EXPECT_EQ(recovered, tried);
+  fmt::print("runs killed at {} of {} file operations: {} ended bit-equal after a restart\n", tried,
+             counting.operations, recovered);
+}
+
+}  // namespace
+}  // namespace stretto::test
