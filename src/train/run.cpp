@@ -114,6 +114,10 @@ RunResult run_training(const Config& config, Comm& world, const RunOptions& opti
   if (saver && !result.steps.empty()) {
     saver->require_saved();
     result.save_stall_seconds = saver->stall_seconds();
+    if (speaks) {
+      spdlog::info("step {} is saved in {}; steps waited {} for checkpoints", saver->saved_step(),
+                   checkpoint_root(config), format_seconds(result.save_stall_seconds));
+    }
   }
   return result;
 }
