@@ -8,6 +8,8 @@ void add_verbs(Command& app) {
   add_eval(app);
   add_checkpoint(app);
   add_exchange(app);
+  add_verify(app);
+  add_slurm(app);
   add_data(app);
   add_tokenizer(app);
   add_doctor(app);

@@ -17,8 +17,10 @@ void add_generate(Command& app);
 void add_models(Command& app);
 void add_plan(Command& app);
 void add_reference(Command& app);
+void add_slurm(Command& app);
 void add_tokenizer(Command& app);
 void add_train(Command& app);
+void add_verify(Command& app);
 void add_version(Command& app);
 
 void add_verbs(Command& app);

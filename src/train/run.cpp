@@ -1,6 +1,7 @@
 #include "train/run.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cmath>
 #include <csignal>
@@ -10,11 +11,14 @@
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/units.h"
+#include "comm/watchdog.h"
+#include "train/audit.h"
 #include "train/log_line.h"
 #include "train/metrics_file.h"
 #include "train/resume.h"
 #include "train/saver.h"
 #include "train/signals.h"
+#include "train/straggler.h"
 
 namespace stretto {
 namespace {
@@ -60,9 +64,33 @@ void take_care_of(CheckpointSaver& saver, const Config& config, int64_t step, bo
   }
 }
 
+std::vector<int> stages_of(const Mesh& mesh) {
+  std::vector<int> stages;
+  for (int rank = 0; rank < mesh.ranks(); ++rank) stages.push_back(mesh.coordinates(rank).pp);
+  return stages;
+}
+
+// Gathers compute times when a window of steps is full; rank 0 names slow ranks and keeps a record.
+void watch_stragglers(StragglerWatch& watch, const StepRecord& record, Comm& world, bool speaks,
+                      MetricsFile& metrics) {
+  if (world.size() == 1 || !watch.add(record.times.compute())) return;
+  const double mine = watch.window_seconds();
+  std::vector<double> all(static_cast<size_t>(world.size()));
+  world.all_gather(Tensor(all.data(), DType::f64, {world.size()}),
+                   ConstTensor(&mine, DType::f64, {1}));
+  const std::vector<std::string> slow = watch.judge(all);
+  metrics.write(fmt::format("{{\"step\":{},\"compute_seconds_by_rank\":[{:.6g}]}}", record.step,
+                            fmt::join(all, ",")));
+  for (const std::string& line : slow) {
+    if (speaks) spdlog::warn("step {}: {}", record.step, line);
+  }
+}
+
 }  // namespace
 
 RunResult run_training(const Config& config, Comm& world, const RunOptions& options) {
+  Watchdog watchdog(world, {.timeout = config.train.watchdog, .dump_dir = config.output});
+  watchdog.enter(Section::init);
   Trainer trainer(config, world);
   const bool speaks = options.print && trainer.speaks();
   RunResult result;
@@ -81,8 +109,10 @@ RunResult run_training(const Config& config, Comm& world, const RunOptions& opti
   }
 
   MetricsFile metrics(trainer.speaks() ? trainer.config().output : "");
+  StragglerWatch stragglers(stages_of(trainer.mesh()));
   double seconds = 0;
   while (trainer.state().step < config.train.steps) {
+    watchdog.enter(Section::step, trainer.state().step + 1);
     const StepRecord record = trainer.step();
     seconds += record.times.total;
     result.steps.push_back(record);
@@ -92,16 +122,24 @@ RunResult run_training(const Config& config, Comm& world, const RunOptions& opti
     }
     if (options.on_step) options.on_step(record);
     require_progress(config, trainer);
+    watch_stragglers(stragglers, record, world, speaks, metrics);
+    if (config.train.audit_every > 0 && record.step % config.train.audit_every == 0) {
+      audit_replicas(trainer);
+    }
     const bool last = record.step == config.train.steps;
     if (config.train.eval_every > 0 && trainer.has_held_out() &&
         (last || record.step % config.train.eval_every == 0)) {
+      watchdog.enter(Section::eval, record.step);
       result.eval_loss = trainer.evaluate(config.train.eval_batches);
       metrics.write(fmt::format("{{\"step\":{},\"eval_loss\":{:.17g}}}", record.step, result.eval_loss));
       if (speaks) fmt::print("eval at step {} | loss {:.4f} | perplexity {:.2f}\n", record.step,
                              result.eval_loss, std::exp(result.eval_loss));
     }
     const int signal = last ? 0 : agreed_stop(world, config.output);
-    if (saver) take_care_of(*saver, config, record.step, last || signal != 0);
+    if (saver) {
+      watchdog.enter(Section::save, record.step);
+      take_care_of(*saver, config, record.step, last || signal != 0);
+    }
     if (signal != 0) {
       if (speaks) {
         spdlog::warn("{}: stopped after step {} of {}{}", strsignal(signal), record.step,
@@ -112,6 +150,7 @@ RunResult run_training(const Config& config, Comm& world, const RunOptions& opti
     }
   }
   if (saver && !result.steps.empty()) {
+    watchdog.enter(Section::save, trainer.state().step);
     saver->require_saved();
     result.save_stall_seconds = saver->stall_seconds();
     if (speaks) {
@@ -119,6 +158,7 @@ RunResult run_training(const Config& config, Comm& world, const RunOptions& opti
                    checkpoint_root(config), format_seconds(result.save_stall_seconds));
     }
   }
+  watchdog.enter(Section::done, trainer.state().step);
   return result;
 }
 

@@ -15,6 +15,7 @@ struct StepTimes {
   double comm_dp = 0, comm_tp = 0;       // exposed: this rank waited
   double comm_pp = 0;                    // waiting for a stage: bubble and transfers
   double data = 0;                       // reading samples
+  double compute() const { return total - comm_dp - comm_tp - comm_pp; }  // not waiting for others
   double host() const {                  // everything else
     double rest = total - comm_dp - comm_tp - comm_pp - data;
     for (const double seconds : ops) rest -= seconds;

@@ -49,6 +49,7 @@ class Trainer {
   Optimizer& optimizer() { return *optimizer_; }
   MeshComms& comms() { return comms_; }
   Comm& world() { return world_; }
+  const Mesh& mesh() const { return mesh_; }
   const Coordinates& at() const { return at_; }
   TrainerState& state() { return state_; }
   LossScaler& scaler() { return scaler_; }

@@ -1,0 +1,97 @@
+// stretto slurm: a batch file for a configuration.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <climits>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "cli/verbs.h"
+#include "config/reader.h"
+#include "config/rules.h"
+#include "train/launch.h"
+#include "train/sbatch.h"
+
+namespace stretto::cli {
+namespace {
+
+constexpr const char* kHelp =
+    "Prints a Slurm batch file for a configuration\n\n"
+    "Examples:\n"
+    "  stretto slurm configs/runs/parallel.yaml -N 2 --ntasks-per-node 4 > job.sbatch\n"
+    "  stretto slurm configs/runs/tiny.yaml -N 1 --time 02:00:00 output=runs/tiny | sbatch\n\n"
+    "The job saves two minutes before its time limit, starts again by itself and goes on from its\n"
+    "last checkpoint (give the run an `output` directory).\n";
+
+struct Options {
+  std::vector<std::string> words;
+  SbatchJob job;
+  int64_t nodes = 1;
+  int64_t tasks = 0;
+};
+
+std::string own_path() {
+  char path[PATH_MAX] = {};
+  const ssize_t length = readlink("/proc/self/exe", path, sizeof(path) - 1);
+  return length > 0 ? std::string(path, static_cast<size_t>(length)) : "stretto";
+}
+
+// The model's name with what a run name may not hold left out.
+std::string name_for(const Config& config) {
+  std::string name;
+  for (const char c : config.model.name) {
+    if (is_run_name("x" + std::string(1, c)) && (c != '.' || !name.empty())) name += c;
+  }
+  return is_run_name(name) ? name : "stretto";
+}
+
+void slurm(const Options& options) {
+  ResolvedConfig resolved = load_config(options.words);
+  Config& config = resolved.config;
+  if (options.nodes < 1 || options.nodes > 100000 || options.tasks < 0 || options.tasks > 100000) {
+    throw Error(ExitCode::usage,
+                fmt::format("-N {} --ntasks-per-node {}", options.nodes, options.tasks),
+                "use 1 to 100000 nodes and tasks");
+  }
+  SbatchJob job = options.job;
+  job.nodes = options.nodes;
+  job.tasks_per_node = options.tasks;
+  if (job.tasks_per_node == 0) {
+    job.tasks_per_node = std::max<int64_t>(1, config.world_size() / job.nodes);
+  }
+  fit_world(config, job.nodes * job.tasks_per_node);
+  require_valid(resolved);
+  if (job.name.empty()) job.name = name_for(config);
+  if (job.cpus_per_task == 0) job.cpus_per_task = config.threads;
+  if (config.device == Device::cuda) job.gpus_per_node = job.tasks_per_node;
+  job.program = own_path();
+  job.words = options.words;
+  if (config.output.empty()) {
+    spdlog::warn("no `output` directory: the job cannot go on after a stop");
+  }
+  fmt::print("{}", sbatch_file(job));
+}
+
+}  // namespace
+
+void add_slurm(Command& app) {
+  Command* verb = app.add_subcommand("slurm", kHelp);
+  auto options = std::make_shared<Options>();
+  verb->add_option("config", options->words, "YAML files, dotted.key=value words, or a model name")
+      ->required();
+  verb->add_option("-N,--nodes", options->nodes, "nodes")->capture_default_str();
+  verb->add_option("--ntasks-per-node", options->tasks,
+                   "ranks per node (default: dp x tp x pp / nodes)");
+  verb->add_option("--cpus-per-task", options->job.cpus_per_task,
+                   "cores per rank (default: `threads`)");
+  verb->add_option("--time", options->job.time, "time limit")->capture_default_str();
+  verb->add_option("--partition", options->job.partition, "queue");
+  verb->add_option("--account", options->job.account, "who pays");
+  verb->add_option("--name", options->job.name, "job name (default: the model's)");
+  verb->add_option("--mpi", options->job.mpi, "srun's MPI type")->capture_default_str();
+  verb->callback([options] { slurm(*options); });
+}
+
+}  // namespace stretto::cli

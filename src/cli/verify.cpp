@@ -1,0 +1,135 @@
+// stretto verify: every topology against one process.
+#include "train/verify.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "cli/text_table.h"
+#include "cli/verbs.h"
+#include "config/reader.h"
+#include "config/rules.h"
+
+namespace stretto::cli {
+namespace {
+
+constexpr const char* kHelp =
+    "Proves that every topology trains the same model\n\n"
+    "Trains with dp, tp, pp, ZeRO stages, schedules and recomputation on thread ranks, same seed "
+    "and\n"
+    "data, and compares losses and gradient norms with one process, step by step.\n\n"
+    "Examples:\n"
+    "  stretto verify configs/runs/tiny.yaml                 up to 4 ranks, 10 steps each\n"
+    "  stretto verify configs/runs/tiny.yaml --steps 50 --ranks 8\n"
+    "  stretto verify configs/runs/tiny.yaml precision=amp_bf16\n"
+    "  stretto verify configs/runs/tiny.yaml --json          differences of every step\n";
+
+struct Options {
+  std::vector<std::string> words;
+  int64_t steps = 10;
+  int64_t ranks = 4;
+  bool json = false;
+};
+
+const char* verdict(const VerifyRow& row) {
+  if (!row.passed()) return "FAILED";
+  return row.bit_equal ? "bit-equal" : "ok";
+}
+
+// "3.1e-07 (step 4)": the largest one and where it was.
+std::string largest_text(const std::vector<double>& differences) {
+  const auto most = std::max_element(differences.begin(), differences.end());
+  if (most == differences.end()) return "-";
+  if (*most == 0) return "0";
+  return fmt::format("{:.1e} (step {})", *most, most - differences.begin() + 1);
+}
+
+std::string limit_text(const Tolerance& tolerance) {
+  if (tolerance.exact()) return "0";
+  return fmt::format("{:g}, {:g}", tolerance.loss, tolerance.grad_norm);
+}
+
+void print_table(const std::vector<VerifyRow>& rows) {
+  TextTable table(
+      {"topology", ">ranks", "compared with", ">loss", ">gradient norm", ">limits", "result"});
+  std::set<std::pair<std::string, std::string>> reasons;
+  for (const VerifyRow& row : rows) {
+    table.add({row.name, fmt::format("{}", row.ranks), row.against,
+               largest_text(row.loss_differences), largest_text(row.norm_differences),
+               limit_text(row.tolerance), verdict(row)});
+    reasons.emplace(limit_text(row.tolerance), row.tolerance.reason);
+  }
+  fmt::print("{}\nLargest relative differences over all steps. Limits (loss, gradient norm):\n",
+             table.text());
+  for (const auto& [limit, reason] : reasons) fmt::print("  {:<12} {}\n", limit, reason);
+  for (const VerifyRow& row : rows) {
+    if (!row.error.empty()) fmt::print("{}: {}\n", row.name, row.error);
+  }
+  const auto failed =
+      std::count_if(rows.begin(), rows.end(), [](const VerifyRow& row) { return !row.passed(); });
+  fmt::print("{} of {} topologies train the same model\n",
+             static_cast<int64_t>(rows.size()) - failed, rows.size());
+}
+
+void print_json(const Options& options, const std::vector<VerifyRow>& rows) {
+  nlohmann::ordered_json out = {{"steps", options.steps},
+                                {"rows", nlohmann::ordered_json::array()}};
+  for (const VerifyRow& row : rows) {
+    out["rows"].push_back({{"topology", row.name},
+                           {"ranks", row.ranks},
+                           {"against", row.against},
+                           {"max_loss_difference", row.max_loss_difference()},
+                           {"max_grad_norm_difference", row.max_norm_difference()},
+                           {"loss_differences", row.loss_differences},
+                           {"grad_norm_differences", row.norm_differences},
+                           {"loss_limit", row.tolerance.loss},
+                           {"grad_norm_limit", row.tolerance.grad_norm},
+                           {"reason", row.tolerance.reason},
+                           {"bit_equal", row.bit_equal},
+                           {"passed", row.passed()},
+                           {"error", row.error}});
+  }
+  fmt::print("{}\n", out.dump(2));
+}
+
+void verify(const Options& options) {
+  if (options.steps < 1 || options.ranks < 1 || options.ranks > 64) {
+    throw Error(ExitCode::usage, fmt::format("--steps {} --ranks {}", options.steps, options.ranks),
+                "use at least one step and 1 to 64 ranks");
+  }
+  const ResolvedConfig resolved = load_config(options.words);
+  require_valid(resolved);
+  const auto cases = verify_grid(resolved.config, options.ranks, options.steps);
+  const auto rows = run_verify(
+      cases, [](const VerifyRow& row) { spdlog::info("{}: {}", row.name, verdict(row)); });
+  if (options.json) {
+    print_json(options, rows);
+  } else {
+    print_table(rows);
+  }
+  const bool good =
+      std::all_of(rows.begin(), rows.end(), [](const VerifyRow& row) { return row.passed(); });
+  std::fflush(stdout);
+  if (!good) std::exit(static_cast<int>(ExitCode::regression));
+}
+
+}  // namespace
+
+void add_verify(Command& app) {
+  Command* verb = app.add_subcommand("verify", kHelp);
+  auto options = std::make_shared<Options>();
+  verb->add_option("config", options->words, "YAML files, dotted.key=value words, or a model name")
+      ->required();
+  verb->add_option("--steps", options->steps, "steps of each run")->capture_default_str();
+  verb->add_option("-n,--ranks", options->ranks, "largest topology")->capture_default_str();
+  verb->add_flag("--json", options->json, "the differences of every step, for machines");
+  verb->callback([options] { verify(*options); });
+}
+
+}  // namespace stretto::cli

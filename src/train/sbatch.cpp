@@ -1,0 +1,118 @@
+#include "train/sbatch.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+
+#include "base/error.h"
+
+namespace stretto {
+namespace {
+
+bool all_of(const std::string& text, std::string_view extra) {
+  return std::all_of(text.begin(), text.end(), [&](char c) {
+    const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+    return letter || extra.find(c) != std::string_view::npos;
+  });
+}
+
+void require(bool good, const char* what, const std::string& value, const char* hint) {
+  if (good) return;
+  throw Error(ExitCode::usage, fmt::format("{} '{}' in a batch file", what, value), hint);
+}
+
+bool is_time(const std::string& text) {
+  return !text.empty() && text.size() <= 32 && std::all_of(text.begin(), text.end(), [](char c) {
+    return (c >= '0' && c <= '9') || c == ':' || c == '-';
+  }) && text.front() != '-';
+}
+
+bool has_control_characters(const std::string& text) {
+  return std::any_of(text.begin(), text.end(),
+                     [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
+}
+
+void require_safe(const SbatchJob& job) {
+  constexpr const char* kLetters = "use letters, digits, '.', '_' and '-', at most 128 of them";
+  require(is_run_name(job.name), "run name", job.name, kLetters);
+  require(is_time(job.time), "time limit", job.time,
+          "write it as hours:minutes:seconds or minutes");
+  require(job.partition.empty() || is_run_name(job.partition), "partition", job.partition,
+          kLetters);
+  require(job.account.empty() || is_run_name(job.account), "account", job.account, kLetters);
+  require(is_run_name(job.mpi), "MPI type", job.mpi, "use one that `srun --mpi=list` shows");
+  require(!job.program.empty() && !has_control_characters(job.program), "program", job.program,
+          "move the program to a path without control characters");
+  for (const std::string& word : job.words) {
+    require(!has_control_characters(word), "word", word, "remove its control characters");
+    require(word.empty() || word.front() != '-', "word", word, "words must not begin with '-'");
+  }
+  for (const int64_t count : {job.nodes, job.tasks_per_node}) {
+    require(count >= 1, "count", std::to_string(count), "use at least 1 node and 1 task per node");
+  }
+}
+
+std::string directives(const SbatchJob& job) {
+  std::string out;
+  const auto add = [&](const std::string& line) { out += "#SBATCH --" + line + "\n"; };
+  add("job-name=" + job.name);
+  add(fmt::format("nodes={}", job.nodes));
+  add(fmt::format("ntasks-per-node={}", job.tasks_per_node));
+  if (job.cpus_per_task > 0) add(fmt::format("cpus-per-task={}", job.cpus_per_task));
+  if (job.gpus_per_node > 0) add(fmt::format("gpus-per-node={}", job.gpus_per_node));
+  add("time=" + job.time);
+  if (!job.partition.empty()) add("partition=" + job.partition);
+  if (!job.account.empty()) add("account=" + job.account);
+  out += "# Two minutes before the time limit every rank gets SIGUSR1, saves and ends with 75.\n";
+  add("signal=USR1@120");
+  add("requeue");
+  add("open-mode=append");
+  add("output=" + job.name + "-%j.log");
+  return out;
+}
+
+}  // namespace
+
+std::string shell_quoted(const std::string& text) {
+  std::string out = "'";
+  for (const char c : text) {
+    if (c == '\'') {
+      out += "'\\''";
+    } else {
+      out += c;
+    }
+  }
+  return out + "'";
+}
+
+bool is_run_name(const std::string& name) {
+  return !name.empty() && name.size() <= 128 && name.front() != '-' && name.front() != '.' &&
+         name.find("..") == std::string::npos && all_of(name, "._-");
+}
+
+std::string sbatch_file(const SbatchJob& job) {
+  require_safe(job);
+  std::string command = shell_quoted(job.program) + " train";
+  for (const std::string& word : job.words) command += " \\\n    " + shell_quoted(word);
+  return fmt::format(
+      "#!/bin/bash\n"
+      "{}\n"
+      "# A rank that fails ends the whole step; the others get 60 s to follow one that has ended.\n"
+      "{}srun --kill-on-bad-exit=1 --wait=60 --mpi={} \\\n  {}\n"
+      "code=$?\n\n"
+      "# 75: stopped early on request; 81: a rank was lost. Both go on from the last checkpoint.\n"
+      "# Everything else would fail again.\n"
+      "if [ \"$code\" -eq 75 ] || [ \"$code\" -eq 81 ]; then\n"
+      "  if [ \"${{SLURM_RESTART_COUNT:-0}}\" -lt 100 ]; then\n"
+      "    scontrol requeue \"$SLURM_JOB_ID\"\n"
+      "  fi\n"
+      "fi\n"
+      "exit \"$code\"\n",
+      directives(job),
+      // Since Slurm 22.05 srun does not take this over from sbatch.
+      job.cpus_per_task > 0 ? "export SRUN_CPUS_PER_TASK=\"$SLURM_CPUS_PER_TASK\"\n" : "", job.mpi,
+      command);
+}
+
+}  // namespace stretto

@@ -1,0 +1,34 @@
+// Slurm batch files. Values of strangers reach a shell here, so nothing is placed unquoted: names
+// are held to a small alphabet, words are single-quoted.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace stretto {
+
+struct SbatchJob {
+  std::string name;  // [A-Za-z0-9._-]{1,128}, no "..", no leading '-'
+  int64_t nodes = 1;
+  int64_t tasks_per_node = 1;
+  int64_t cpus_per_task = 0;  // 0: as the cluster decides
+  int64_t gpus_per_node = 0;
+  std::string time = "24:00:00";   // as sbatch takes it: minutes, [days-]hours:minutes:seconds
+  std::string partition, account;  // empty: the cluster's default
+  std::string mpi = "pmix";        // srun --mpi
+  std::string program;             // path of stretto
+  std::vector<std::string> words;  // of `stretto train`
+};
+
+// Throws Error(usage) for a value that cannot be placed safely.
+std::string sbatch_file(const SbatchJob& job);
+
+// 'text' for a POSIX shell; one word whatever it holds.
+std::string shell_quoted(const std::string& text);
+
+// Whether `name` may name a run: [A-Za-z0-9._-]{1,128}, without "..", not beginning with '-' or
+// '.'.
+bool is_run_name(const std::string& name);
+
+}  // namespace stretto

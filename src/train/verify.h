@@ -1,0 +1,55 @@
+// Proof that every topology trains the same model: a grid of them on thread ranks, each against one
+// process (or a twin that must give the same bits) with the same seed and data.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "config/config.h"
+#include "train/step_record.h"
+
+namespace stretto {
+
+// How far two curves may lie apart, relative to the curve compared with.
+struct Tolerance {
+  double loss = 0;
+  double grad_norm = 0;
+  const char* reason = "";
+  bool exact() const { return loss == 0; }
+};
+
+// One topology of the grid.
+struct VerifyCase {
+  std::string name;     // "dp2 x tp2"
+  std::string against;  // name of the case to compare with; empty: a reference of its own
+  Config config;
+  Tolerance tolerance;
+};
+
+struct VerifyRow {
+  std::string name, against;
+  int64_t ranks = 1;
+  Tolerance tolerance;
+  std::vector<double> loss_differences;  // relative, by step
+  std::vector<double> norm_differences;
+  bool bit_equal = false;
+  std::string error;  // the run failed
+
+  double max_loss_difference() const;
+  double max_norm_difference() const;
+  bool passed() const;
+};
+
+// The topologies that fit `most_ranks` and the model (heads, layers, batch). `base` gives model,
+// data and precision; its own topology is ignored. References come before what is compared with
+// them.
+std::vector<VerifyCase> verify_grid(const Config& base, int64_t most_ranks, int64_t steps);
+
+// Runs the cases in order; `on_row` hears of each comparison as it is made. References give no
+// rows.
+std::vector<VerifyRow> run_verify(const std::vector<VerifyCase>& cases,
+                                  const std::function<void(const VerifyRow&)>& on_row = {});
+
+}  // namespace stretto

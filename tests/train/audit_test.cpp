@@ -1,0 +1,92 @@
+// A single flipped bit in one copy is found, and rank and tensor are named.
+#include "train/audit.h"
+
+#include <gtest/gtest.h>
+
+#include "support/expect_error.h"
+#include "train/training.h"
+
+namespace stretto {
+namespace {
+
+Config topology(int dp, int tp, int pp, int zero) {
+  Config config = tiny_config();
+  config.parallel.dp = dp;
+  config.parallel.tp = tp;
+  config.parallel.pp = pp;
+  config.parallel.zero = zero;
+  return config;
+}
+
+// Flips the lowest bit of the tensor's first element where `rank` stores one.
+void flip(Trainer& trainer, const std::string& name) {
+  const FlatLayout& layout = trainer.gpt().layout();
+  auto* weights = trainer.gpt().memory().at("weights").as<uint32_t>();
+  const int64_t offset = layout.parameter(name).offset;
+  if (trainer.config().parallel.zero < 3) {
+    weights[offset] ^= 1;
+    return;
+  }
+  for (const FlatUnit& unit : layout.units) {
+    if (offset < unit.begin || offset >= unit.end) continue;
+    const int64_t end = offset + layout.parameter(name).count;
+    const auto mine = owned_stretches(unit, {offset, end}, layout.dp, trainer.comms().dp->rank());
+    weights[mine.at(0).shard_begin] ^= 1;
+  }
+}
+
+void train_and_flip(const Config& config, int rank, const std::string& name) {
+  run_thread_ranks(static_cast<int>(config.world_size()), [&](Comm& world) {
+    Trainer trainer(config, world);
+    trainer.initialise();
+    trainer.step();
+    audit_replicas(trainer);  // all is well so far
+    if (world.rank() == rank) flip(trainer, name);
+    audit_replicas(trainer);
+  });
+}
+
+TEST(Audit, NamesTheDataParallelRankThatDiffers) {
+  for (const int zero : {0, 1, 2}) {
+    EXPECT_ERROR(train_and_flip(topology(3, 1, 1, zero), 2, "h.1.mlp.up.weight"),
+                 ExitCode::internal,
+                 "h.1.mlp.up.weight of rank 2 differs from the copies of ranks 0, 1");
+  }
+}
+
+TEST(Audit, NamesBothWhereTwoCopiesDiffer) {
+  EXPECT_ERROR(train_and_flip(topology(2, 1, 1, 0), 1, "wpe"), ExitCode::internal,
+               "ranks 0, 1 hold different copies of wpe");
+}
+
+TEST(Audit, ComparesWhatTensorParallelRanksReplicate) {
+  EXPECT_ERROR(train_and_flip(topology(1, 4, 1, 0), 3, "h.2.ln1.weight"), ExitCode::internal,
+               "h.2.ln1.weight of rank 3 differs from the copies of ranks 0, 1, 2 (over tp");
+  EXPECT_ERROR(train_and_flip(topology(1, 4, 1, 0), 0, "h.0.mlp.down.bias"), ExitCode::internal,
+               "h.0.mlp.down.bias of rank 0 differs");
+  EXPECT_ERROR(train_and_flip(topology(2, 2, 1, 3), 1, "h.0.ln1.weight"), ExitCode::internal,
+               "ranks 0, 1 hold different copies of h.0.ln1.weight (over tp");
+}
+
+TEST(Audit, ComparesTheTiedTableOverThePipelineEnds) {
+  EXPECT_ERROR(train_and_flip(topology(1, 1, 3, 0), 2, "wte"), ExitCode::internal,
+               "ranks 0, 2 hold different copies of wte (over pipeline ends");
+}
+
+TEST(Audit, RunStopsAtTheAuditInterval) {
+  Config config = topology(2, 1, 1, 0);
+  config.train.audit_every = 2;
+  EXPECT_EQ(train(config).size(), 6u);
+}
+
+TEST(Audit, TheMostFrequentCopyIsRight) {
+  EXPECT_EQ(odd_ones({7, 7, 7}), std::vector<int>());
+  EXPECT_EQ(odd_ones({7, 8, 7}), std::vector<int>({1}));
+  EXPECT_EQ(odd_ones({8, 7, 7, 9}), std::vector<int>({0, 3}));
+  EXPECT_EQ(odd_ones({7, 7, 8, 8}), std::vector<int>({0, 1, 2, 3}));
+  EXPECT_EQ(odd_ones({1, 2}), std::vector<int>({0, 1}));
+  EXPECT_EQ(odd_ones({5}), std::vector<int>());
+}
+
+}  // namespace
+}  // namespace stretto

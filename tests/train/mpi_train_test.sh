@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# Usage: mpi_train_test.sh PROGRAM CONFIG. The same topologies with ranks as threads and as processes
+# under mpirun: losses and gradient norms are equal bit for bit, because sums are taken in rank order
+# by every transport.
+set -u
+program=$1 config=$2
+launcher=${STRETTO_MPIEXEC:-mpirun}
+if ! command -v "$launcher" > /dev/null; then
+  echo "skipped: no mpirun (apt-get install openmpi-bin)"
+  exit 125
+fi
+flags=()
+if "$launcher" --version 2>&1 | grep -Eq "Open MPI|OpenRTE"; then
+  flags=(--oversubscribe)
+  [ "$(id -u)" -eq 0 ] && flags+=(--allow-run-as-root)
+fi
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+settings=(train.steps=5 train.audit_every=2 threads=1 micro_batch=2 seq_len=32 log.format=json)
+
+curve() { sed -nE 's/.*"step":([0-9]+),.*"loss":([^,]+),.*"grad_norm":([^,]+),.*/\1 \2 \3/p'; }
+
+failures=0
+while read -r name words; do
+  # shellcheck disable=SC2086
+  set -- $words
+  "$program" train -n 4 "$config" "${settings[@]}" "$@" 2> "$work/threads.err" | curve > "$work/threads"
+  timeout 120 "$launcher" "${flags[@]}" -n 4 "$program" train "$config" "${settings[@]}" "$@" \
+    2> "$work/mpi.err" | curve > "$work/mpi"
+  if [ "$(wc -l < "$work/mpi")" -ne 5 ] || ! cmp -s "$work/threads" "$work/mpi"; then
+    echo "FAILED: $name"
+    diff "$work/threads" "$work/mpi"
+    tail -n 5 "$work/threads.err" "$work/mpi.err"
+    failures=$((failures + 1))
+  else
+    echo "ok: $name: 5 losses and gradient norms equal bit for bit"
+  fi
+done << 'GRID'
+dp4 parallel.dp=4
+zero1 parallel.dp=4 parallel.zero=1
+zero3 parallel.dp=4 parallel.zero=3
+tp4 parallel.tp=4
+pp4 parallel.pp=4
+zerobubble parallel.pp=4 parallel.schedule=zero_bubble
+dp2tp2 parallel.dp=2 parallel.tp=2
+tp2pp2 parallel.tp=2 parallel.pp=2
+interleaved parallel.dp=2 parallel.pp=2 parallel.schedule=interleaved parallel.interleave=2
+GRID
+exit $((failures > 0))
