@@ -90,6 +90,11 @@ void zero_group(const Config& c, Report& report) {
   } else if (c.parallel.dp % group != 0) {
     report.add("parallel.zero_group", "does not divide " + shown(c, "parallel.dp"),
                "use " + divisors_near(c.parallel.dp, group) + ", or 0 for the whole axis");
+  } else if (c.deterministic && group != c.parallel.dp) {
+    report.add("parallel.zero_group",
+               "adds up gradients in an order that depends on the groups, but this is " +
+                   shown(c, "deterministic"),
+               "set parallel.zero_group=0, or deterministic=false");
   }
 }
 

@@ -9,7 +9,8 @@ Gpt::Gpt(Backend& backend, const RankShape& shape, RankComms comms)
       memory_(backend, shape_), weights_(backend, shape_, layout_, memory_, *comms.dp),
       tp_(*comms.tp, shape_, memory_), layer_(backend, tp_, shape_, memory_) {
   if (shape.train) {
-    gradients_ = std::make_unique<Gradients>(backend, shape_, layout_, memory_, *comms.dp, *comms.tp);
+    gradients_ = std::make_unique<Gradients>(backend, shape_, layout_, memory_, *comms.dp, *comms.tp,
+                                             comms.replica);
   }
   for (const auto& chunk : shape.chunks) {
     units_.emplace_back();

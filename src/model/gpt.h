@@ -14,13 +14,15 @@
 
 namespace stretto {
 
-// The communicators of one rank. `ends` joins first and last stage where both hold a tied token
-// table, else nullptr.
+// The communicators of one rank. `dp` joins the ranks that share one copy of sharded state. `ends`
+// joins first and last stage where both hold a tied token table, else nullptr. `replica` joins the
+// ranks that hold the same part of different copies (hybrid sharding), nullptr where dp is all.
 struct RankComms {
   Comm* dp = nullptr;
   Comm* tp = nullptr;
   Comm* pp = nullptr;
   Comm* ends = nullptr;
+  Comm* replica = nullptr;
 };
 
 // A micro-batch in work: which activations it uses and where its loss goes.

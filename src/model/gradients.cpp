@@ -3,8 +3,8 @@
 namespace stretto {
 
 Gradients::Gradients(Backend& backend, const RankShape& shape, const FlatLayout& layout,
-                     RankMemory& memory, Comm& dp, Comm& tp)
-    : backend_(backend), shape_(shape), layout_(layout), dp_(dp), tp_(tp),
+                     RankMemory& memory, Comm& dp, Comm& tp, Comm* replica)
+    : backend_(backend), shape_(shape), layout_(layout), dp_(dp), tp_(tp), replica_(replica),
       flat_(memory.at("grads")), state_(layout.units.size()) {
   size_t layers = 0;
   if (shape.reduces_each_micro_batch()) {
@@ -123,6 +123,9 @@ void Gradients::finish_step(Comm* ends) {
   for (size_t buffer = 0; buffer < buffers_.size(); ++buffer) wait(buffer);
   for (size_t u = 0; u < layout_.units.size(); ++u) {
     const FlatUnit& unit = layout_.units[u];
+    for (int half = 0; half < 2 && replica_ != nullptr; ++half) {
+      if (const Tensor part = owned_part(u, half); part.count() > 0) replica_->all_reduce(part);
+    }
     if (ends != nullptr && unit.name == "wte") ends->all_reduce(owned_part(u, 0));
     if (shape_.zero > 0 || !shape_.reduces_each_micro_batch()) continue;
     for (int half = 0; half < 2; ++half) {  // unsharded optimizer: everyone needs everything

@@ -6,6 +6,9 @@
 // micro-batch's unit goes through a buffer of its own and is reduced at once: the owner adds
 // rank 0's, rank 1's, ... part to what it has. Micro-batches are dealt out in turn, so this order
 // is micro-batch order for every dp.
+//
+// With hybrid sharding `dp` is one group of ranks that share a copy of the model; what it has reduced is
+// then summed over the copies, once per step.
 #pragma once
 
 #include <vector>
@@ -18,7 +21,7 @@ namespace stretto {
 class Gradients {
  public:
   Gradients(Backend& backend, const RankShape& shape, const FlatLayout& layout, RankMemory& memory,
-            Comm& dp, Comm& tp);
+            Comm& dp, Comm& tp, Comm* replica = nullptr);
 
   void begin_step(int64_t micro_batches);
   // A unit's flat buffer for the micro-batch in work. Matrices are written with matrix_mode();
@@ -56,6 +59,7 @@ class Gradients {
   const FlatLayout& layout_;
   Comm& dp_;
   Comm& tp_;
+  Comm* replica_;
   Tensor flat_;
   std::vector<size_t> buffer_of_;        // unit -> buffer; layers share two
   std::vector<Tensor> buffers_;

@@ -7,14 +7,16 @@ namespace {
 
 class Counter {
  public:
-  Counter(const RankShape& shape, std::span<const int64_t> micro_batches, PipelinePlace place)
+  Counter(const RankShape& shape, std::span<const int64_t> micro_batches, PipelinePlace place,
+          int replicas)
       : s_(shape),
         types_(types_of(shape.precision)),
         layout_(flat_layout(shape)),
         micro_batches_(micro_batches),
         place_(place),
         tp_(static_cast<int>(shape.tp)),
-        dp_(static_cast<int>(shape.dp)) {}
+        dp_(static_cast<int>(shape.dp)),
+        replicas_(replicas) {}
 
   CommVolume count() {
     for (const int64_t batch : micro_batches_) {
@@ -98,6 +100,10 @@ class Counter {
     } else {
       v_.dp.all_reduce_bytes += ring_all_reduce_bytes(bytes, dp_);
     }
+    if (replicas_ > 1) {
+      v_.dp.all_reduce_bytes +=
+          ring_all_reduce_bytes(bytes / static_cast<uint64_t>(dp_), replicas_);
+    }
     if (each && s_.zero == 0) v_.dp.all_gather_bytes += ring_share_bytes(bytes, dp_);
     if (s_.zero == 1 || s_.zero == 2) {
       const uint64_t weights = static_cast<uint64_t>(elements) * dtype_size(types_.compute);
@@ -139,7 +145,8 @@ class Counter {
     v_.tp.all_reduce_bytes += ring_all_reduce_bytes(24, tp_);
     v_.pp.all_reduce_bytes += ring_all_reduce_bytes(24, place_.ranks);
     if (s_.last_stage) {
-      v_.dp.all_gather_bytes += ring_share_bytes(8 * steps * static_cast<uint64_t>(dp_), dp_);
+      const int ranks = dp_ * replicas_;
+      v_.dp.all_gather_bytes += ring_share_bytes(8 * steps * static_cast<uint64_t>(ranks), ranks);
     }
     v_.pp.broadcast_bytes += ring_share_bytes(8, place_.ranks);
   }
@@ -151,14 +158,15 @@ class Counter {
   PipelinePlace place_;
   int tp_;
   int dp_;
+  int replicas_;
   CommVolume v_;
 };
 
 }  // namespace
 
 CommVolume expected_volume(const RankShape& shape, std::span<const int64_t> micro_batches,
-                           PipelinePlace place) {
-  return Counter(shape, micro_batches, place).count();
+                           PipelinePlace place, int replicas) {
+  return Counter(shape, micro_batches, place, replicas).count();
 }
 
 }  // namespace stretto

@@ -24,8 +24,9 @@ struct PipelinePlace {
 };
 
 // `shape` describes the rank (rank_shape of its Config); `micro_batches` holds the sequences of
-// each of its micro-batches in the step, 0 allowed.
+// each of its micro-batches in the step, 0 allowed. Hybrid sharding: shape.dp ranks share a copy of
+// the model, of which there are `replicas`; dp then counts both kinds of groups.
 CommVolume expected_volume(const RankShape& shape, std::span<const int64_t> micro_batches,
-                           PipelinePlace place = {});
+                           PipelinePlace place = {}, int replicas = 1);
 
 }  // namespace stretto

@@ -72,13 +72,17 @@ Trainer::Trainer(const Config& config, Comm& world)
 RankComms Trainer::tensor_comms() {
   const bool tied_ends = mesh_.pp() > 1 && config_.model.tied_embedding;
   Comm* ends = tied_ends ? comms_.embedding.get() : nullptr;
-  if (backend_->host_memory()) return {comms_.dp.get(), comms_.tp.get(), comms_.pp.get(), ends};
-  device_comms_.dp = make_device_comm(*comms_.dp, *backend_);
+  const bool hybrid = mesh_.shard_group() < mesh_.dp();
+  Comm* dp = hybrid ? comms_.dp_shard.get() : comms_.dp.get();
+  Comm* replica = hybrid ? comms_.dp_replica.get() : nullptr;
+  if (backend_->host_memory()) return {dp, comms_.tp.get(), comms_.pp.get(), ends, replica};
+  device_comms_.dp = make_device_comm(*dp, *backend_);
   device_comms_.tp = make_device_comm(*comms_.tp, *backend_);
   device_comms_.pp = make_device_comm(*comms_.pp, *backend_);
   if (ends != nullptr) device_comms_.ends = make_device_comm(*ends, *backend_);
+  if (replica != nullptr) device_comms_.replica = make_device_comm(*replica, *backend_);
   return {device_comms_.dp.get(), device_comms_.tp.get(), device_comms_.pp.get(),
-          device_comms_.ends.get()};
+          device_comms_.ends.get(), device_comms_.replica.get()};
 }
 
 void Trainer::open_data() {
@@ -136,7 +140,10 @@ StepRecord Trainer::step() {
   const double start = now();
   data_seconds_ = 0;
   backend_->profile().reset();
-  for (Comm* comm : {comms_.dp.get(), comms_.tp.get(), comms_.pp.get()}) comm->reset_counters();
+  for (Comm* comm : {comms_.dp.get(), comms_.dp_shard.get(), comms_.dp_replica.get(),
+                     comms_.tp.get(), comms_.pp.get()}) {
+    comm->reset_counters();
+  }
 
   StepRecord record;
   record.global_batch = ramped_batch(config_, state_.consumed_samples);
@@ -199,11 +206,14 @@ void Trainer::take_times(StepRecord& record, double start) {
   for (int c = 0; c < kOpClasses; ++c) {
     t.ops[static_cast<size_t>(c)] = backend_->profile().of(static_cast<OpClass>(c)).seconds;
   }
-  t.comm_dp = comms_.dp->counters().seconds;
+  t.comm_dp = 0;
+  for (Comm* comm : {comms_.dp.get(), comms_.dp_shard.get(), comms_.dp_replica.get()}) {
+    t.comm_dp += comm->counters().seconds;
+    record.comm_bytes_dp += comm->counters().bytes();
+  }
   t.comm_tp = comms_.tp->counters().seconds;
   t.comm_pp = comms_.pp->counters().seconds;
   t.data = data_seconds_;
-  record.comm_bytes_dp = comms_.dp->counters().bytes();
   record.comm_bytes_tp = comms_.tp->counters().bytes();
   record.comm_bytes_pp = comms_.pp->counters().bytes();
   t.total = now() - start;

@@ -30,7 +30,7 @@ struct TrainerState {
 
 // The same communicators for tensors in a backend's memory; empty where that is host memory.
 struct DeviceComms {
-  std::unique_ptr<Comm> dp, tp, pp, ends;
+  std::unique_ptr<Comm> dp, tp, pp, ends, replica;
 };
 
 class Trainer {

@@ -165,6 +165,12 @@ void add_products(Grid& grid) {
     set(c, 4, 1, 1, 3);
     c.micro_batch = ragged(c.global_batch);
   });
+  for (const int zero : {1, 2, 3}) {
+    grid.add_close(fmt::format("dp4, ZeRO-{} in groups of 2", zero), [=](Config& c) {
+      set(c, 4, 1, 1, zero);
+      c.parallel.zero_group = 2;
+    });
+  }
   grid.add_close("dp2 x tp2 x pp2", [](Config& c) { set(c, 2, 2, 2); });
 }
 

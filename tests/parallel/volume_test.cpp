@@ -43,9 +43,16 @@ void check_step(const Config& config) {
                                            config.parallel.dp, trainer.at().dp)) {
       sizes.push_back(share.count);
     }
-    const CommVolume want = expected_volume(rank_shape(config, trainer.at()), sizes);
+    const int replicas = trainer.mesh().dp() / trainer.mesh().shard_group();
+    const CommVolume want = expected_volume(rank_shape(config, trainer.at()), sizes, {}, replicas);
     const MeshComms& comms = trainer.comms();
-    expect_equal(comms.dp->counters(), want.dp, "dp");
+    CommCounters dp = comms.dp->counters();
+    for (const Comm* part : {comms.dp_shard.get(), comms.dp_replica.get()}) {
+      dp.all_reduce_bytes += part->counters().all_reduce_bytes;
+      dp.reduce_scatter_bytes += part->counters().reduce_scatter_bytes;
+      dp.all_gather_bytes += part->counters().all_gather_bytes;
+    }
+    expect_equal(dp, want.dp, "dp");
     expect_equal(comms.tp->counters(), want.tp, "tp");
     expect_equal(comms.pp->counters(), want.pp, "pp");
   });
@@ -61,6 +68,17 @@ TEST(Volume, DataParallelWithEveryZeroStage) {
       config.deterministic = deterministic;
       check_step(config);
     }
+  }
+}
+
+TEST(Volume, HybridSharding) {
+  for (int zero = 1; zero <= 3; ++zero) {
+    SCOPED_TRACE(testing::Message() << "zero " << zero);
+    Config config = small_config();
+    config.parallel.dp = 4;
+    config.parallel.zero = zero;
+    config.parallel.zero_group = 2;
+    check_step(config);
   }
 }
 

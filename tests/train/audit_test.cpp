@@ -30,7 +30,8 @@ void flip(Trainer& trainer, const std::string& name) {
   for (const FlatUnit& unit : layout.units) {
     if (offset < unit.begin || offset >= unit.end) continue;
     const int64_t end = offset + layout.parameter(name).count;
-    const auto mine = owned_stretches(unit, {offset, end}, layout.dp, trainer.comms().dp->rank());
+    const auto mine =
+        owned_stretches(unit, {offset, end}, layout.dp, trainer.gpt().comms().dp->rank());
     weights[mine.at(0).shard_begin] ^= 1;
   }
 }
@@ -71,6 +72,14 @@ TEST(Audit, ComparesWhatTensorParallelRanksReplicate) {
 TEST(Audit, ComparesTheTiedTableOverThePipelineEnds) {
   EXPECT_ERROR(train_and_flip(topology(1, 1, 3, 0), 2, "wte"), ExitCode::internal,
                "ranks 0, 2 hold different copies of wte (over pipeline ends");
+}
+
+TEST(Audit, ComparesTheSamePartOfSeveralCopies) {
+  Config config = topology(6, 1, 1, 3);
+  config.parallel.zero_group = 2;
+  EXPECT_ERROR(
+      train_and_flip(config, 2, "h.0.attn.qkv.weight"), ExitCode::internal,
+      "h.0.attn.qkv.weight of rank 2 differs from the copies of ranks 0, 4 (over dp_replica");
 }
 
 TEST(Audit, RunStopsAtTheAuditInterval) {

@@ -64,6 +64,7 @@ const Change kZeroBubble = [](Config& c) { c.parallel.schedule = PipelineSchedul
 const Change kGpipe = [](Config& c) { c.parallel.schedule = PipelineSchedule::gpipe; };
 const Change kNoSequence = [](Config& c) { c.parallel.sequence_parallel = false; };
 const Change kRagged = [](Config& c) { c.micro_batch = 3; };
+const Change kGroups = [](Config& c) { c.parallel.zero_group = 2; };
 const Change kFull = [](Config& c) { c.activation_checkpointing = Checkpointing::full; };
 const Change kSelective = [](Config& c) { c.activation_checkpointing = Checkpointing::selective; };
 
@@ -83,6 +84,11 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"ragged", both(with(2, 2, 1), kRagged)},
                     Case{"raggedzero3", both(with(4, 1, 1, 3), kRagged)},
                     Case{"raggedpp4", both(with(1, 1, 4), kRagged)},
+                    Case{"hybrid1", both(with(4, 1, 1, 1), kGroups)},
+                    Case{"hybrid2", both(with(4, 1, 1, 2), kGroups)},
+                    Case{"hybrid3", both(with(4, 1, 1, 3), kGroups)},
+                    Case{"hybrid3tp2", both(with(4, 2, 1, 3), kGroups)},
+                    Case{"hybrid1pp2", both(with(4, 1, 2, 1), kGroups)},
                     Case{"dp2tp2pp2", with(2, 2, 2)}),
     [](const auto& one) { return one.param.name; });
 
