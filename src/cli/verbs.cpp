@@ -12,6 +12,11 @@ void add_verbs(Command& app) {
   add_slurm(app);
   add_data(app);
   add_tokenizer(app);
+  add_bench(app);
+  add_sweep(app);
+  add_collect(app);
+  add_report(app);
+  add_compare(app);
   add_doctor(app);
   add_flops(app);
   add_reference(app);

@@ -6,7 +6,10 @@
 namespace stretto::cli {
 
 // A verb sets its options on a new subcommand and runs from its callback. Verbs throw Error.
+void add_bench(Command& app);
 void add_checkpoint(Command& app);
+void add_collect(Command& app);
+void add_compare(Command& app);
 void add_config(Command& app);
 void add_data(Command& app);
 void add_doctor(Command& app);
@@ -17,7 +20,9 @@ void add_generate(Command& app);
 void add_models(Command& app);
 void add_plan(Command& app);
 void add_reference(Command& app);
+void add_report(Command& app);
 void add_slurm(Command& app);
+void add_sweep(Command& app);
 void add_tokenizer(Command& app);
 void add_train(Command& app);
 void add_verify(Command& app);

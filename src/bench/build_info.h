@@ -1,0 +1,20 @@
+// What this program was built from: part of every record, because other builds are other results.
+#pragma once
+
+#include <string>
+
+namespace stretto {
+
+struct BuildInfo {
+  std::string version;
+  std::string commit;  // "unknown" outside a checkout; "-dirty" when files differ from it
+  std::string compiler;
+  std::string flags;
+  std::string libraries;  // versions of what computes: OpenBLAS, oneDNN, MPI
+
+  bool operator==(const BuildInfo&) const = default;
+};
+
+BuildInfo build_info();
+
+}  // namespace stretto

@@ -1,0 +1,81 @@
+#include "bench/compare.h"
+
+#include <algorithm>
+
+namespace stretto {
+namespace {
+
+struct Side {
+  std::vector<std::vector<double>> runs;  // those that succeeded
+  const RunRecord* first = nullptr;
+  int64_t records = 0;
+};
+
+Side side_of(const std::vector<RunRecord>& records, const std::string& hash) {
+  Side side;
+  for (const RunRecord& r : records) {
+    if (config_hash(r.config) != hash) continue;
+    if (side.first == nullptr) side.first = &r;
+    ++side.records;
+    std::vector<double> seconds = r.timed_seconds();
+    if (r.status == RunStatus::ok && !seconds.empty()) side.runs.push_back(std::move(seconds));
+  }
+  return side;
+}
+
+double pooled_median(const Side& side) {
+  std::vector<double> all;
+  for (const auto& run : side.runs) all.insert(all.end(), run.begin(), run.end());
+  return quantile(all, 0.5);
+}
+
+Verdict verdict_of(const Ratio& ratio, double tolerance) {
+  constexpr double kWorthKnowing = 0.05;
+  if (ratio.low > 1 + tolerance) return Verdict::slower;
+  if (ratio.high < 1 - tolerance) return Verdict::faster;
+  const bool wide = ratio.high > 1 + kWorthKnowing || ratio.low < 1 - kWorthKnowing;
+  return wide ? Verdict::unclear : Verdict::same;
+}
+
+Comparison compare_sides(const Side& a, const Side& b, double tolerance) {
+  Comparison c;
+  c.hash = config_hash(a.first->config);
+  c.label = a.first->label.empty() ? c.hash : a.first->label;
+  c.runs_a = a.records;
+  c.runs_b = b.records;
+  if (a.first->device != b.first->device) c.note = "other machine";
+  if (!a.runs.empty()) c.median_a = pooled_median(a);
+  if (!b.runs.empty()) c.median_b = pooled_median(b);
+  if (a.runs.empty() || b.runs.empty()) {
+    c.verdict = a.runs.empty() == b.runs.empty() ? Verdict::same
+                : b.runs.empty()                 ? Verdict::broken
+                                                 : Verdict::repaired;
+    return c;
+  }
+  c.ratio = median_ratio(a.runs, b.runs);
+  c.verdict = verdict_of(c.ratio, tolerance);
+  return c;
+}
+
+}  // namespace
+
+const char* name_of(Verdict verdict) {
+  constexpr const char* kNames[] = {"same", "slower", "faster", "unclear", "broken", "repaired"};
+  return kNames[static_cast<int>(verdict)];
+}
+
+std::vector<Comparison> compare_records(const std::vector<RunRecord>& a,
+                                        const std::vector<RunRecord>& b, double tolerance) {
+  std::vector<Comparison> out;
+  std::vector<std::string> done;
+  for (const RunRecord& r : a) {
+    const std::string hash = config_hash(r.config);
+    if (std::find(done.begin(), done.end(), hash) != done.end()) continue;
+    done.push_back(hash);
+    const Side side_b = side_of(b, hash);
+    if (side_b.first != nullptr) out.push_back(compare_sides(side_of(a, hash), side_b, tolerance));
+  }
+  return out;
+}
+
+}  // namespace stretto

@@ -1,0 +1,31 @@
+// Two sets of records, configuration by configuration: what became slower, and how surely.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "bench/record.h"
+#include "bench/statistics.h"
+
+namespace stretto {
+
+enum class Verdict { same, slower, faster, unclear, broken, repaired };
+const char* name_of(Verdict verdict);
+
+struct Comparison {
+  std::string label;  // of the first record, else its hash
+  std::string hash;
+  Verdict verdict = Verdict::same;
+  Ratio ratio;  // seconds per step, B over A
+  double median_a = 0, median_b = 0;
+  int64_t runs_a = 0, runs_b = 0;
+  std::string note;  // "other machine"
+};
+
+// Configurations that both sides hold, in the order of A. `tolerance`: changes below it are noise
+// by decree (0.01 is 1 %). slower and faster: the whole 95 % interval lies beyond the tolerance.
+// unclear: the interval reaches from "nothing" to beyond 5 %, so more steps are needed.
+std::vector<Comparison> compare_records(const std::vector<RunRecord>& a,
+                                        const std::vector<RunRecord>& b, double tolerance);
+
+}  // namespace stretto

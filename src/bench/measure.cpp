@@ -1,0 +1,286 @@
+#include "bench/measure.h"
+
+#include <malloc.h>
+#include <sys/resource.h>
+
+#include <chrono>
+#include <cmath>
+#include <fstream>
+#include <mutex>
+#include <nlohmann/json.hpp>
+
+#include "account/peaks.h"
+#include "base/log.h"
+#include "base/units.h"
+#include "bench/statistics.h"
+#include "config/rules.h"
+#include "machine/machine.h"
+#include "train/launch.h"
+#include "train/rank_plan.h"
+#include "train/run.h"
+
+namespace stretto {
+namespace {
+
+using nlohmann::json;
+
+// The high-water mark since it was last reset: measuring the machine must not count as the run's.
+int64_t peak_resident_bytes() {
+  std::ifstream status("/proc/self/status");
+  std::string word;
+  while (status >> word) {
+    int64_t kib = 0;
+    if (word == "VmHWM:" && status >> kib) return kib * 1024;
+  }
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return int64_t{usage.ru_maxrss} * 1024;
+}
+
+void reset_peak_resident() {
+  malloc_trim(0);
+  std::ofstream("/proc/self/clear_refs") << "5";
+}
+
+RunStatus status_of(ExitCode code) {
+  switch (code) {
+    case ExitCode::out_of_memory:
+      return RunStatus::oom;
+    case ExitCode::diverged:
+      return RunStatus::diverged;
+    case ExitCode::bad_config:
+      return RunStatus::rejected;
+    case ExitCode::resumable:
+      return RunStatus::killed;
+    default:
+      return RunStatus::fail;
+  }
+}
+
+void set_failure(RunRecord& record, const Error& error) {
+  record.status = status_of(error.code());
+  record.exit_code = static_cast<int>(error.code());
+  record.reason = error.what();
+  if (!error.hint().empty()) record.reason += "; fix: " + error.hint();
+}
+
+PeakFormat peak_format(const Config& config) {
+  switch (config.precision) {
+    case Precision::fp32:
+      return config.tf32 ? PeakFormat::tf32 : PeakFormat::fp32;
+    case Precision::amp_fp16:
+      return PeakFormat::fp16;
+    case Precision::amp_fp8:
+      return PeakFormat::fp8;
+    case Precision::amp_bf16:
+    case Precision::bf16:
+      return PeakFormat::bf16;
+  }
+  return PeakFormat::fp32;
+}
+
+void describe_processor(RunRecord& record, const json& machine) {
+  const json cpu = machine.value("cpu", json::object());
+  record.device = cpu.value("model", "");
+  const json rates = machine.value("measured", json::object());
+  const auto usable = static_cast<double>(std::max<int64_t>(1, cpu.value("usable", int64_t{1})));
+  const auto ranks = static_cast<double>(record.devices());
+  // Ranks share the cores that this machine lets them use; the rates are those of all of them.
+  const double threads = record.config.threads > 0
+                             ? std::min(usable, ranks * static_cast<double>(record.config.threads))
+                             : usable;
+  const double share = threads / usable / ranks;
+  record.peak = rates.value("fma_flops", 0.0) * share;
+  record.gemm_peak = rates.value("gemm_flops", 0.0) * share;
+  record.peak_source =
+      record.peak > 0 ? "measured fp32 FMA rate of the cores used" : "unknown peak";
+}
+
+void describe_gpu(RunRecord& record, const json& machine) {
+  const json gpu = machine.value("gpu", json::object());
+  const json devices = gpu.value("devices", json::array());
+  if (devices.empty()) return;
+  record.device = devices[0].value("name", "");
+  const auto peak = device_peak(record.device, peak_format(record.config));
+  record.peak = peak.value_or(0);
+  record.peak_source = peak ? "promised by the maker, dense" : "unknown peak";
+  const json measured = devices[0].value("bf16_measured", json());
+  if (measured.is_number()) record.gemm_peak = measured.get<double>();
+}
+
+// Sums over ranks, while they run.
+struct Collected {
+  std::mutex mutex;
+  std::vector<StepSample> steps;                  // of rank 0
+  std::vector<std::array<double, kParts>> parts;  // per step, summed over ranks
+  ExitCode code = ExitCode::ok;
+  int64_t ranks = 0;  // of this process
+  bool has_first = false;
+
+  void join(bool first_rank) {
+    const std::lock_guard lock(mutex);
+    ++ranks;
+    has_first = has_first || first_rank;
+  }
+  void add(const StepRecord& step, bool first_rank) {
+    const std::lock_guard lock(mutex);
+    if (first_rank) steps.push_back({step.times.total, step.loss, step.skipped});
+    const auto index = static_cast<size_t>(step.step - 1);
+    if (parts.size() <= index) parts.resize(index + 1);
+    const StepTimes& t = step.times;
+    for (size_t i = 0; i < kOpClasses; ++i) parts[index][i] += t.ops[i];
+    const double rest[] = {t.comm_dp, t.comm_tp, t.comm_pp, t.data, std::max(0.0, t.host())};
+    for (size_t i = 0; i < std::size(rest); ++i) parts[index][kOpClasses + i] += rest[i];
+  }
+};
+static_assert(kParts == kOpClasses + 5);
+
+void finish(RunRecord& record, const Collected& collected, int64_t allowance) {
+  record.steps = collected.steps;
+  std::vector<double> seconds;
+  for (const StepSample& step : record.steps) seconds.push_back(step.seconds);
+  // A run that ended early keeps at least half of its steps.
+  const int64_t most = std::min(allowance, std::ssize(seconds) / 2);
+  record.warmup = find_warmup(seconds, most);
+  record.settled = most == 0 || record.warmup < most;
+  const auto timed = static_cast<double>(std::ssize(record.steps) - record.warmup);
+  for (size_t s = static_cast<size_t>(record.warmup); s < collected.parts.size(); ++s) {
+    for (size_t i = 0; i < kParts; ++i) {
+      record.parts[i] += collected.parts[s][i] / timed / static_cast<double>(collected.ranks);
+    }
+  }
+}
+
+void train(RunRecord& record, const MeasureOptions& options, Collected& collected) {
+  Config config = record.config;
+  config.output.clear();
+  config.train.eval_every = 0;
+  run_ranks(config, [&](Comm& world) {
+    RunOptions run;
+    run.print = false;
+    const bool first = world.rank() == 0;
+    collected.join(first);
+    run.on_step = [&, first](const StepRecord& step) {
+      collected.add(step, first);
+      if (first && options.progress) options.progress(step.step, step.steps);
+    };
+    const RunResult result = run_training(config, world, run);
+    if (first) collected.code = result.code;
+  });
+}
+
+void choose_micro_batch(Config& config, size_t budget) {
+  if (config.micro_batch == kAuto) {
+    config.micro_batch = 1;
+    require_fits(config, budget);
+    config.micro_batch = largest_micro_batch(config, budget);
+    spdlog::info("micro_batch: auto chose {}", config.micro_batch);
+  }
+}
+
+void run_checked(RunRecord& record, const MeasureOptions& options, Collected& collected) {
+  const size_t budget = memory_budget(record.config, ranks_here(record.config));
+  record.memory.limit = static_cast<int64_t>(budget);
+  choose_micro_batch(record.config, budget);
+  predict_memory(record);
+  require_fits(record.config, budget);
+  train(record, options, collected);
+  if (collected.code != ExitCode::ok) {
+    throw Error(collected.code, "stopped by a signal before the last step", "run it again");
+  }
+}
+
+}  // namespace
+
+void describe_device(RunRecord& record) {
+  if (record.machine.empty()) return;
+  try {
+    const json machine = json::parse(record.machine);
+    if (record.config.device == Device::cuda)
+      describe_gpu(record, machine);
+    else
+      describe_processor(record, machine);
+  } catch (const json::exception& error) {
+    throw Error(ExitCode::bad_data, fmt::format("the machine description: {}", error.what()),
+                "write it with `stretto doctor --json`");
+  }
+}
+
+void predict_memory(RunRecord& record) {
+  RunMemory& memory = record.memory;
+  memory.ranks_here = ranks_here(record.config);
+  for (int pp = 0; pp < record.config.parallel.pp; ++pp) {
+    Coordinates at;
+    at.pp = pp;
+    const MemoryTotals totals = memory_totals(memory_plan(rank_shape(record.config, at)));
+    const auto bytes = static_cast<int64_t>(totals.total);
+    memory.predicted_total += bytes * record.config.parallel.dp * record.config.parallel.tp;
+    if (bytes <= memory.predicted_rank) continue;
+    memory.predicted_rank = bytes;
+    std::copy(std::begin(totals.by_term), std::end(totals.by_term), memory.predicted_terms.begin());
+  }
+}
+
+LossVerdict judge_losses(const std::vector<StepSample>& steps, bool synthetic) {
+  for (size_t i = 0; i < steps.size(); ++i) {
+    if (!std::isfinite(steps[i].loss)) {
+      return {RunStatus::diverged, fmt::format("the loss of step {} is not finite", i + 1)};
+    }
+  }
+  const size_t third = steps.size() / 3;
+  if (synthetic || third == 0) return {};
+  double first = 0, last = 0;
+  for (size_t i = 0; i < third; ++i) {
+    first += steps[i].loss;
+    last += steps[steps.size() - 1 - i].loss;
+  }
+  if (last < first) return {};
+  const auto n = static_cast<double>(third);
+  return {
+      RunStatus::fail,
+      fmt::format("the loss did not fall ({:.4f} in the first third of the steps, {:.4f} in the "
+                  "last): speed without learning does not count",
+                  first / n, last / n)};
+}
+
+std::optional<RunRecord> measure(Config config, const MeasureOptions& options) {
+  RunRecord record;
+  record.label = options.label;
+  record.command = options.command;
+  record.build = build_info();
+  record.started = utc_now();
+  config.train.steps = options.steps + options.warmup;
+  record.config = std::move(config);
+  record.machine = options.machine.empty() ? to_json(probe_machine(true)).dump() : options.machine;
+  describe_device(record);
+  reset_peak_resident();
+  record.memory.before = peak_resident_bytes();
+  const auto start = std::chrono::steady_clock::now();
+  Collected collected;
+  try {
+    run_checked(record, options, collected);
+  } catch (const Error& error) {
+    set_failure(record, error);
+  } catch (const std::bad_alloc&) {
+    set_failure(record, Error(ExitCode::out_of_memory, "the system has no more memory",
+                              "use a smaller micro_batch or set memory_limit"));
+  }
+  if (collected.ranks > 0 && !collected.has_first) return std::nullopt;
+  record.wall_seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  record.memory.measured = peak_resident_bytes();
+  if (record.config.micro_batch == kAuto) record.config.micro_batch = 1;
+  finish(record, collected, options.warmup);
+  if (record.status == RunStatus::ok) {
+    const LossVerdict verdict = judge_losses(record.steps, record.config.data.path.empty());
+    record.status = verdict.status;
+    record.reason = verdict.reason;
+    if (verdict.status == RunStatus::diverged)
+      record.exit_code = static_cast<int>(ExitCode::diverged);
+    if (verdict.status == RunStatus::fail)
+      record.exit_code = static_cast<int>(ExitCode::regression);
+  }
+  return record;
+}
+
+}  // namespace stretto

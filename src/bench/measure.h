@@ -1,0 +1,42 @@
+// One configuration, timed: the run behind `stretto bench`.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bench/record.h"
+
+namespace stretto {
+
+struct MeasureOptions {
+  int64_t steps = 12;   // timed, at least
+  int64_t warmup = 4;   // most steps that may turn out to be warm-up; they run in addition
+  std::string machine;  // JSON of a measured machine; empty: measure now (seconds, all cores)
+  std::vector<std::string> command;
+  std::string label;
+  std::function<void(int64_t step, int64_t steps)> progress;  // after each step
+};
+
+// Runs `config` (valid; ranks of a launcher, else threads of this process) and describes what
+// happened; empty in processes that do not hold the first rank. Running out
+// of memory, divergence and other failures are answers, not exceptions: the record says so.
+// micro_batch: auto becomes the largest that fits.
+std::optional<RunRecord> measure(Config config, const MeasureOptions& options);
+
+// The machine's part of a record: name and rates of one device out of `devices`. `machine` is JSON.
+void describe_device(RunRecord& record);
+
+// Bytes: what the plan of each rank says. micro_batch must be definite.
+void predict_memory(RunRecord& record);
+
+// Whether the losses of a run show that it learned; empty when they do, else why not. Synthetic
+// data has nothing to learn: only NaN and infinity are wrong there.
+struct LossVerdict {
+  RunStatus status = RunStatus::ok;
+  std::string reason;
+};
+LossVerdict judge_losses(const std::vector<StepSample>& steps, bool synthetic);
+
+}  // namespace stretto

@@ -1,0 +1,104 @@
+#include "bench/process.h"
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <fstream>
+#include <thread>
+
+#include "base/error.h"
+#include "bench/safe_text.h"
+
+namespace stretto {
+namespace {
+
+constexpr int kCannotStart = 127;
+
+Error system_error(const char* what, const std::string& path) {
+  return {ExitCode::os_error, fmt::format("{} {}: {}", what, path, std::strerror(errno)),
+          "check permissions and limits (ulimit -u, ulimit -n)"};
+}
+
+int open_log(const std::string& path) {
+  if (path.empty()) return open("/dev/null", O_WRONLY | O_CLOEXEC);
+  return open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0640);
+}
+
+// Between fork and exec only calls that are safe there.
+[[noreturn]] void become(char* const* argv, int log, pid_t parent) {
+  setpgid(0, 0);
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) _exit(kCannotStart);  // the parent died before the line above
+  dup2(log, STDOUT_FILENO);
+  dup2(log, STDERR_FILENO);
+  const int nothing = open("/dev/null", O_RDONLY);
+  if (nothing >= 0) dup2(nothing, STDIN_FILENO);
+  execv(argv[0], argv);
+  _exit(kCannotStart);
+}
+
+}  // namespace
+
+ProcessResult run_process(const std::vector<std::string>& argv, const ProcessOptions& options) {
+  using Clock = std::chrono::steady_clock;
+  std::vector<char*> words;
+  for (const std::string& word : argv) words.push_back(const_cast<char*>(word.c_str()));
+  words.push_back(nullptr);
+  const int log = open_log(options.log);
+  if (log < 0) throw system_error("cannot write", options.log);
+  const pid_t parent = getpid();
+  const auto start = Clock::now();
+  const pid_t child = fork();
+  if (child == 0) become(words.data(), log, parent);
+  close(log);
+  if (child < 0) throw system_error("cannot start", argv[0]);
+  setpgid(child, child);  // here too: whoever comes first
+
+  ProcessResult result;
+  int status = 0;
+  bool ended = false;
+  while (waitpid(child, &status, ended ? 0 : WNOHANG) == 0) {
+    result.seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    result.timed_out = result.seconds > options.timeout;
+    result.stopped = !result.timed_out && options.stop && options.stop();
+    if (result.timed_out || result.stopped) {
+      kill(-child, SIGKILL);
+      ended = true;
+      continue;
+    }
+    if (options.waiting) options.waiting(result.seconds);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  result.seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  if (WIFSIGNALED(status)) result.signal = WTERMSIG(status);
+  if (WIFEXITED(status)) result.exit_code = WEXITSTATUS(status);
+  return result;
+}
+
+std::string own_program() {
+  std::string path(4096, '\0');
+  const ssize_t length = readlink("/proc/self/exe", path.data(), path.size());
+  if (length <= 0) throw system_error("cannot read", "/proc/self/exe");
+  path.resize(static_cast<size_t>(length));
+  return path;
+}
+
+std::string file_tail(const std::string& path, size_t bytes) {
+  std::ifstream in(path, std::ios::binary | std::ios::ate);
+  if (!in) return "";
+  const auto size = static_cast<size_t>(in.tellg());
+  const size_t from = size > bytes ? size - bytes : 0;
+  in.seekg(static_cast<std::streamoff>(from));
+  std::string text(size - from, '\0');
+  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (from > 0) text.erase(0, text.find('\n') + 1);
+  return without_control(text, true);
+}
+
+}  // namespace stretto

@@ -1,0 +1,36 @@
+// One child process: argv (never a shell), output into a file, a time limit.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace stretto {
+
+struct ProcessResult {
+  int exit_code = 0;       // when it exited
+  int signal = 0;          // when a signal ended it
+  bool timed_out = false;  // we ended it
+  bool stopped = false;    // we were asked to stop and ended it
+  double seconds = 0;
+};
+
+struct ProcessOptions {
+  double timeout = 600;                 // seconds
+  std::string log;                      // stdout and stderr; replaced
+  std::function<void(double)> waiting;  // called a few times a second with the seconds so far
+  std::function<bool()> stop;           // true: end the child now
+};
+
+// Starts argv[0] and waits. The child gets its own process group, so that whatever it starts ends
+// with it, and dies with us. Files that are open without close-on-exec stay open in it: a lock that
+// we hold is held until the child is gone, too. Throws Error (os_error, cannot_create).
+ProcessResult run_process(const std::vector<std::string>& argv, const ProcessOptions& options);
+
+// The path of the program that is running.
+std::string own_program();
+
+// The last lines of a file, at most `bytes`, without escape sequences; empty when there is none.
+std::string file_tail(const std::string& path, size_t bytes);
+
+}  // namespace stretto

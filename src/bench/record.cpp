@@ -1,0 +1,88 @@
+#include "bench/record.h"
+
+#include <ctime>
+
+#include "base/log.h"
+
+namespace stretto {
+namespace {
+
+constexpr int64_t kMaxRecordBytes = 64 << 20;
+
+bool ends_with(std::string_view text, std::string_view end) {
+  return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
+}
+
+void add_file(Fs& fs, const std::string& path, std::vector<FoundRecord>& found) {
+  try {
+    found.push_back({path, read_record(fs, path)});
+  } catch (const Error& error) {
+    spdlog::warn("{}", error.what());
+  }
+}
+
+}  // namespace
+
+const char* name_of(RunStatus status) {
+  constexpr const char* kNames[] = {"ok",       "OOM",    "fail",    "timeout",
+                                    "diverged", "killed", "rejected"};
+  return kNames[static_cast<int>(status)];
+}
+
+const char* name_of(Part part) {
+  constexpr const char* kNames[] = {"matmul",  "attention", "other",   "optimizer", "copy",
+                                    "comm_dp", "comm_tp",   "comm_pp", "data",      "host"};
+  return kNames[static_cast<int>(part)];
+}
+
+std::vector<double> RunRecord::timed_seconds() const {
+  std::vector<double> seconds;
+  for (size_t i = static_cast<size_t>(warmup); i < steps.size(); ++i) {
+    seconds.push_back(steps[i].seconds);
+  }
+  return seconds;
+}
+
+void write_record(Fs& fs, const std::string& path, const RunRecord& record) {
+  make_dirs(fs, parent_dir(path));
+  write_file_atomic(fs, path, record_text(record));
+}
+
+RunRecord read_record(Fs& fs, const std::string& path) {
+  return parse_record(read_file(fs, path, kMaxRecordBytes), path);
+}
+
+std::vector<FoundRecord> find_records(Fs& fs, const std::string& path) {
+  const auto info = fs.info(path);
+  if (!info) {
+    throw Error(ExitCode::no_input, fmt::format("no records: {} does not exist", printable(path)),
+                "give a record, or the directory of a sweep");
+  }
+  std::vector<FoundRecord> found;
+  if (info->kind == FileKind::regular) {
+    found.push_back({path, read_record(fs, path)});
+    return found;
+  }
+  for (const std::string& name : fs.list(path)) {
+    if (ends_with(name, ".json") && name != "machine.json")
+      add_file(fs, join_path(path, name), found);
+  }
+  const std::string points = join_path(path, "points");
+  if (!fs.info(points)) return found;
+  for (const std::string& name : fs.list(points)) {
+    const std::string file = join_path(join_path(points, name), "record.json");
+    if (fs.info(file)) add_file(fs, file, found);
+  }
+  return found;
+}
+
+std::string utc_now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  gmtime_r(&now, &parts);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return text;
+}
+
+}  // namespace stretto

@@ -1,0 +1,103 @@
+// The run record: one JSON document per run that anyone can judge, and run again, without us.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "account/memory.h"
+#include "base/fs.h"
+#include "bench/build_info.h"
+#include "config/config.h"
+
+namespace stretto {
+
+enum class RunStatus { ok, oom, fail, timeout, diverged, killed, rejected };
+const char* name_of(RunStatus status);  // ok, OOM, fail, timeout, diverged, killed, rejected
+
+struct StepSample {
+  double seconds = 0;
+  double loss = 0;  // nats; NaN where it was not finite
+  bool skipped = false;
+};
+
+// Where a step's wall time goes. `pp` is waiting for another stage: the bubble and transfers.
+enum class Part {
+  matmul,
+  attention,
+  other,
+  optimizer,
+  copy,
+  comm_dp,
+  comm_tp,
+  comm_pp,
+  data,
+  host
+};
+constexpr int kParts = 10;
+const char* name_of(Part part);
+
+struct RunMemory {             // bytes
+  int64_t predicted_rank = 0;  // plan of the rank that needs most
+  int64_t predicted_total = 0;
+  int64_t measured = 0;  // peak resident size of the process that held `ranks_here` ranks
+  int64_t before = 0;    // of the same process before the run
+  int64_t ranks_here = 0;
+  int64_t limit = 0;                                    // per rank
+  std::array<int64_t, kMemoryTerms> predicted_terms{};  // of predicted_rank
+};
+
+struct RunRecord {
+  static constexpr int kSchema = 1;
+
+  std::string source = "measured";   // or "published mpt-060"
+  std::string label;                 // what a sweep calls the point; may be empty
+  std::vector<std::string> command;  // argv
+  Config config;                     // resolved, micro_batch definite
+  BuildInfo build;
+  std::string machine;  // JSON object as text
+  std::string device;   // "h100_80gb", a processor's name
+  // FLOP/s per device in the precision of the run; 0: unknown. `peak_source` says whose word it is.
+  double peak = 0, gemm_peak = 0;
+  std::string peak_source;
+  std::string started;  // UTC, 2026-04-01T12:00:00Z
+  double wall_seconds = 0;
+
+  RunStatus status = RunStatus::ok;
+  int exit_code = 0;
+  std::string reason;    // empty when ok
+  std::string log_tail;  // last lines of a run that failed
+
+  std::vector<StepSample> steps;       // all of them, warm-up first
+  int64_t warmup = 0;                  // steps that do not count
+  bool settled = true;                 // the warm-up ended inside the allowance
+  std::array<double, kParts> parts{};  // seconds per timed step, mean over steps and ranks
+  RunMemory memory;
+
+  std::vector<double> timed_seconds() const;
+  int64_t devices() const { return config.world_size(); }
+};
+
+// The same for two runs of one configuration, whatever they are called and wherever they write.
+std::string config_hash(const Config& config);  // 16 hexadecimal digits
+
+std::string record_text(const RunRecord& record);  // JSON, with the derived figures
+// Strict on types, ranges and depth; derived figures in the text are ignored, they are worked out
+// again. Throws Error (bad_data) naming the place.
+RunRecord parse_record(std::string_view text, const std::string& name);
+
+void write_record(Fs& fs, const std::string& path, const RunRecord& record);  // atomically
+RunRecord read_record(Fs& fs, const std::string& path);
+// Every record at or below `path`: the file itself, DIR/*.json, DIR/points/*/record.json. Files
+// that hold no record are skipped with a warning. Sorted by path.
+struct FoundRecord {
+  std::string path;
+  RunRecord record;
+};
+std::vector<FoundRecord> find_records(Fs& fs, const std::string& path);
+
+std::string utc_now();
+
+}  // namespace stretto

@@ -1,0 +1,282 @@
+// The record as JSON, both ways.
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "base/log.h"
+#include "bench/figures.h"
+#include "bench/record.h"
+#include "config/serialize.h"
+
+namespace stretto {
+namespace {
+
+using nlohmann::json;
+
+constexpr int kMaxDepth = 64;
+constexpr size_t kMaxSteps = 10'000'000, kMaxText = 1 << 20, kMaxWords = 4096;
+constexpr const char* kFormat = "stretto-run";
+
+json loss_json(double loss) { return std::isfinite(loss) ? json(loss) : json(); }
+
+json steps_json(const RunRecord& r) {
+  json seconds = json::array(), losses = json::array(), skipped = json::array();
+  for (size_t i = 0; i < r.steps.size(); ++i) {
+    seconds.push_back(r.steps[i].seconds);
+    losses.push_back(loss_json(r.steps[i].loss));
+    if (r.steps[i].skipped) skipped.push_back(i);
+  }
+  return {{"seconds", std::move(seconds)},
+          {"loss", std::move(losses)},
+          {"skipped", std::move(skipped)},
+          {"warmup", r.warmup},
+          {"settled", r.settled}};
+}
+
+json parts_json(const RunRecord& r) {
+  double total = 0;
+  for (const double seconds : r.parts) total += seconds;
+  json out = json::object();
+  for (int i = 0; i < kParts; ++i) {
+    const double seconds = r.parts[static_cast<size_t>(i)];
+    out[name_of(static_cast<Part>(i))] = {{"seconds", seconds},
+                                          {"percent", total > 0 ? 100 * seconds / total : 0}};
+  }
+  return out;
+}
+
+json memory_json(const RunMemory& m) {
+  json terms = json::object();
+  for (int i = 0; i < kMemoryTerms; ++i) {
+    terms[name_of(static_cast<MemoryTerm>(i))] = m.predicted_terms[static_cast<size_t>(i)];
+  }
+  return {{"predicted_rank", m.predicted_rank},
+          {"predicted_total", m.predicted_total},
+          {"measured", m.measured},
+          {"before", m.before},
+          {"ranks_here", m.ranks_here},
+          {"limit", m.limit},
+          {"predicted_terms", std::move(terms)}};
+}
+
+// Reads members of one object; every failure names the path of the member.
+class Reader {
+ public:
+  Reader(const json& object, std::string path, const std::string& file)
+      : object_(object), path_(std::move(path)), file_(file) {
+    if (!object.is_object()) fail("", "an object");
+  }
+
+  Reader at(const char* key) const { return {member(key), path_ + key + ".", file_}; }
+  const json& member(const char* key) const {
+    const auto it = object_.find(key);
+    if (it == object_.end()) fail(key, "there");
+    return *it;
+  }
+  bool has(const char* key) const { return object_.contains(key); }
+
+  std::string text(const char* key) const { return text_of(member(key), key); }
+  bool flag(const char* key) const {
+    const json& value = member(key);
+    if (!value.is_boolean()) fail(key, "true or false");
+    return value.get<bool>();
+  }
+  double number(const char* key) const { return number_of(member(key), key); }
+  int64_t integer(const char* key, int64_t most = int64_t{1} << 53) const {
+    const json& value = member(key);
+    if (!value.is_number_integer()) fail(key, "a whole number");
+    const bool large =
+        value.is_number_unsigned() && value.get<uint64_t>() > static_cast<uint64_t>(most);
+    if (large || value.get<int64_t>() < 0 || value.get<int64_t>() > most) {
+      fail(key, fmt::format("a whole number from 0 to {}", most));
+    }
+    return value.get<int64_t>();
+  }
+  const json& list(const char* key, size_t most) const {
+    const json& value = member(key);
+    if (!value.is_array() || value.size() > most)
+      fail(key, fmt::format("a list of at most {}", most));
+    return value;
+  }
+  std::string text_of(const json& value, const char* key) const {
+    if (!value.is_string() || value.get_ref<const std::string&>().size() > kMaxText) {
+      fail(key, "a text of at most 1 MiB");
+    }
+    return value.get<std::string>();
+  }
+  double number_of(const json& value, const char* key) const {
+    if (!value.is_number() || !(value.get<double>() >= 0) || !std::isfinite(value.get<double>())) {
+      fail(key, "a finite number that is not negative");
+    }
+    return value.get<double>();
+  }
+  [[noreturn]] void fail(const std::string& key, const std::string& wanted) const {
+    throw Error(ExitCode::bad_data,
+                fmt::format("{}: {}{} is not {}", printable(file_), printable(path_), key, wanted),
+                "is this a record that `stretto bench --out` wrote?");
+  }
+
+ private:
+  const json& object_;
+  std::string path_;
+  const std::string& file_;
+};
+
+void read_steps(const Reader& in, RunRecord& r) {
+  const json& seconds = in.list("seconds", kMaxSteps);
+  const json& losses = in.list("loss", kMaxSteps);
+  if (losses.size() != seconds.size()) in.fail("loss", "as long as seconds");
+  r.steps.resize(seconds.size());
+  for (size_t i = 0; i < seconds.size(); ++i) {
+    r.steps[i].seconds = in.number_of(seconds[i], "seconds");
+    if (losses[i].is_null()) {
+      r.steps[i].loss = std::numeric_limits<double>::quiet_NaN();
+    } else {
+      r.steps[i].loss = in.number_of(losses[i], "loss");
+    }
+  }
+  for (const json& index : in.list("skipped", kMaxSteps)) {
+    if (!index.is_number_unsigned() || index.get<uint64_t>() >= r.steps.size()) {
+      in.fail("skipped", "a list of steps");
+    }
+    r.steps[index.get<uint64_t>()].skipped = true;
+  }
+  r.warmup = in.integer("warmup", std::ssize(r.steps));
+  r.settled = in.flag("settled");
+}
+
+void read_memory(const Reader& in, RunMemory& m) {
+  m.predicted_rank = in.integer("predicted_rank");
+  m.predicted_total = in.integer("predicted_total");
+  m.measured = in.integer("measured");
+  m.before = in.integer("before");
+  m.ranks_here = in.integer("ranks_here");
+  m.limit = in.integer("limit");
+  const Reader terms = in.at("predicted_terms");
+  for (int i = 0; i < kMemoryTerms; ++i) {
+    m.predicted_terms[static_cast<size_t>(i)] = terms.integer(name_of(static_cast<MemoryTerm>(i)));
+  }
+}
+
+RunStatus read_status(const Reader& in) {
+  const std::string word = in.text("status");
+  for (int i = 0; i <= static_cast<int>(RunStatus::rejected); ++i) {
+    if (word == name_of(static_cast<RunStatus>(i))) return static_cast<RunStatus>(i);
+  }
+  in.fail("status", "ok, OOM, fail, timeout, diverged, killed or rejected");
+}
+
+Config read_config(const Reader& in) {
+  Config config;
+  try {
+    config = config_from_json(in.member("config"));
+  } catch (const Error& error) {
+    in.fail("config", fmt::format("a configuration: {}", error.what()));
+  }
+  const ParallelConfig& p = config.parallel;
+  constexpr int64_t kMost = int64_t{1} << 20;
+  if (p.dp < 1 || p.tp < 1 || p.pp < 1 || p.dp > kMost || p.tp > kMost || p.pp > kMost) {
+    in.fail("config.parallel", "a topology of this world");
+  }
+  if (config.micro_batch == kAuto) in.fail("config.micro_batch", "a definite number");
+  return config;
+}
+
+json parse_json(std::string_view text, const std::string& name) {
+  const auto shallow = [](int depth, json::parse_event_t, json&) {
+    if (depth > kMaxDepth) throw std::length_error("nested too deep");
+    return true;
+  };
+  try {
+    return json::parse(text.begin(), text.end(), shallow);
+  } catch (const std::exception& error) {
+    throw Error(ExitCode::bad_data,
+                fmt::format("{} is not JSON: {}", printable(name), printable(error.what())),
+                "was the file cut short or edited?");
+  }
+}
+
+}  // namespace
+
+std::string config_hash(const Config& config) {
+  Config same = config;
+  same.output.clear();
+  same.log = {};
+  const std::string text = to_json(same).dump(-1, ' ', false, json::error_handler_t::replace);
+  return fmt::format("{:016x}", XXH3_64bits(text.data(), text.size()));
+}
+
+std::string record_text(const RunRecord& r) {
+  json build = {{"version", r.build.version},
+                {"commit", r.build.commit},
+                {"compiler", r.build.compiler},
+                {"flags", r.build.flags},
+                {"libraries", r.build.libraries}};
+  json document = {{"format", kFormat},
+                   {"schema", RunRecord::kSchema},
+                   {"source", r.source},
+                   {"label", r.label},
+                   {"command", r.command},
+                   {"config", to_json(r.config)},
+                   {"config_hash", config_hash(r.config)},
+                   {"build", std::move(build)},
+                   {"machine", r.machine.empty() ? json::object() : json::parse(r.machine)},
+                   {"device", r.device},
+                   {"peak_flops", r.peak},
+                   {"peak_source", r.peak_source},
+                   {"gemm_flops", r.gemm_peak},
+                   {"started", r.started},
+                   {"wall_seconds", r.wall_seconds},
+                   {"status", name_of(r.status)},
+                   {"exit_code", r.exit_code},
+                   {"reason", r.reason},
+                   {"log_tail", r.log_tail},
+                   {"steps", steps_json(r)},
+                   {"attribution", parts_json(r)},
+                   {"memory", memory_json(r.memory)},
+                   {"figures", to_json(derive(r))}};
+  return document.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+RunRecord parse_record(std::string_view text, const std::string& name) {
+  const json document = parse_json(text, name);
+  const Reader in(document, "", name);
+  if (!in.has("format") || in.text("format") != kFormat) in.fail("format", kFormat);
+  if (in.integer("schema") != RunRecord::kSchema) {
+    in.fail("schema", fmt::format("{}, the one this program knows", RunRecord::kSchema));
+  }
+  RunRecord r;
+  r.source = in.text("source");
+  r.label = in.text("label");
+  for (const json& word : in.list("command", kMaxWords)) {
+    r.command.push_back(in.text_of(word, "command"));
+  }
+  r.config = read_config(in);
+  const Reader build = in.at("build");
+  r.build = {build.text("version"), build.text("commit"), build.text("compiler"),
+             build.text("flags"), build.text("libraries")};
+  if (!in.member("machine").is_object()) in.fail("machine", "an object");
+  r.machine = in.member("machine").dump(-1, ' ', false, json::error_handler_t::replace);
+  r.device = in.text("device");
+  r.peak = in.number("peak_flops");
+  r.peak_source = in.text("peak_source");
+  r.gemm_peak = in.number("gemm_flops");
+  r.started = in.text("started");
+  r.wall_seconds = in.number("wall_seconds");
+  r.status = read_status(in);
+  r.exit_code = static_cast<int>(in.integer("exit_code", 1 << 16));
+  r.reason = in.text("reason");
+  r.log_tail = in.text("log_tail");
+  read_steps(in.at("steps"), r);
+  const Reader parts = in.at("attribution");
+  for (int i = 0; i < kParts; ++i) {
+    r.parts[static_cast<size_t>(i)] = parts.at(name_of(static_cast<Part>(i))).number("seconds");
+  }
+  read_memory(in.at("memory"), r.memory);
+  return r;
+}
+
+}  // namespace stretto

@@ -1,0 +1,181 @@
+#include "bench/report.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <span>
+
+#include "base/embedded.h"
+#include "base/error.h"
+#include "bench/figures.h"
+#include "bench/safe_text.h"
+
+namespace stretto {
+
+std::span<const EmbeddedFile> embedded_report();
+
+namespace {
+
+using nlohmann::json;
+
+std::string_view asset(std::string_view name) {
+  for (const EmbeddedFile& file : embedded_report()) {
+    if (file.name == name) return file.content;
+  }
+  return "";
+}
+
+std::string escaped(std::string_view text) {
+  std::string out;
+  for (const char c : without_control(text)) {
+    switch (c) {
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '&':
+        out += "&amp;";
+        break;
+      case '"':
+        out += "&quot;";
+        break;
+      case '\'':
+        out += "&#39;";
+        break;
+      default:
+        out += c;
+    }
+  }
+  return out;
+}
+
+// Inside a script element only "<" could end it.
+std::string embeddable(const json& value) {
+  std::string out;
+  for (const char c : value.dump(-1, ' ', true, json::error_handler_t::replace)) {
+    if (c == '<') {
+      out += "\\u003c";
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
+json optional_number(std::optional<double> value) { return value ? json(*value) : json(); }
+
+// At most this many points of a loss curve: more cannot be seen.
+constexpr size_t kCurvePoints = 200;
+
+json curve(const RunRecord& r) {
+  json out = json::array();
+  const size_t stride = (r.steps.size() + kCurvePoints - 1) / kCurvePoints;
+  for (size_t i = 0; i < r.steps.size(); i += std::max<size_t>(1, stride)) {
+    const double loss = r.steps[i].loss;
+    out.push_back(std::isfinite(loss) ? json(std::round(loss * 1e6) / 1e6) : json());
+  }
+  return out;
+}
+
+std::string command_line(const RunRecord& r) {
+  std::string text;
+  for (const std::string& word : r.command) text += (text.empty() ? "" : " ") + shell_word(word);
+  return without_control(text);
+}
+
+json row_json(const RunRecord& r) {
+  const Config& c = r.config;
+  const Figures f = derive(r);
+  const auto& u = f.of(Convention::mpt).utilization;
+  json parts = json::object();
+  for (size_t i = 0; i < kParts; ++i) parts[name_of(static_cast<Part>(i))] = r.parts[i];
+  return {{"label", without_control(r.label.empty() ? config_hash(c) : r.label)},
+          {"status", name_of(r.status)},
+          {"reason", without_control(r.reason)},
+          {"log_tail", without_control(r.log_tail, true)},
+          {"command", command_line(r)},
+          {"model", without_control(c.model.name)},
+          {"seq", c.seq_len},
+          {"precision", name_of(c.precision)},
+          {"dp", c.parallel.dp},
+          {"tp", c.parallel.tp},
+          {"pp", c.parallel.pp},
+          {"zero", c.parallel.zero},
+          {"checkpointing", name_of(c.activation_checkpointing)},
+          {"micro", c.micro_batch},
+          {"accum", grad_accumulation(c)},
+          {"global", c.global_batch},
+          {"devices", r.devices()},
+          {"tokens", f.tokens_per_second},
+          {"low", f.low_tokens_per_second},
+          {"high", f.high_tokens_per_second},
+          {"per_device", f.tokens_per_second_per_device},
+          {"seconds", f.step.median},
+          {"low_s", f.step.low},
+          {"high_s", f.step.high},
+          {"mfu", u ? json(u->mfu) : json()},
+          {"hfu", u ? json(u->hfu) : json()},
+          {"gemm", optional_number(f.gemm_fraction)},
+          {"memory_rank", r.memory.predicted_rank},
+          {"memory_total", r.memory.predicted_total},
+          {"memory_measured", std::max<int64_t>(0, r.memory.measured - r.memory.before)},
+          {"terms", r.memory.predicted_terms},
+          {"parts", std::move(parts)},
+          {"losses", curve(r)}};
+}
+
+std::string origin_line(const std::vector<RunRecord>& records) {
+  if (records.empty()) return "no records";
+  const RunRecord& r = records.front();
+  return fmt::format(
+      "{}; stretto {} {}; MFU and HFU by the mpt convention (6N + 12 L C T per token), "
+      "against: {}",
+      r.device, r.build.version, r.build.commit, r.peak_source);
+}
+
+}  // namespace
+
+std::string random_nonce() {
+  std::random_device device;
+  std::string out;
+  for (int i = 0; i < 4; ++i) out += fmt::format("{:08x}", device());
+  return out;
+}
+
+std::string report_page(const std::vector<RunRecord>& records, const std::string& title,
+                        const std::string& nonce) {
+  STRETTO_CHECK(is_safe_name(nonce));
+  json data = {{"rows", json::array()}, {"terms", json::array()}};
+  for (const RunRecord& r : records) data["rows"].push_back(row_json(r));
+  for (int i = 0; i < kMemoryTerms; ++i) {
+    data["terms"].push_back(name_of(static_cast<MemoryTerm>(i)));
+  }
+  std::string page = fmt::format(
+      "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
+      "script-src 'nonce-{0}'; style-src 'nonce-{0}'; img-src data:; base-uri 'none'; "
+      "form-action 'none'\">\n"
+      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+      "<title>{1}</title>\n<link rel=\"icon\" href=\"data:,\">\n<style nonce=\"{0}\">",
+      nonce, escaped(title));
+  page += asset("report.css");
+  page += fmt::format(
+      "</style>\n</head>\n<body>\n<h1>{}</h1>\n<p id=\"finding\"></p>\n"
+      "<p class=\"soft\">{}</p>\n<div class=\"facts\" id=\"facts\"></div>\n"
+      "<main id=\"main\"></main>\n"
+      "<noscript>This page draws its tables with its own script.</noscript>\n"
+      "<script type=\"application/json\" id=\"data\" nonce=\"{}\">{}</script>\n",
+      escaped(title), escaped(origin_line(records)), nonce, embeddable(data));
+  for (const char* script : {"chart.min.js", "report.js"}) {
+    page += fmt::format("<script nonce=\"{}\">", nonce);
+    page += asset(script);
+    page += "</script>\n";
+  }
+  return page + "</body>\n</html>\n";
+}
+
+}  // namespace stretto

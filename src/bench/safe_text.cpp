@@ -1,0 +1,109 @@
+#include "bench/safe_text.h"
+
+#include <algorithm>
+#include <charconv>
+
+namespace stretto {
+namespace {
+
+bool is_number(std::string_view text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+// Past an escape sequence that begins at `at`: CSI ... final byte, OSC ... BEL or ST, or two bytes.
+size_t skip_escape(std::string_view text, size_t at) {
+  if (at + 1 >= text.size()) return text.size();
+  const char kind = text[at + 1];
+  size_t i = at + 2;
+  if (kind == '[') {
+    while (i < text.size() && !(text[i] >= '@' && text[i] <= '~')) ++i;
+    return std::min(text.size(), i + 1);
+  }
+  if (kind == ']' || kind == 'P' || kind == '_' || kind == '^') {
+    while (i < text.size() && text[i] != '\a' && text[i] != '\x1b') ++i;
+    if (i < text.size() && text[i] == '\x1b') ++i;
+    return std::min(text.size(), i + 1);
+  }
+  return i;
+}
+
+bool is_word_char(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+}
+
+}  // namespace
+
+std::string without_control(std::string_view text, bool keep_lines) {
+  std::string out;
+  for (size_t i = 0; i < text.size();) {
+    const auto c = static_cast<unsigned char>(text[i]);
+    if (c == 0x1b) {
+      i = skip_escape(text, i);
+      continue;
+    }
+    // C1 controls, as UTF-8 spells them: terminals obey some.
+    if (c == 0xc2 && i + 1 < text.size() && static_cast<unsigned char>(text[i + 1]) < 0xa0) {
+      i += 2;
+      continue;
+    }
+    if (c == '\n' || c == '\t') {
+      out += keep_lines ? text[i] : ' ';
+    } else if (c >= 0x20 && c != 0x7f) {
+      out += text[i];
+    }
+    ++i;
+  }
+  return out;
+}
+
+std::string csv_field(std::string_view text) {
+  std::string field = without_control(text);
+  const size_t first = field.find_first_not_of(' ');
+  const bool formula = first != std::string::npos &&
+                       std::string_view("=+-@").find(field[first]) != std::string_view::npos;
+  if (formula && !is_number(field)) field.insert(0, "'");
+  if (field.find_first_of(",\"'") == std::string::npos) return field;
+  std::string quoted = "\"";
+  for (const char c : field) quoted.append(c == '"' ? 2 : 1, c);
+  return quoted + '"';
+}
+
+std::string markdown_cell(std::string_view text) {
+  std::string out;
+  for (const char c : without_control(text)) {
+    if (c == '<') {
+      out += "&lt;";
+    } else if (c == '&') {
+      out += "&amp;";
+    } else {
+      if (std::string_view("|`[]\\").find(c) != std::string_view::npos) out += '\\';
+      out += c;
+    }
+  }
+  return out;
+}
+
+std::string shell_word(std::string_view text) {
+  const bool bare = !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
+    return is_word_char(c) || std::string_view("_./=:,@%+-").find(c) != std::string_view::npos;
+  });
+  if (bare) return std::string(text);
+  std::string out = "'";
+  for (const char c : text) {
+    if (c == '\'')
+      out += "'\\''";
+    else
+      out += c;
+  }
+  return out + "'";
+}
+
+bool is_safe_name(std::string_view text) {
+  if (text.empty() || text.size() > 128 || text[0] == '.' || text[0] == '-') return false;
+  return std::all_of(text.begin(), text.end(),
+                     [](char c) { return is_word_char(c) || c == '.' || c == '_' || c == '-'; });
+}
+
+}  // namespace stretto

@@ -1,0 +1,25 @@
+// Text from names, reasons and logs, made inert for where it is shown.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace stretto {
+
+// Escape sequences and control characters removed; line ends and tabs become spaces unless kept.
+std::string without_control(std::string_view text, bool keep_lines = false);
+
+// One CSV field: control characters removed, quoted where needed, and a leading = + - @ disarmed
+// with an apostrophe, so that no spreadsheet takes it for a formula. Plain numbers stay numbers.
+std::string csv_field(std::string_view text);
+
+// One Markdown table cell: pipes, angle brackets and other markup escaped.
+std::string markdown_cell(std::string_view text);
+
+// The word as a POSIX shell reads it back: bare where harmless, single-quoted otherwise.
+std::string shell_word(std::string_view text);
+
+// [A-Za-z0-9._-]{1,128}, not beginning with '.' or '-': safe as a file name and as an argument.
+bool is_safe_name(std::string_view text);
+
+}  // namespace stretto

@@ -1,0 +1,44 @@
+// What a series of step times says, and how surely. Pure and deterministic.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace stretto {
+
+// How many steps at the beginning belong to the warm-up: the first cut in [0, most] that brings the
+// squared standard error of the mean of what remains (MSER) within a quarter of the least. Times
+// after `most` are clipped at three median deviations from the median of the second half, so that a
+// late hiccup does not move the cut. The smallest such cut wins. A cut at `most` says that the run
+// had not settled by then.
+int64_t find_warmup(std::span<const double> seconds, int64_t most);
+
+// q in [0, 1], linear between order statistics. `values` need not be sorted and must not be empty.
+double quantile(std::span<const double> values, double q);
+
+// Lag-1 autocorrelation in [-1, 1]; 0 for fewer than three values or a constant series.
+double autocorrelation(std::span<const double> values);
+
+struct Summary {
+  int64_t count = 0;
+  double median = 0, p10 = 0, p90 = 0, mean = 0;
+  // 95 % interval of the median between two order statistics (binomial, no shape assumed).
+  // Neighbouring steps that resemble each other count as fewer: n (1 - r) / (1 + r). With fewer
+  // than six such steps the interval is the whole range.
+  double low = 0, high = 0;
+};
+
+Summary summarise(std::span<const double> values);  // all zero when empty
+
+// Median of b over median of a, with a 95 % interval. Each side is a list of runs, each run a list
+// of step times: the bootstrap draws runs first and steps in them next, so that the interval knows
+// how much one run differs from another where there are several. Empty runs are not allowed.
+struct Ratio {
+  double value = 1, low = 1, high = 1;
+};
+
+Ratio median_ratio(const std::vector<std::vector<double>>& a,
+                   const std::vector<std::vector<double>>& b);
+
+}  // namespace stretto

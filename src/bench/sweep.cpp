@@ -1,0 +1,169 @@
+#include "bench/sweep.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "base/log.h"
+#include "base/units.h"
+#include "bench/measure.h"
+#include "bench/process.h"
+#include "machine/machine.h"
+
+namespace stretto {
+namespace {
+
+constexpr size_t kTailBytes = 4000;
+
+// Whoever holds it may run the point. Not close-on-exec: the run itself holds it as well, so that a
+// run whose sweep was killed still keeps others away until it has ended.
+class PointLock {
+ public:
+  explicit PointLock(const std::string& path)
+      : fd_(open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW, 0640)) {
+    if (fd_ < 0) {
+      throw Error(ExitCode::cannot_create, fmt::format("{}: {}", path, std::strerror(errno)),
+                  "choose a directory that you may write to");
+    }
+    held_ = flock(fd_, LOCK_EX | LOCK_NB) == 0;
+  }
+  ~PointLock() { close(fd_); }
+  PointLock(const PointLock&) = delete;
+  PointLock& operator=(const PointLock&) = delete;
+
+  bool held() const { return held_; }
+
+ private:
+  int fd_;
+  bool held_ = false;
+};
+
+std::string point_directory(const std::string& directory, const PlannedPoint& point) {
+  return join_path(join_path(directory, "points"), point.id);
+}
+
+std::string machine_path(const SweepOptions& options) {
+  return join_path(options.directory, "machine.json");
+}
+
+std::vector<std::string> child_argv(const PlannedPoint& point, const SweepOptions& options,
+                                    const std::string& out) {
+  std::vector<std::string> argv = {options.program, "bench"};
+  argv.insert(argv.end(), point.point.words.begin(), point.point.words.end());
+  const std::vector<std::string> rest = {"--out",     out,
+                                         "--machine", machine_path(options),
+                                         "--label",   point.point.label,
+                                         "--steps",   fmt::format("{}", options.steps)};
+  argv.insert(argv.end(), rest.begin(), rest.end());
+  return argv;
+}
+
+// The record of a point that its own process did not write.
+RunRecord record_for(const PlannedPoint& point, const SweepOptions& options) {
+  RunRecord record;
+  record.label = point.point.label;
+  record.command = {"stretto", "bench"};
+  record.command.insert(record.command.end(), point.point.words.begin(), point.point.words.end());
+  record.config = point.config;
+  record.memory = point.memory;
+  record.build = build_info();
+  record.started = utc_now();
+  record.machine = read_file(posix_fs(), machine_path(options), 1 << 20);
+  describe_device(record);
+  return record;
+}
+
+RunRecord finish(const PlannedPoint& point, const SweepOptions& options, const ProcessResult& ended,
+                 const std::string& path, const std::string& log) {
+  Fs& fs = posix_fs();
+  RunRecord record;
+  if (fs.info(path) && !ended.timed_out) {
+    record = read_record(fs, path);
+    if (record.status == RunStatus::ok) return record;
+  } else {
+    record = record_for(point, options);
+    record.wall_seconds = ended.seconds;
+    describe_end(record, ended.exit_code, ended.signal, ended.timed_out, options.timeout);
+  }
+  record.log_tail = file_tail(log, kTailBytes);
+  write_record(fs, path, record);
+  return record;
+}
+
+}  // namespace
+
+std::string record_path(const std::string& directory, const PlannedPoint& point) {
+  return join_path(point_directory(directory, point), "record.json");
+}
+
+void describe_end(RunRecord& record, int exit_code, int signal, bool timed_out, double timeout) {
+  record.exit_code = exit_code;
+  if (timed_out) {
+    record.status = RunStatus::timeout;
+    record.reason = fmt::format("not finished after {}; ended", format_seconds(timeout));
+  } else if (signal == SIGKILL) {
+    record.status = RunStatus::killed;
+    record.reason = "killed (signal 9): by the system for memory, or by somebody";
+  } else if (signal != 0) {
+    record.status = RunStatus::fail;
+    record.reason = fmt::format("crashed: {} (signal {})", strsignal(signal), signal);
+  } else if (exit_code == static_cast<int>(ExitCode::out_of_memory)) {
+    record.status = RunStatus::oom;
+    record.reason = "out of memory";
+  } else if (exit_code == static_cast<int>(ExitCode::diverged)) {
+    record.status = RunStatus::diverged;
+    record.reason = "diverged";
+  } else {
+    record.status = RunStatus::fail;
+    record.reason = fmt::format("ended with exit code {} and no record", exit_code);
+  }
+}
+
+void prepare_sweep(const SweepOptions& options) {
+  Fs& fs = posix_fs();
+  make_dirs(fs, join_path(options.directory, "points"));
+  if (fs.info(machine_path(options))) return;
+  const MachineInfo machine = probe_machine(true, options.directory);
+  write_file_atomic(fs, machine_path(options), to_json(machine).dump(2) + "\n");
+}
+
+PointResult run_point(const PlannedPoint& point, const SweepOptions& options) {
+  Fs& fs = posix_fs();
+  const std::string directory = point_directory(options.directory, point);
+  const std::string path = record_path(options.directory, point);
+  make_dirs(fs, directory);
+  const PointLock lock(join_path(directory, "lock"));
+  if (!lock.held()) return {PointOutcome::running_elsewhere, {}};
+  if (fs.info(path)) {
+    RunRecord record = read_record(fs, path);
+    if (!options.retry || record.status == RunStatus::ok) {
+      return {PointOutcome::already_finished, std::move(record)};
+    }
+    fs.remove(path);
+  }
+  if (!point.reason.empty()) {
+    RunRecord record = record_for(point, options);
+    record.status = point.status;
+    record.reason = point.reason;
+    record.exit_code = static_cast<int>(point.status == RunStatus::oom ? ExitCode::out_of_memory
+                                                                       : ExitCode::bad_config);
+    write_record(fs, path, record);
+    return {PointOutcome::ran, std::move(record)};
+  }
+  const std::string log = join_path(directory, "log.txt");
+  ProcessOptions process;
+  process.timeout = options.timeout;
+  process.log = log;
+  process.stop = options.stop;
+  if (options.waiting) process.waiting = [&](double s) { options.waiting(point, s); };
+  const ProcessResult ended = run_process(child_argv(point, options, path), process);
+  if (ended.stopped && !fs.info(path)) return {PointOutcome::stopped, {}};
+  return {PointOutcome::ran, finish(point, options, ended, path, log)};
+}
+
+}  // namespace stretto

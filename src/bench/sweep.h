@@ -1,0 +1,47 @@
+// Runs the points of a sweep, each in its own process, in a directory that survives anything:
+//
+//   DIR/machine.json           what the machine delivers, measured once
+//   DIR/points/ID/lock         held (flock) by whoever runs the point, and by the run itself
+//   DIR/points/ID/record.json  appears, whole, when the point is finished
+//   DIR/points/ID/log.txt      what the run said
+//
+// A point with a record is finished and never run again. Two sweeps in one directory share the
+// points. A killed sweep, or a killed machine, leaves only points without record: they run again.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "bench/sweep_spec.h"
+
+namespace stretto {
+
+enum class PointOutcome { ran, already_finished, running_elsewhere, stopped };
+
+struct SweepOptions {
+  std::string directory;
+  std::string program;  // the stretto binary
+  int64_t steps = 12;
+  double timeout = 600;  // seconds per point
+  bool retry = false;    // run points again that ended without "ok"
+  std::function<void(const PlannedPoint&, double seconds)> waiting;
+  std::function<bool()> stop;
+};
+
+// Measures the machine into DIR/machine.json unless it is there.
+void prepare_sweep(const SweepOptions& options);
+
+struct PointResult {
+  PointOutcome outcome = PointOutcome::ran;
+  RunRecord record;  // when ran or already finished
+};
+
+PointResult run_point(const PlannedPoint& point, const SweepOptions& options);
+
+std::string record_path(const std::string& directory, const PlannedPoint& point);
+
+// What a record says about a child that ended without writing one.
+void describe_end(RunRecord& record, int exit_code, int signal, bool timed_out, double timeout);
+
+}  // namespace stretto

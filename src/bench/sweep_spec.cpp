@@ -1,0 +1,306 @@
+#include "bench/sweep_spec.h"
+
+#include <set>
+
+#include "base/log.h"
+#include "base/units.h"
+#include "bench/measure.h"
+#include "bench/safe_text.h"
+#include "config/reader.h"
+#include "config/rules.h"
+#include "train/launch.h"
+
+namespace stretto {
+namespace {
+
+using Choice = std::vector<std::string>;  // words that one value of one key stands for
+
+[[noreturn]] void wrong(const YamlNode& node, const std::string& what, const char* fix) {
+  throw Error(ExitCode::bad_config, fmt::format("{}: {}", node.place.text(), what), fix);
+}
+
+const std::string& scalar(const YamlNode& node, const std::string& key) {
+  if (!node.is_scalar()) wrong(node, printable(key) + " is not one value", "write key: value");
+  return node.text;
+}
+
+std::string word_of(const std::string& key, const YamlNode& value) {
+  return key + "=" + scalar(value, key);
+}
+
+Choice base_words(const YamlNode& root) {
+  const YamlNode* base = root.find("base");
+  if (base == nullptr) return {};
+  if (base->is_scalar()) return {base->text};
+  if (!base->is_sequence())
+    wrong(*base, "base is a file, a name, or a list of words", "base: tiny");
+  Choice words;
+  for (const YamlNode& item : base->items) words.push_back(scalar(item, "base"));
+  return words;
+}
+
+std::string short_key(const std::string& key) { return key.substr(key.rfind('.') + 1); }
+
+// Letters, digits and dots survive; everything else becomes a dash.
+std::string label_part(const std::string& text) {
+  std::string out;
+  for (const char c : text.substr(text.rfind('/') + 1)) {
+    out += is_safe_name(std::string("x") + c) ? c : '-';
+  }
+  return out;
+}
+
+struct Axis {
+  std::vector<Choice> choices;
+  std::vector<std::string> labels;
+};
+
+void add_product(const std::vector<Axis>& axes, const Choice& base, std::vector<SweepPoint>& out) {
+  size_t count = 1;
+  for (const Axis& axis : axes) {
+    count *= axis.choices.size();
+    if (count + out.size() > kMaxPoints) {
+      throw Error(ExitCode::bad_config, fmt::format("the grid has more than {} points", kMaxPoints),
+                  "sweep fewer values at a time");
+    }
+  }
+  for (size_t i = 0; i < count; ++i) {
+    SweepPoint point;
+    point.words = base;
+    size_t rest = i;
+    std::vector<size_t> digits(axes.size());
+    for (size_t a = axes.size(); a-- > 0;) {  // the last axis varies fastest
+      digits[a] = rest % axes[a].choices.size();
+      rest /= axes[a].choices.size();
+    }
+    for (size_t a = 0; a < axes.size(); ++a) {
+      const Choice& choice = axes[a].choices[digits[a]];
+      point.words.insert(point.words.end(), choice.begin(), choice.end());
+      const std::string& part = axes[a].labels[digits[a]];
+      if (!part.empty()) point.label += (point.label.empty() ? "" : "_") + part;
+    }
+    out.push_back(std::move(point));
+  }
+}
+
+void read_grid(const YamlNode& grid, const Choice& base, std::vector<SweepPoint>& out) {
+  if (!grid.is_mapping()) wrong(grid, "grid is not a mapping", "grid: {parallel.tp: [1, 2]}");
+  std::vector<Axis> axes;
+  for (size_t k = 0; k < grid.keys.size(); ++k) {
+    const std::string& key = grid.keys[k].name;
+    const YamlNode& values = grid.items[k];
+    Axis axis;
+    const auto add = [&](const YamlNode& value) {
+      axis.choices.push_back({word_of(key, value)});
+      axis.labels.push_back(label_part(key == "model" ? value.text : short_key(key) + value.text));
+    };
+    if (values.is_sequence()) {
+      for (const YamlNode& value : values.items) add(value);
+    } else {
+      add(values);
+    }
+    if (axis.choices.empty()) wrong(values, key + " has no values", "list at least one");
+    axes.push_back(std::move(axis));
+  }
+  add_product(axes, base, out);
+}
+
+void read_points(const YamlNode& list, const Choice& base, std::vector<SweepPoint>& out) {
+  if (!list.is_sequence()) wrong(list, "points is not a list", "points: [{parallel.tp: 2}]");
+  for (const YamlNode& item : list.items) {
+    if (!item.is_mapping()) wrong(item, "a point is a mapping", "- {name: tp2, parallel.tp: 2}");
+    SweepPoint point;
+    point.words = base;
+    for (size_t k = 0; k < item.keys.size(); ++k) {
+      const std::string& key = item.keys[k].name;
+      if (key == "name") {
+        point.label = scalar(item.items[k], key);
+        if (!is_safe_name(point.label)) {
+          wrong(item.items[k], "the name holds other characters than letters, digits, . _ -",
+                "use letters, digits, dots, dashes and underscores, 128 at most");
+        }
+      } else {
+        point.words.push_back(word_of(key, item.items[k]));
+      }
+    }
+    out.push_back(std::move(point));
+  }
+}
+
+Axis axis_of(const std::vector<std::string>& values, const std::string& key) {
+  Axis axis;
+  for (const std::string& value : values) {
+    axis.choices.push_back({key + "=" + value});
+    axis.labels.push_back(label_part(short_key(key) + value));
+  }
+  return axis;
+}
+
+std::vector<std::string> texts(const std::vector<int64_t>& values) {
+  std::vector<std::string> out;
+  for (const int64_t value : values) out.push_back(fmt::format("{}", value));
+  return out;
+}
+
+std::vector<int64_t> powers(const std::vector<int64_t>& range, const char* flag) {
+  if (range.size() != 2 || range[0] < 0 || range[1] < range[0] || range[1] > 40) {
+    throw Error(ExitCode::usage, fmt::format("{} takes LO HI, exponents of two up to 40", flag),
+                fmt::format("{} 9 11 stands for 512, 1024 and 2048", flag));
+  }
+  std::vector<int64_t> out;
+  for (int64_t e = range[0]; e <= range[1]; ++e) out.push_back(int64_t{1} << e);
+  return out;
+}
+
+// 13b.yaml and 13b mean mpt-13b, as in the script whose flags these are.
+std::string model_word(const std::string& name) {
+  if (name.find('/') != std::string::npos) return name;
+  const bool yaml = name.size() > 5 && name.ends_with(".yaml");
+  std::string bare = yaml ? name.substr(0, name.size() - 5) : name;
+  const bool size = !bare.empty() && bare[0] >= '0' && bare[0] <= '9';
+  return size ? "mpt-" + bare : bare;
+}
+
+// Keys that depend on each other are worked out once the rest of the point is known.
+void finish_words(SweepPoint& point, const SweepFlags& flags, int64_t batch_tokens, int64_t ranks,
+                  int64_t accumulation) {
+  const auto add = [&](const char* key, int64_t value) {
+    point.words.push_back(fmt::format("{}={}", key, value));
+  };
+  Config c = load_config(point.words).config;
+  if (ranks > 0 && flags.dp.empty()) {
+    c.parallel.dp = std::max<int64_t>(1, ranks / (c.parallel.tp * c.parallel.pp));
+    add("parallel.dp", c.parallel.dp);
+  }
+  if (batch_tokens > 0) {
+    c.global_batch = std::max<int64_t>(1, batch_tokens / std::max<int64_t>(1, c.seq_len));
+    add("global_batch", c.global_batch);
+  }
+  if (accumulation > 0 && !flags.micro_batches.empty() && c.micro_batch != kAuto) {
+    add("global_batch", c.micro_batch * accumulation * c.parallel.dp);
+  } else if (accumulation > 0) {
+    const int64_t parts = accumulation * c.parallel.dp;
+    add("micro_batch", std::max<int64_t>(1, (c.global_batch + parts - 1) / parts));
+  }
+}
+
+}  // namespace
+
+SweepSpec parse_sweep(const YamlNode& root) {
+  if (!root.is_mapping()) wrong(root, "a sweep is a mapping", "see configs/sweeps/");
+  SweepSpec spec;
+  Choice base = base_words(root);
+  for (size_t k = 0; k < root.keys.size(); ++k) {
+    const std::string& key = root.keys[k].name;
+    const YamlNode& value = root.items[k];
+    if (key == "set") {
+      if (!value.is_mapping()) wrong(value, "set is not a mapping", "set: {train.lr: 1e-3}");
+      for (size_t i = 0; i < value.keys.size(); ++i) {
+        base.push_back(word_of(value.keys[i].name, value.items[i]));
+      }
+    } else if (key == "steps") {
+      spec.steps = parse_count(scalar(value, key));
+    } else if (key == "timeout") {
+      spec.timeout = parse_seconds(scalar(value, key));
+    } else if (key != "base" && key != "grid" && key != "points") {
+      throw Error(ExitCode::bad_config,
+                  fmt::format("{}: unknown key {}", root.keys[k].place.text(), printable(key)),
+                  "a sweep has base, set, grid, points, steps and timeout");
+    }
+  }
+  if (const YamlNode* grid = root.find("grid")) read_grid(*grid, base, spec.points);
+  if (const YamlNode* list = root.find("points")) read_points(*list, base, spec.points);
+  if (spec.points.empty()) wrong(root, "the sweep has no points", "add grid: or points:");
+  if (spec.steps < 1 || spec.steps > 1'000'000 || !(spec.timeout > 0)) {
+    wrong(root, "steps and timeout must be positive", "steps: 12, timeout: 10min");
+  }
+  return spec;
+}
+
+bool empty(const SweepFlags& f) {
+  return f.models.empty() && f.precisions.empty() && f.sequences.empty() && f.batches.empty() &&
+         f.ranks.empty() && f.micro_batches.empty() && f.accumulations.empty() && f.dp.empty() &&
+         f.tp.empty() && f.pp.empty() && f.zero.empty() && f.checkpointing.empty();
+}
+
+std::vector<SweepPoint> points_of(const SweepFlags& flags) {
+  if (flags.models.empty()) {
+    throw Error(ExitCode::usage, "a sweep by flags needs -m MODEL", "stretto sweep -m tiny -s 6 7");
+  }
+  std::vector<Axis> axes(1);
+  for (const std::string& model : flags.models) {
+    axes[0].choices.push_back({model_word(model)});
+    axes[0].labels.push_back(label_part(model_word(model)));
+  }
+  if (!flags.sequences.empty()) {
+    Axis axis;
+    for (const int64_t s : powers(flags.sequences, "-s")) {
+      axis.choices.push_back({fmt::format("seq_len={}", s), fmt::format("model.positions={}", s)});
+      axis.labels.push_back(fmt::format("s{}", s));
+    }
+    axes.push_back(std::move(axis));
+  }
+  const std::pair<const char*, std::vector<std::string>> plain[] = {
+      {"precision", flags.precisions},      {"parallel.dp", texts(flags.dp)},
+      {"parallel.tp", texts(flags.tp)},     {"parallel.pp", texts(flags.pp)},
+      {"parallel.zero", texts(flags.zero)}, {"activation_checkpointing", flags.checkpointing},
+      {"micro_batch", flags.micro_batches}};
+  for (const auto& [key, values] : plain) {
+    if (!values.empty()) axes.push_back(axis_of(values, key));
+  }
+  std::vector<SweepPoint> grid, points;
+  add_product(axes, flags.offload ? Choice{"activation_offload=true"} : Choice{}, grid);
+  const auto or_none = [](std::vector<int64_t> v) {
+    return v.empty() ? std::vector<int64_t>{0} : v;
+  };
+  const auto batches = flags.batches.empty() ? or_none({}) : powers(flags.batches, "-b");
+  for (const SweepPoint& start : grid) {
+    for (const int64_t batch : batches) {
+      for (const int64_t ranks : or_none(flags.ranks)) {
+        for (const int64_t accumulation : or_none(flags.accumulations)) {
+          SweepPoint point = start;
+          if (batch > 0) point.label += fmt::format("_b{}", batch);
+          if (ranks > 0) point.label += fmt::format("_g{}", ranks);
+          if (accumulation > 0) point.label += fmt::format("_ga{}", accumulation);
+          finish_words(point, flags, batch, ranks, accumulation);
+          points.push_back(std::move(point));
+        }
+      }
+    }
+  }
+  return points;
+}
+
+std::vector<PlannedPoint> plan_points(const std::vector<SweepPoint>& points) {
+  std::vector<PlannedPoint> planned;
+  std::set<std::string> seen;
+  for (const SweepPoint& point : points) {
+    PlannedPoint p;
+    p.point = point;
+    const ResolvedConfig resolved = load_config(point.words);
+    p.config = resolved.config;
+    const std::string hash = config_hash(p.config);
+    if (!seen.insert(hash).second) continue;
+    if (p.point.label.empty()) p.point.label = hash.substr(0, 8);
+    p.id = p.point.label.substr(0, 100) + "-" + hash.substr(0, 8);
+    try {
+      require_valid(resolved);
+      fit_memory(p.config);
+      RunRecord record;
+      record.config = p.config;
+      predict_memory(record);
+      p.memory = record.memory;
+    } catch (const Error& error) {
+      const bool oom = error.code() == ExitCode::out_of_memory;
+      p.status = oom ? RunStatus::oom : RunStatus::rejected;
+      p.reason = error.what();
+      if (!error.hint().empty()) p.reason += "; fix: " + error.hint();
+      p.config = resolved.config;
+      if (p.config.micro_batch == kAuto) p.config.micro_batch = 1;
+    }
+    planned.push_back(std::move(p));
+  }
+  return planned;
+}
+
+}  // namespace stretto

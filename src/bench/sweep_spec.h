@@ -1,0 +1,70 @@
+// What a sweep tries: a grid over any keys, from a YAML file or from flags.
+//
+//   base: configs/runs/tiny.yaml     # a file, a model name, or a list of words
+//   set: {train.lr: 1e-3}            # for every point
+//   grid:                            # every combination
+//     parallel.dp: [1, 2]
+//     activation_checkpointing: [none, full]
+//   points:                          # and these, each on its own
+//     - {name: tp2, parallel.tp: 2}
+//   steps: 12
+//   timeout: 10min
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bench/record.h"
+#include "config/yaml.h"
+
+namespace stretto {
+
+constexpr size_t kMaxPoints = 10'000;
+
+struct SweepPoint {
+  std::string label;
+  std::vector<std::string> words;  // as after `stretto bench`
+};
+
+struct SweepSpec {
+  std::vector<SweepPoint> points;
+  int64_t steps = 12;
+  double timeout = 600;  // seconds per point
+};
+
+// Throws Error (bad_config) with file, line and column. Pure.
+SweepSpec parse_sweep(const YamlNode& root);
+
+// The flags of `stretto sweep`, as users of llm-foundry's script know them.
+struct SweepFlags {
+  std::vector<std::string> models;         // -m: registry names, also as 125m or 125m.yaml
+  std::vector<std::string> precisions;     // -t
+  std::vector<int64_t> sequences;          // -s LO HI: powers of two
+  std::vector<int64_t> batches;            // -b LO HI: tokens of the global batch, powers of two
+  std::vector<int64_t> ranks;              // -g
+  std::vector<std::string> micro_batches;  // numbers or auto
+  std::vector<int64_t> accumulations;
+  std::vector<int64_t> dp, tp, pp, zero;
+  std::vector<std::string> checkpointing;
+  bool offload = false;
+};
+
+bool empty(const SweepFlags& flags);
+std::vector<SweepPoint> points_of(const SweepFlags& flags);  // throws Error (usage)
+
+// A point with its configuration, or the reason why it has none that may run.
+struct PlannedPoint {
+  SweepPoint point;
+  std::string id;  // directory of the point: its label, then its configuration's hash
+  Config config;
+  RunMemory memory;                  // predicted; zero when rejected
+  std::string reason;                // empty: runs
+  RunStatus status = RunStatus::ok;  // rejected or oom otherwise
+};
+
+// Reads and checks every point, in order; points with equal configurations appear once. Words that
+// cannot be read at all (an unknown key) throw: that is a mistake in the spec, not a result.
+std::vector<PlannedPoint> plan_points(const std::vector<SweepPoint>& points);
+
+}  // namespace stretto

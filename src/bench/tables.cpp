@@ -1,0 +1,142 @@
+#include "bench/tables.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "base/error.h"
+#include "bench/safe_text.h"
+#include "bench/styles.h"
+
+namespace stretto {
+namespace {
+
+constexpr std::pair<const char*, TableStyle> kStyles[] = {{"mpt", TableStyle::mpt},
+                                                          {"mosaicgpt", TableStyle::mosaicgpt},
+                                                          {"bloom", TableStyle::bloom},
+                                                          {"fugaku", TableStyle::fugaku},
+                                                          {"full", TableStyle::full}};
+
+// Larger models first, whatever their sequence length adds to the position table.
+int64_t size_of(const Config& config) {
+  return config.model.layers * config.model.hidden * config.model.hidden;
+}
+
+bool published_before(const RunRecord& a, const RunRecord& b) {
+  const auto key = [](const RunRecord& r) {
+    const Config& c = r.config;
+    return std::make_tuple(c.precision == Precision::amp_fp8, -size_of(c), -c.seq_len, -r.devices(),
+                           -c.global_batch);
+  };
+  if (a.device != b.device) return a.device > b.device;
+  return key(a) < key(b);
+}
+
+std::string host_of(const RunRecord& r) { return r.device + "\n" + r.peak_source; }
+
+std::string build_of(const RunRecord& r) {
+  return r.build.version + r.build.commit + r.build.compiler + r.build.flags;
+}
+
+template <typename Name>
+std::string most_common(const std::vector<RunRecord>& records, Name name) {
+  std::map<std::string, int> counts;
+  for (const RunRecord& r : records) ++counts[name(r)];
+  const auto most =
+      std::max_element(counts.begin(), counts.end(),
+                       [](const auto& a, const auto& b) { return a.second < b.second; });
+  return most == counts.end() ? "" : most->first;
+}
+
+std::string join(const std::vector<std::string>& cells, const char* between) {
+  return fmt::format("{}", fmt::join(cells, between));
+}
+
+}  // namespace
+
+TableStyle style_from_name(std::string_view name) {
+  for (const auto& [word, style] : kStyles) {
+    if (name == word) return style;
+  }
+  throw Error(ExitCode::usage, fmt::format("--style {}", name),
+              "use mpt, mosaicgpt, bloom, fugaku or full");
+}
+
+std::string ResultTable::csv() const {
+  std::string out;
+  const auto line = [&](const std::vector<std::string>& cells) {
+    std::vector<std::string> fields;
+    for (const std::string& cell : cells) fields.push_back(csv_field(cell));
+    out += join(fields, ",") + "\n";
+  };
+  line(header);
+  for (const auto& row : rows) line(row);
+  return out;
+}
+
+std::string ResultTable::markdown() const {
+  std::string out;
+  const auto line = [&](const std::vector<std::string>& cells) {
+    std::vector<std::string> safe;
+    for (const std::string& cell : cells) safe.push_back(markdown_cell(cell));
+    out += "| " + join(safe, " | ") + " |\n";
+  };
+  line(header);
+  out += "| " + join(std::vector<std::string>(header.size(), "---"), " | ") + " |\n";
+  for (const auto& row : rows) line(row);
+  return out;
+}
+
+ResultTable make_table(TableStyle style, std::vector<RunRecord> records,
+                       const std::vector<ReferenceRow>* published) {
+  std::stable_sort(records.begin(), records.end(), published_before);
+  const std::vector<std::string> apart = incomparable(records);
+  const std::vector<TableColumn> columns = style_columns(style, published);
+  ResultTable table;
+  for (const TableColumn& column : columns) table.header.push_back(column.name);
+  for (size_t i = 0; i < records.size(); ++i) {
+    const RowFacts facts{records[i], derive(records[i]), apart[i]};
+    std::vector<std::string> cells;
+    for (const TableColumn& column : columns) {
+      const bool missing = column.needs_time && facts.figures.step.median <= 0;
+      cells.push_back(missing ? name_of(records[i].status) : column.cell(facts));
+    }
+    table.rows.push_back(std::move(cells));
+  }
+  return table;
+}
+
+std::vector<RunRecord> without_repeats(std::vector<RunRecord> records) {
+  std::map<std::string, size_t> seen;
+  std::vector<RunRecord> kept;
+  for (RunRecord& r : records) {
+    const std::string key =
+        config_hash(r.config) + "\n" + r.source + "\n" + build_of(r) + "\n" + host_of(r);
+    const auto [it, is_new] = seen.emplace(key, kept.size());
+    if (is_new) {
+      kept.push_back(std::move(r));
+      continue;
+    }
+    RunRecord& old = kept[it->second];
+    const auto rank = [](const RunRecord& x) {
+      return std::make_pair(x.status == RunStatus::ok, x.started);
+    };
+    if (rank(r) > rank(old)) old = std::move(r);
+  }
+  return kept;
+}
+
+std::vector<std::string> incomparable(const std::vector<RunRecord>& records) {
+  const std::string build = most_common(records, build_of);
+  const std::string host = most_common(records, [](const RunRecord& r) { return r.device; });
+  std::vector<std::string> out;
+  for (const RunRecord& r : records) {
+    std::string why;
+    if (r.device != host) why = "other machine";
+    if (build_of(r) != build) why += why.empty() ? "other build" : ", other build";
+    out.push_back(why);
+  }
+  return out;
+}
+
+}  // namespace stretto

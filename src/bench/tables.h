@@ -1,0 +1,37 @@
+// Records as the tables that people know.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bench/record.h"
+#include "reference/rows.h"
+
+namespace stretto {
+
+enum class TableStyle { mpt, mosaicgpt, bloom, fugaku, full };
+TableStyle style_from_name(std::string_view name);  // throws Error (usage) listing the names
+
+struct ResultTable {
+  std::vector<std::string> header;
+  std::vector<std::vector<std::string>> rows;
+
+  std::string csv() const;       // every field safe for spreadsheets
+  std::string markdown() const;  // every cell safe for Markdown
+};
+
+// Rows sorted as published: device, then larger models, longer sequences, more devices and larger
+// batches first. Runs that failed keep their row; the status stands where the figures would.
+// With `published`, the nearest published row and its figures follow each of ours.
+ResultTable make_table(TableStyle style, std::vector<RunRecord> records,
+                       const std::vector<ReferenceRow>* published = nullptr);
+
+// One record per configuration, build and machine: the newest that succeeded, else the newest.
+std::vector<RunRecord> without_repeats(std::vector<RunRecord> records);
+
+// Why a record must not be compared with most of the others: "other build", "other machine"; empty
+// for those that may. One text per record.
+std::vector<std::string> incomparable(const std::vector<RunRecord>& records);
+
+}  // namespace stretto

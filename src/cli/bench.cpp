@@ -1,0 +1,200 @@
+// stretto bench: one configuration, timed honestly.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstdlib>
+
+#include "base/log.h"
+#include "base/units.h"
+#include "bench/figures.h"
+#include "bench/measure.h"
+#include "cli/verbs.h"
+#include "config/reader.h"
+#include "config/rules.h"
+#include "train/signals.h"
+
+namespace stretto::cli {
+namespace {
+
+constexpr const char* kHelp =
+    "Measures one configuration: speed, utilisation, memory, where the time goes\n\n"
+    "Examples:\n"
+    "  stretto bench configs/runs/tiny.yaml                       a page to read\n"
+    "  stretto bench tiny-1m seq_len=256 parallel.tp=2 threads=1  two ranks, one thread each\n"
+    "  stretto bench mpt-125m seq_len=256 micro_batch=auto        the largest micro-batch that "
+    "fits\n"
+    "  stretto bench configs/runs/tiny.yaml --out run.json        keeps the record\n"
+    "  stretto bench --from run.json                              the same run again\n";
+
+struct Options {
+  std::vector<std::string> words;
+  std::string out, from, machine, label;
+  int64_t steps = 12, warmup = 4;
+  bool json = false;
+};
+
+void line(const char* title, const std::string& text) { fmt::print("{:<14} {}\n", title, text); }
+
+std::string percent(double fraction) { return fmt::format("{:.2f} %", 100 * fraction); }
+
+void print_speed(const RunRecord& r, const Figures& f) {
+  const double share = 100 * (f.step.high - f.step.low) / 2 / f.step.median;
+  line("step", fmt::format("{} median of {} (95 % interval {} to {}, +-{:.1f} %)",
+                           format_seconds(f.step.median), f.step.count, format_seconds(f.step.low),
+                           format_seconds(f.step.high), share));
+  line("", fmt::format("p10 {}, p90 {}; {} warm-up step{} found{}", format_seconds(f.step.p10),
+                       format_seconds(f.step.p90), r.warmup, r.warmup == 1 ? "" : "s",
+                       r.settled ? "" : ", still settling: raise --warmup"));
+  line("throughput", fmt::format("{} tokens/s, {:.3g} samples/s, {} tokens/s per rank",
+                                 format_count(f.tokens_per_second), f.samples_per_second,
+                                 format_count(f.tokens_per_second_per_device)));
+  const ConventionFigures& mpt = f.of(Convention::mpt);
+  line("work", fmt::format("{:.4g} TFLOP/s per rank, {:.4g} PFLOP/s in all (model FLOPs, mpt)",
+                           mpt.model_flops / 1e12, f.aggregate_pflops));
+  if (f.gemm_fraction) {
+    line("", fmt::format("{} of the measured matrix product rate (executed FLOPs)",
+                         percent(*f.gemm_fraction)));
+  }
+}
+
+void print_utilization(const RunRecord& r, const Figures& f) {
+  if (r.peak <= 0) return line("utilisation", "unknown peak");
+  line("peak", fmt::format("{:.4g} TFLOP/s per rank: {}", r.peak / 1e12, r.peak_source));
+  for (const ConventionFigures& c : f.conventions) {
+    if (!c.utilization) continue;
+    line(
+        c.convention == Convention::mpt ? "utilisation" : "",
+        fmt::format("{:<13} MFU {:>8}  HFU {:>8}  without attention {:>8} {:>8}",
+                    name_of(c.convention), percent(c.utilization->mfu), percent(c.utilization->hfu),
+                    percent(c.utilization->mfu_star), percent(c.utilization->hfu_star)));
+  }
+}
+
+void print_parts(const RunRecord& r) {
+  constexpr const char* kTitles[] = {"matrix products",
+                                     "attention",
+                                     "other compute",
+                                     "optimizer",
+                                     "copies and casts",
+                                     "waiting for dp",
+                                     "waiting for tp",
+                                     "waiting for pp (bubble)",
+                                     "data",
+                                     "host"};
+  double total = 0;
+  for (const double seconds : r.parts) total += seconds;
+  if (total <= 0) return;
+  fmt::print("\nWhere the step goes (mean over steps and ranks)\n");
+  for (size_t i = 0; i < kParts; ++i) {
+    if (r.parts[i] / total < 5e-5) continue;
+    const auto bar = static_cast<size_t>(std::lround(40 * r.parts[i] / total));
+    fmt::print("  {:<24} {:>10}  {:>6.2f} %  {}\n", kTitles[i], format_seconds(r.parts[i]),
+               100 * r.parts[i] / total, std::string(bar, '#'));
+  }
+}
+
+void print_page(const RunRecord& r) {
+  const Config& c = r.config;
+  const ParallelConfig& p = c.parallel;
+  line("model", fmt::format("{}, sequence {}, {}", printable(c.model.name), c.seq_len,
+                            name_of(c.precision)));
+  line("topology", fmt::format("dp {} x tp {} x pp {}, ZeRO {}; global batch {} = {} x {} x {}; "
+                               "checkpointing {}",
+                               p.dp, p.tp, p.pp, p.zero, c.global_batch, p.dp, c.micro_batch,
+                               grad_accumulation(c), name_of(c.activation_checkpointing)));
+  line("machine", printable(r.device));
+  line("status", r.reason.empty() ? name_of(r.status)
+                                  : fmt::format("{}: {}", name_of(r.status), printable(r.reason)));
+  const Figures f = derive(r);
+  if (f.step.median > 0) {
+    print_speed(r, f);
+    print_utilization(r, f);
+    line("loss", fmt::format("{:.4f} -> {:.4f}{}", f.loss_first, f.loss_last,
+                             c.data.path.empty() ? " (synthetic data: nothing to learn)" : ""));
+  }
+  const RunMemory& m = r.memory;
+  if (m.predicted_rank > 0) {
+    line("memory", fmt::format("{} per rank predicted, {} for all {}; process peak {} ({} before)",
+                               format_bytes(static_cast<double>(m.predicted_rank)),
+                               format_bytes(static_cast<double>(m.predicted_total)), m.ranks_here,
+                               format_bytes(static_cast<double>(m.measured)),
+                               format_bytes(static_cast<double>(m.before))));
+  }
+  print_parts(r);
+}
+
+Config load(const Options& options) {
+  if (!options.from.empty() && options.words.empty()) {
+    const Config config = read_record(posix_fs(), options.from).config;
+    require_valid(config);
+    return config;
+  }
+  if (options.words.empty() || !options.from.empty()) {
+    throw Error(ExitCode::usage, "bench needs a configuration, or a record with --from",
+                "stretto bench configs/runs/tiny.yaml");
+  }
+  const ResolvedConfig resolved = load_config(options.words);
+  require_valid(resolved);
+  return resolved.config;
+}
+
+std::vector<std::string> command_of(const Options& options) {
+  std::vector<std::string> command = {"stretto", "bench"};
+  if (!options.from.empty()) command.insert(command.end(), {"--from", options.from});
+  command.insert(command.end(), options.words.begin(), options.words.end());
+  if (options.steps != 12)
+    command.insert(command.end(), {"--steps", fmt::format("{}", options.steps)});
+  return command;
+}
+
+void bench(const Options& options) {
+  if (options.steps < 1 || options.warmup < 0) {
+    throw Error(ExitCode::usage,
+                fmt::format("--steps {} --warmup {}", options.steps, options.warmup),
+                "time at least one step; 12 or more give an interval worth having");
+  }
+  MeasureOptions how;
+  how.steps = options.steps;
+  how.warmup = options.warmup;
+  how.command = command_of(options);
+  how.label = options.label;
+  const Config config = load(options);
+  if (!options.machine.empty()) how.machine = read_file(posix_fs(), options.machine, 1 << 20);
+  const bool live = stderr_is_terminal();
+  how.progress = [live](int64_t step, int64_t steps) {
+    if (live) fmt::print(stderr, "\rstep {}/{}{}", step, steps, step == steps ? "\r\033[K" : "");
+  };
+  install_stop_signals();
+  const std::optional<RunRecord> measured = measure(config, how);
+  if (!measured) return;  // another process speaks for the job
+  const RunRecord& record = *measured;
+  if (!options.out.empty()) write_record(posix_fs(), options.out, record);
+  if (options.json) {
+    fmt::print("{}", record_text(record));
+  } else {
+    print_page(record);
+    if (!options.out.empty()) fmt::print("\nrecord         {}\n", options.out);
+  }
+  std::fflush(stdout);
+  if (record.exit_code != 0) std::exit(record.exit_code);
+}
+
+}  // namespace
+
+void add_bench(Command& app) {
+  Command* verb = app.add_subcommand("bench", kHelp);
+  auto options = std::make_shared<Options>();
+  verb->add_option("config", options->words, "YAML files, dotted.key=value words, or a model name");
+  verb->add_option("--from", options->from, "Run again what this record describes");
+  verb->add_option("--out", options->out, "Write the record (JSON) here");
+  verb->add_option("--steps", options->steps, "Timed steps")->capture_default_str();
+  verb->add_option("--warmup", options->warmup, "Most further steps that may be warm-up")
+      ->capture_default_str();
+  verb->add_option("--machine", options->machine,
+                   "Machine as `stretto doctor --json` printed it, instead of measuring now");
+  verb->add_option("--label", options->label, "Name of the run in tables");
+  verb->add_flag("--json", options->json, "The record on stdout");
+  verb->callback([options] { bench(*options); });
+}
+
+}  // namespace stretto::cli

@@ -1,0 +1,82 @@
+// stretto collect: records become results.csv and results.md.
+#include <fmt/format.h>
+
+#include "base/log.h"
+#include "bench/tables.h"
+#include "cli/verbs.h"
+#include "reference/source.h"
+
+namespace stretto::cli {
+namespace {
+
+constexpr const char* kHelp =
+    "Gathers records into results.csv and results.md\n\n"
+    "Examples:\n"
+    "  stretto collect runs/sweep                       the 20 columns of the published MPT "
+    "tables\n"
+    "  stretto collect runs/sweep --style full          everything, predicted beside measured\n"
+    "  stretto collect runs/sweep --against reference   with the nearest published row\n"
+    "  stretto collect run.json --save-path results     one record, written to results/\n";
+
+struct Options {
+  std::string directory, style = "mpt", against, save_path;
+};
+
+std::vector<RunRecord> load_records(const Options& options) {
+  std::vector<RunRecord> records;
+  for (FoundRecord& found : find_records(posix_fs(), options.directory)) {
+    records.push_back(std::move(found.record));
+  }
+  if (records.empty()) {
+    throw Error(ExitCode::no_input,
+                fmt::format("{} holds no records", printable(options.directory)),
+                "run `stretto sweep SPEC --run` or `stretto bench CONFIG --out FILE` first");
+  }
+  return without_repeats(std::move(records));
+}
+
+void collect(const Options& options) {
+  const TableStyle style = style_from_name(options.style);
+  const std::vector<RunRecord> records = load_records(options);
+  std::vector<ReferenceRow> rows;
+  if (!options.against.empty()) {
+    if (options.against != "reference") {
+      throw Error(ExitCode::usage, fmt::format("--against {}", options.against),
+                  "use --against reference; `stretto compare A B` compares records");
+    }
+    rows = load_reference(find_reference(std::nullopt));
+  }
+  const ResultTable table = make_table(style, records, rows.empty() ? nullptr : &rows);
+  const auto info = posix_fs().info(options.directory);
+  const bool is_file = info && info->kind == FileKind::regular;
+  const std::string beside = is_file ? parent_dir(options.directory) : options.directory;
+  const std::string base = options.save_path.empty() ? beside : options.save_path;
+  make_dirs(posix_fs(), base);
+  write_file_atomic(posix_fs(), join_path(base, "results.csv"), table.csv());
+  write_file_atomic(posix_fs(), join_path(base, "results.md"), table.markdown());
+  fmt::print("{}", table.markdown());
+  size_t apart = 0;
+  for (const std::string& why : incomparable(records)) apart += why.empty() ? 0 : 1;
+  if (apart > 0) {
+    spdlog::warn(
+        "{} of {} rows come from another build or machine than the rest: see "
+        "--style full, column Notes",
+        apart, records.size());
+  }
+  spdlog::info("{} rows in {}/results.csv and results.md", table.rows.size(), base);
+}
+
+}  // namespace
+
+void add_collect(Command& app) {
+  Command* verb = app.add_subcommand("collect", kHelp);
+  auto options = std::make_shared<Options>();
+  verb->add_option("directory", options->directory, "Where the records are")->required();
+  verb->add_option("--style", options->style, "mpt, mosaicgpt, bloom, fugaku or full")
+      ->capture_default_str();
+  verb->add_option("--against", options->against, "`reference`: add the nearest published row");
+  verb->add_option("--save-path", options->save_path, "Directory of the results (default: DIR)");
+  verb->callback([options] { collect(*options); });
+}
+
+}  // namespace stretto::cli

@@ -1,0 +1,61 @@
+#include "bench/compare.h"
+
+#include <gtest/gtest.h>
+
+#include "base/random.h"
+#include "bench/sample_record.h"
+
+namespace stretto {
+namespace {
+
+RunRecord timed(double level, uint64_t stream) {
+  RunRecord r = sample_record();
+  const CounterRng rng(11, stream);
+  for (size_t i = 0; i < r.steps.size(); ++i) {
+    r.steps[i].seconds = level * (1 + 0.01 * rng.normal(i));
+  }
+  return r;
+}
+
+TEST(Compare, FindsFivePercentAndNothingBetweenEquals) {
+  int slower = 0, faster = 0, alarms = 0;
+  for (uint64_t i = 0; i < 20; ++i) {
+    const RunRecord base = timed(0.1, 3 * i);
+    slower +=
+        compare_records({base}, {timed(0.105, 3 * i + 1)}, 0.01)[0].verdict == Verdict::slower;
+    faster +=
+        compare_records({base}, {timed(0.095, 3 * i + 2)}, 0.01)[0].verdict == Verdict::faster;
+    alarms += compare_records({base}, {timed(0.1, 3 * i + 1)}, 0.01)[0].verdict == Verdict::slower;
+  }
+  EXPECT_EQ(slower, 20);
+  EXPECT_EQ(faster, 20);
+  EXPECT_EQ(alarms, 0);
+}
+
+TEST(Compare, ARunThatNoLongerWorksIsBroken) {
+  RunRecord bad = timed(0.1, 1);
+  bad.status = RunStatus::oom;
+  EXPECT_EQ(compare_records({timed(0.1, 0)}, {bad}, 0.01)[0].verdict, Verdict::broken);
+  EXPECT_EQ(compare_records({bad}, {timed(0.1, 0)}, 0.01)[0].verdict, Verdict::repaired);
+  EXPECT_EQ(compare_records({bad}, {bad}, 0.01)[0].verdict, Verdict::same);
+}
+
+TEST(Compare, OnlyWhatBothSidesHold) {
+  RunRecord other = timed(0.1, 2);
+  other.config.seed = 5;
+  EXPECT_TRUE(compare_records({timed(0.1, 0)}, {other}, 0.01).empty());
+  const auto both =
+      compare_records({timed(0.1, 0), other, timed(0.1, 4)}, {other, timed(0.1, 3)}, 0.01);
+  ASSERT_EQ(both.size(), 2u);
+  EXPECT_EQ(both[0].runs_a, 2);
+  EXPECT_EQ(both[0].runs_b, 1);
+}
+
+TEST(Compare, WideIntervalsAreCalledUnclear) {
+  RunRecord wild = sample_record();
+  for (size_t i = 0; i < wild.steps.size(); ++i) wild.steps[i].seconds = i % 2 == 0 ? 0.1 : 0.2;
+  EXPECT_EQ(compare_records({wild}, {wild}, 0.01)[0].verdict, Verdict::unclear);
+}
+
+}  // namespace
+}  // namespace stretto

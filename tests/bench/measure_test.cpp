@@ -1,0 +1,90 @@
+#include "bench/measure.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numeric>
+
+#include "config/reader.h"
+
+namespace stretto {
+namespace {
+
+// A machine of round numbers, so that nothing is measured here.
+constexpr const char* kMachine =
+    R"({"cpu":{"model":"Paper CPU","usable":4},"measured":{"fma_flops":4e11,"gemm_flops":2e11}})";
+
+Config small() {
+  return load_config({"tiny-100k", "seq_len=32", "micro_batch=1", "global_batch=2", "threads=1"})
+      .config;
+}
+
+MeasureOptions options() {
+  MeasureOptions o;
+  o.steps = 3;
+  o.warmup = 1;
+  o.machine = kMachine;
+  return o;
+}
+
+TEST(Measure, KeepsEveryStepAndAddsUp) {
+  const RunRecord r = measure(small(), options()).value();
+  EXPECT_EQ(r.status, RunStatus::ok) << r.reason;
+  ASSERT_EQ(r.steps.size(), 4u);
+  EXPECT_GE(std::ssize(r.timed_seconds()), 3);
+  double mean = 0;
+  for (const double s : r.timed_seconds())
+    mean += s / static_cast<double>(r.timed_seconds().size());
+  const double parts = std::accumulate(r.parts.begin(), r.parts.end(), 0.0);
+  EXPECT_NEAR(parts, mean, 0.01 * mean);
+  EXPECT_GT(r.memory.predicted_rank, 0);
+  EXPECT_EQ(
+      std::accumulate(r.memory.predicted_terms.begin(), r.memory.predicted_terms.end(), int64_t{0}),
+      r.memory.predicted_rank);
+  EXPECT_GT(r.memory.measured, 0);
+  EXPECT_EQ(r.device, "Paper CPU");
+}
+
+TEST(Measure, TwoRanksShareTheMachinesPeak) {
+  Config config = small();
+  config.parallel.dp = 2;
+  const RunRecord r = measure(config, options()).value();
+  EXPECT_EQ(r.status, RunStatus::ok) << r.reason;
+  EXPECT_DOUBLE_EQ(r.peak, 1e11);  // one thread of four, per rank
+  EXPECT_DOUBLE_EQ(r.gemm_peak, 5e10);
+  EXPECT_EQ(r.memory.predicted_total, 2 * r.memory.predicted_rank);
+}
+
+TEST(Measure, TooLittleMemoryIsAnAnswer) {
+  Config config = small();
+  config.memory_limit = 1000;
+  const RunRecord r = measure(config, options()).value();
+  EXPECT_EQ(r.status, RunStatus::oom);
+  EXPECT_EQ(r.exit_code, static_cast<int>(ExitCode::out_of_memory));
+  EXPECT_NE(r.reason.find("fix:"), std::string::npos);
+  EXPECT_TRUE(r.steps.empty());
+  EXPECT_NO_THROW(parse_record(record_text(r), "oom"));
+}
+
+TEST(Measure, AutoMicroBatchIsTheLargestThatFits) {
+  Config config = small();
+  config.micro_batch = kAuto;
+  EXPECT_EQ(measure(config, options())->config.micro_batch, 2);
+}
+
+TEST(Losses, MustBeFiniteAndFallUnlessSynthetic) {
+  const auto steps = [](std::initializer_list<double> losses) {
+    std::vector<StepSample> out;
+    for (const double loss : losses) out.push_back({1, loss, false});
+    return out;
+  };
+  EXPECT_EQ(judge_losses(steps({3, 2, 1}), false).status, RunStatus::ok);
+  EXPECT_EQ(judge_losses(steps({3, 3, 3}), false).status, RunStatus::fail);
+  EXPECT_EQ(judge_losses(steps({1, 2, 3}), false).status, RunStatus::fail);
+  EXPECT_EQ(judge_losses(steps({1, 2, 3}), true).status, RunStatus::ok);
+  EXPECT_EQ(judge_losses(steps({3, NAN, 1}), true).status, RunStatus::diverged);
+  EXPECT_EQ(judge_losses(steps({3, INFINITY, 1}), false).status, RunStatus::diverged);
+}
+
+}  // namespace
+}  // namespace stretto

@@ -1,0 +1,127 @@
+#include "bench/record.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "bench/figures.h"
+#include "bench/sample_record.h"
+#include "support/expect_error.h"
+#include "support/temp_dir.h"
+
+namespace stretto {
+namespace {
+
+using nlohmann::json;
+
+TEST(Record, ComesBackFromItsText) {
+  RunRecord r = sample_record();
+  r.steps[3].loss = NAN;
+  r.steps[4].skipped = true;
+  r.status = RunStatus::timeout;
+  r.reason = "ran past 10 s \x1b[31m";
+  const std::string text = record_text(r);
+  const RunRecord back = parse_record(text, "r.json");
+  EXPECT_EQ(record_text(back), text);
+  EXPECT_TRUE(std::isnan(back.steps[3].loss));
+  EXPECT_TRUE(back.steps[4].skipped);
+  EXPECT_EQ(back.status, RunStatus::timeout);
+  EXPECT_EQ(config_hash(back.config), config_hash(r.config));
+}
+
+TEST(Record, HashFollowsTheConfigurationAlone) {
+  const RunRecord r = sample_record();
+  Config other = r.config;
+  other.output = "elsewhere";
+  other.log.every = 7;
+  EXPECT_EQ(config_hash(other), config_hash(r.config));
+  other.parallel.tp = 2;
+  EXPECT_NE(config_hash(other), config_hash(r.config));
+}
+
+TEST(Record, StoredFiguresAreNotBelieved) {
+  json document = json::parse(record_text(sample_record()));
+  document["figures"]["tokens_per_second"] = 1e30;
+  const RunRecord r = parse_record(document.dump(), "r.json");
+  EXPECT_NEAR(derive(r).tokens_per_second, 1024 / 0.102, 100);
+}
+
+TEST(Record, RefusesWhatItCannotTrust) {
+  const json good = json::parse(record_text(sample_record()));
+  const auto refused = [&](const char* pointer, const json& value, const char* part) {
+    json bad = good;
+    bad[json::json_pointer(pointer)] = value;
+    EXPECT_ERROR(parse_record(bad.dump(), "r.json"), ExitCode::bad_data, part);
+  };
+  refused("/format", "other", "format");
+  refused("/schema", 99, "schema");
+  refused("/status", "fine", "status");
+  refused("/steps/seconds/2", -1, "steps.seconds");
+  refused("/steps/seconds/2", "1", "steps.seconds");
+  refused("/steps/warmup", 14, "steps.warmup");
+  refused("/steps/warmup", -1, "steps.warmup");
+  refused("/steps/skipped", json::array({13}), "steps.skipped");
+  refused("/steps/loss", json::array(), "steps.loss");
+  refused("/config/parallel/tp", 0, "config");
+  refused("/config/micro_batch", "auto", "micro_batch");
+  refused("/memory/measured", 1e300, "memory.measured");
+  refused("/machine", json::array(), "machine");
+  json missing = good;
+  missing.erase("device");
+  EXPECT_ERROR(parse_record(missing.dump(), "r.json"), ExitCode::bad_data, "device");
+}
+
+TEST(Record, RefusesTextThatIsNoJson) {
+  EXPECT_ERROR(parse_record("", "r.json"), ExitCode::bad_data, "r.json");
+  EXPECT_ERROR(parse_record("[1,2", "r.json"), ExitCode::bad_data, "r.json");
+  EXPECT_ERROR(parse_record("[]", "r.json"), ExitCode::bad_data, "object");
+  EXPECT_ERROR(parse_record(std::string(100000, '['), "r.json"), ExitCode::bad_data, "deep");
+  EXPECT_ERROR(parse_record("\xff\xfe", "r.json"), ExitCode::bad_data, "r.json");
+}
+
+TEST(Record, FoundBelowADirectoryAndStrangersSkipped) {
+  TempDir dir;
+  write_record(posix_fs(), dir / "a.json", sample_record());
+  write_record(posix_fs(), dir / "points/x/record.json", sample_record());
+  dir.write("b.json", "{}");
+  dir.write("machine.json", "{}");
+  const auto found = find_records(posix_fs(), dir.path());
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_EQ(found[0].path, dir / "a.json");
+  EXPECT_ERROR(find_records(posix_fs(), dir / "nothing"), ExitCode::no_input, "nothing");
+}
+
+TEST(Figures, FollowFromTheTimedSteps) {
+  const RunRecord r = sample_record();
+  const Figures f = derive(r);
+  EXPECT_EQ(f.step.count, 12);
+  EXPECT_DOUBLE_EQ(f.tokens_per_second, 8 * 128 / f.step.median);
+  EXPECT_DOUBLE_EQ(f.samples_per_second, 8 / f.step.median);
+  EXPECT_LE(f.low_tokens_per_second, f.tokens_per_second);
+  EXPECT_GE(f.high_tokens_per_second, f.tokens_per_second);
+  ASSERT_TRUE(f.of(Convention::mpt).utilization);
+  EXPECT_DOUBLE_EQ(f.of(Convention::mpt).utilization->mfu,
+                   f.of(Convention::mpt).model_flops / 1e11);
+  EXPECT_EQ(grad_accumulation(r.config), 2);
+}
+
+TEST(Figures, UnknownPeakGivesNoUtilization) {
+  RunRecord r = sample_record();
+  r.peak = r.gemm_peak = 0;
+  EXPECT_FALSE(derive(r).of(Convention::mpt).utilization);
+  EXPECT_FALSE(derive(r).gemm_fraction);
+}
+
+TEST(Figures, TokensPerSecondDoNotDependOnHowARunIsCut) {
+  RunRecord r = sample_record();
+  const Figures one = derive(r);
+  r.config.parallel.tp = 4;
+  const Figures four = derive(r);
+  EXPECT_DOUBLE_EQ(one.tokens_per_second, four.tokens_per_second);
+  EXPECT_DOUBLE_EQ(one.tokens_per_second_per_device, 4 * four.tokens_per_second_per_device);
+  EXPECT_DOUBLE_EQ(one.aggregate_pflops, four.aggregate_pflops);
+}
+
+}  // namespace
+}  // namespace stretto

@@ -1,0 +1,63 @@
+#include "bench/report.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "bench/sample_record.h"
+
+namespace stretto {
+namespace {
+
+constexpr const char* kHostile =
+    "</script><script>alert(1)</script><img src=x onerror=alert(2)>'\"&";
+
+nlohmann::json data_of(const std::string& page) {
+  const std::string open = "id=\"data\" nonce=\"n0\">";
+  const size_t from = page.find(open) + open.size();
+  return nlohmann::json::parse(page.substr(from, page.find("</script>", from) - from));
+}
+
+TEST(Report, HostileTextIsInert) {
+  RunRecord r = sample_record();
+  r.label = r.reason = r.device = r.config.model.name = r.log_tail = kHostile;
+  r.command = {"stretto", kHostile};
+  const std::string page = report_page({r}, kHostile, "n0");
+  EXPECT_EQ(page.find("<script>alert"), std::string::npos);
+  EXPECT_EQ(page.find("<img"), std::string::npos);
+  EXPECT_NE(page.find("&lt;/script&gt;"), std::string::npos);
+  const nlohmann::json row = data_of(page)["rows"][0];
+  EXPECT_EQ(row["label"], kHostile);  // shown as text, not lost
+  EXPECT_EQ(row["reason"], kHostile);
+}
+
+TEST(Report, OnlyOwnScriptsMayRunAndNothingIsFetched) {
+  const std::string page = report_page({sample_record()}, "title", "n0");
+  EXPECT_NE(page.find("default-src 'none'"), std::string::npos);
+  for (size_t at = 0; (at = page.find("<script", at)) != std::string::npos; ++at) {
+    const std::string tag = page.substr(at, page.find('>', at) - at);
+    if (tag.find(' ') == std::string::npos) continue;  // a text inside a script
+    EXPECT_NE(tag.find("nonce=\"n0\""), std::string::npos) << tag;
+    EXPECT_EQ(tag.find("src="), std::string::npos) << tag;
+  }
+  EXPECT_EQ(random_nonce().size(), 32u);
+  EXPECT_NE(random_nonce(), random_nonce());
+}
+
+TEST(Report, CarriesFiguresAttributionAndCommand) {
+  const nlohmann::json row = data_of(report_page({sample_record()}, "title", "n0"))["rows"][0];
+  EXPECT_NEAR(row["tokens"].get<double>(), 1024 / 0.102, 100);
+  EXPECT_EQ(row["command"], "stretto bench tiny");
+  EXPECT_DOUBLE_EQ(row["parts"]["matmul"].get<double>(), 0.05);
+  EXPECT_EQ(row["losses"].size(), 13u);
+}
+
+TEST(Report, FiveHundredRowsStayBelowThreeMegabytes) {
+  RunRecord r = sample_record();
+  r.steps.resize(1000, {0.1, 5.123456789, false});
+  const std::string page = report_page(std::vector<RunRecord>(500, r), "title", "n0");
+  EXPECT_LT(page.size(), 3u << 20);
+}
+
+}  // namespace
+}  // namespace stretto

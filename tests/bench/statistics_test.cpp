@@ -1,0 +1,138 @@
+#include "bench/statistics.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/random.h"
+
+namespace stretto {
+namespace {
+
+std::vector<double> noisy(size_t n, double level, double spread, uint64_t stream) {
+  const CounterRng rng(7, stream);
+  std::vector<double> out(n);
+  for (size_t i = 0; i < n; ++i) out[i] = level * (1 + spread * rng.normal(i));
+  return out;
+}
+
+TEST(Warmup, FindsSlowFirstSteps) {
+  int exact = 0;
+  for (uint64_t stream = 0; stream < 50; ++stream) {
+    std::vector<double> t = noisy(20, 1.0, 0.01, stream);
+    t[0] = 9, t[1] = 2, t[2] = 1.4;
+    const int64_t found = find_warmup(t, 8);
+    EXPECT_GE(found, 3) << stream;
+    EXPECT_LE(found, 8) << stream;
+    exact += found == 3 ? 1 : 0;
+  }
+  EXPECT_GE(exact, 35);
+}
+
+TEST(Warmup, NoneInAConstantSeries) { EXPECT_EQ(find_warmup(std::vector<double>(16, 0.5), 4), 0); }
+
+TEST(Warmup, OneSlowFirstStepInAnOtherwiseConstantSeries) {
+  std::vector<double> t(16, 0.5);
+  t[0] = 3;
+  EXPECT_EQ(find_warmup(t, 4), 1);
+}
+
+TEST(Warmup, LateHiccupDoesNotMoveTheCut) {
+  int moved = 0;
+  for (uint64_t stream = 0; stream < 50; ++stream) {
+    std::vector<double> t = noisy(16, 1.0, 0.005, stream);
+    t[0] = 4;
+    t[13] = 60;
+    const int64_t found = find_warmup(t, 4);
+    EXPECT_GE(found, 1) << stream;
+    moved += found > 1 ? 1 : 0;
+  }
+  EXPECT_LE(moved, 12);
+}
+
+TEST(Warmup, NeverBeyondTheAllowance) {
+  std::vector<double> t(12);
+  std::iota(t.rbegin(), t.rend(), 1.0);  // keeps getting faster
+  EXPECT_GE(find_warmup(t, 4), 3);
+  EXPECT_LE(find_warmup(t, 4), 4);
+  EXPECT_EQ(find_warmup(t, 0), 0);
+  EXPECT_EQ(find_warmup(std::vector<double>{}, 4), 0);
+  EXPECT_EQ(find_warmup(std::vector<double>{1.0}, 4), 0);
+}
+
+TEST(Statistics, QuantilesInterpolate) {
+  const std::vector<double> v = {4, 1, 3, 2};
+  EXPECT_DOUBLE_EQ(quantile(v, 0.5), 2.5);
+  EXPECT_DOUBLE_EQ(quantile(v, 0), 1);
+  EXPECT_DOUBLE_EQ(quantile(v, 1), 4);
+  EXPECT_DOUBLE_EQ(quantile(v, 0.1), 1.3);
+}
+
+// Twelve alternating values, no positive autocorrelation: P(Bin(12) < 3) = 1.9 % < 2.5 %, so the
+// interval runs from the third to the tenth value.
+TEST(Statistics, IntervalOfTwelveIsThirdToTenth) {
+  const std::vector<double> v = {1, 12, 2, 11, 3, 10, 4, 9, 5, 8, 6, 7};
+  const Summary s = summarise(v);
+  EXPECT_EQ(s.count, 12);
+  EXPECT_DOUBLE_EQ(s.median, 6.5);
+  EXPECT_DOUBLE_EQ(s.low, 3);
+  EXPECT_DOUBLE_EQ(s.high, 10);
+}
+
+TEST(Statistics, FewStepsGiveTheWholeRange) {
+  const Summary s = summarise(std::vector<double>{3, 1, 2, 1});
+  EXPECT_DOUBLE_EQ(s.low, 1);
+  EXPECT_DOUBLE_EQ(s.high, 3);
+  EXPECT_EQ(summarise(std::vector<double>{}).count, 0);
+}
+
+TEST(Statistics, NeighboursThatResembleEachOtherWidenTheInterval) {
+  std::vector<double> v(40);
+  std::iota(v.begin(), v.end(), 0.0);
+  const Summary trend = summarise(v);
+  std::vector<double> mixed;
+  for (size_t i = 0; i < 20; ++i) mixed.insert(mixed.end(), {v[i], v[39 - i]});
+  const Summary shuffled = summarise(mixed);
+  EXPECT_DOUBLE_EQ(trend.median, shuffled.median);
+  EXPECT_GT(trend.high - trend.low, shuffled.high - shuffled.low);
+}
+
+// The interval must cover the true median about as often as it says.
+TEST(Statistics, IntervalCoversTheTrueMedian) {
+  int covered = 0;
+  constexpr int kTrials = 400;
+  for (int i = 0; i < kTrials; ++i) {
+    const Summary s = summarise(noisy(12, 1.0, 0.05, 1000 + static_cast<uint64_t>(i)));
+    covered += s.low <= 1.0 && 1.0 <= s.high ? 1 : 0;
+  }
+  EXPECT_GE(covered, kTrials * 93 / 100);
+}
+
+TEST(Statistics, RatioFindsAPlantedSlowDownAndNoneBetweenEquals) {
+  int found = 0, false_alarms = 0;
+  for (uint64_t i = 0; i < 20; ++i) {
+    const std::vector<std::vector<double>> base = {noisy(20, 1.0, 0.01, 2 * i)};
+    const std::vector<std::vector<double>> same = {noisy(20, 1.0, 0.01, 2 * i + 1)};
+    const std::vector<std::vector<double>> slow = {noisy(20, 1.05, 0.01, 2 * i + 1)};
+    found += median_ratio(base, slow).low > 1.01 ? 1 : 0;
+    const Ratio r = median_ratio(base, same);
+    false_alarms += r.low > 1.01 || r.high < 0.99 ? 1 : 0;
+  }
+  EXPECT_EQ(found, 20);
+  EXPECT_EQ(false_alarms, 0);
+}
+
+TEST(Statistics, RatioKnowsThatRunsDiffer) {
+  // Steps agree inside each run, runs do not: 1 against 1.1 is then no news.
+  const std::vector<std::vector<double>> a = {
+      {1, 1, 1, 1}, {1.2, 1.2, 1.2, 1.2}, {1.1, 1.1, 1.1, 1.1}};
+  const std::vector<std::vector<double>> b = {
+      {1.1, 1.1, 1.1, 1.1}, {1.3, 1.3, 1.3, 1.3}, {1.15, 1.15, 1.15, 1.15}};
+  const Ratio r = median_ratio(a, b);
+  EXPECT_LT(r.low, 1.0);
+  EXPECT_GT(r.high, 1.1);
+}
+
+}  // namespace
+}  // namespace stretto

@@ -1,0 +1,239 @@
+#include "bench/sweep.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <thread>
+
+#include "base/random.h"
+#include "bench/sample_record.h"
+#include "config/reader.h"
+#include "support/expect_error.h"
+#include "support/temp_dir.h"
+
+namespace stretto {
+namespace {
+
+std::vector<SweepPoint> parse(std::string_view text) {
+  return parse_sweep(parse_yaml(text, "s.yaml")).points;
+}
+
+TEST(SweepSpec, GridIsEveryCombinationAndPointsFollow) {
+  const SweepSpec spec = parse_sweep(parse_yaml(
+      "base: tiny\nset: {threads: 1}\ngrid: {parallel.tp: [1, 2], seq_len: [32, 64, 128]}\n"
+      "points: [{name: extra, seed: 7}]\nsteps: 20\ntimeout: 90s\n",
+      "s.yaml"));
+  ASSERT_EQ(spec.points.size(), 7u);
+  EXPECT_EQ(spec.points[1].words,
+            (std::vector<std::string>{"tiny", "threads=1", "parallel.tp=1", "seq_len=64"}));
+  EXPECT_EQ(spec.points[5].label, "tp2_seq_len128");
+  EXPECT_EQ(spec.points[6].label, "extra");
+  EXPECT_EQ(spec.steps, 20);
+  EXPECT_DOUBLE_EQ(spec.timeout, 90);
+}
+
+TEST(SweepSpec, MistakesNameTheirPlace) {
+  EXPECT_ERROR(parse("grud: {a: 1}"), ExitCode::bad_config, "grud");
+  EXPECT_ERROR(parse("base: tiny"), ExitCode::bad_config, "no points");
+  EXPECT_ERROR(parse("grid: {seq_len: []}"), ExitCode::bad_config, "seq_len");
+  EXPECT_ERROR(parse("points: [{name: a/../b}]"), ExitCode::bad_config, "s.yaml:1");
+  EXPECT_ERROR(parse("points: [{name: $(reboot)}]"), ExitCode::bad_config, "name");
+  EXPECT_ERROR(parse("points: [3]"), ExitCode::bad_config, "mapping");
+  std::string large = "grid:\n";
+  for (const char* key : {"seed", "seq_len", "threads", "micro_batch", "global_batch"}) {
+    large += std::string("  ") + key + ": [1,2,3,4,5,6,7,8,9,10]\n";
+  }
+  EXPECT_ERROR(parse(large), ExitCode::bad_config, "points");
+}
+
+TEST(SweepSpec, FlagsMakeTheSameGridAsTheScriptTheyComeFrom) {
+  SweepFlags flags;
+  flags.models = {"13b.yaml", "mpt-30b"};
+  flags.precisions = {"amp_fp16"};
+  flags.batches = {21, 21};
+  flags.sequences = {11, 14};
+  const auto points = points_of(flags);
+  ASSERT_EQ(points.size(), 8u);
+  const Config c = load_config(points[3].words).config;
+  EXPECT_EQ(c.model.name, "mpt-13b");
+  EXPECT_EQ(c.seq_len, 16384);
+  EXPECT_EQ(c.model.positions, 16384);
+  EXPECT_EQ(c.global_batch, (1 << 21) / 16384);
+  EXPECT_EQ(c.precision, Precision::amp_fp16);
+}
+
+TEST(SweepSpec, RanksAndAccumulationAreWorkedOut) {
+  SweepFlags flags;
+  flags.models = {"tiny"};
+  flags.tp = {1, 2};
+  flags.ranks = {4};
+  flags.micro_batches = {"2"};
+  flags.accumulations = {3};
+  const auto points = points_of(flags);
+  ASSERT_EQ(points.size(), 2u);
+  const Config c = load_config(points[1].words).config;
+  EXPECT_EQ(c.parallel.dp, 2);
+  EXPECT_EQ(c.global_batch, 12);
+  flags.sequences = {9};
+  EXPECT_ERROR(points_of(flags), ExitCode::usage, "-s");
+  EXPECT_ERROR(points_of(SweepFlags{}), ExitCode::usage, "-m");
+}
+
+TEST(SweepPlan, RejectedPointsSayWhyAndDuplicatesVanish) {
+  const auto planned = plan_points(
+      parse("base: tiny\npoints: [{name: good}, {name: again}, {name: heads, parallel.tp: 3},\n"
+            "  {name: big, memory_limit: 1KiB}]\n"));
+  ASSERT_EQ(planned.size(), 3u);
+  EXPECT_TRUE(planned[0].reason.empty());
+  EXPECT_GT(planned[0].memory.predicted_rank, 0);
+  EXPECT_EQ(planned[1].status, RunStatus::rejected);
+  EXPECT_NE(planned[1].reason.find("heads"), std::string::npos);
+  EXPECT_EQ(planned[2].status, RunStatus::oom);
+  EXPECT_ERROR(plan_points(parse("base: tiny\ngrid: {modle: 1}")), ExitCode::bad_config, "modle");
+}
+
+// A program that stands for `stretto bench`: acts by its label, notes each start and each end.
+class SweepRun : public ::testing::Test {
+ protected:
+  SweepRun() {
+    dir_.write("sample.json", record_text(sample_record()));
+    program_ =
+        dir_.write("program",
+                   "#!/bin/sh\n"
+                   "here=$(dirname \"$0\")\n"
+                   "while [ $# -gt 0 ]; do case \"$1\" in --out) out=$2;; --label) label=$2;; "
+                   "esac; shift; done\n"
+                   "echo \"$label\" >> \"$here/started\"\n"
+                   "echo says $label\n"
+                   "case $label in\n"
+                   "  crash) kill -SEGV $$;; killed) kill -9 $$;; hang) sleep 60;;\n"
+                   "  oom) exit 80;; odd) exit 3;; slow*) sleep 0.1;;\n"
+                   "esac\n"
+                   "cp \"$here/sample.json\" \"$out.tmp\" && mv \"$out.tmp\" \"$out\"\n"
+                   "echo \"$label\" >> \"$here/ended\"\n");
+    chmod(program_.c_str(), 0755);
+    options_.directory = dir_ / "sweep";
+    options_.program = program_;
+    options_.timeout = 20;
+    std::filesystem::create_directories(dir_ / "sweep/points");
+    dir_.write("sweep/machine.json", "{}");
+  }
+
+  static PlannedPoint point(const std::string& label) {
+    PlannedPoint p;
+    p.point.label = label;
+    p.id = label + "-0";
+    p.config = sample_record().config;
+    return p;
+  }
+  std::map<std::string, int> counts(const char* file) const {
+    std::map<std::string, int> out;
+    std::ifstream in(dir_ / file);
+    for (std::string line; std::getline(in, line);) ++out[line];
+    return out;
+  }
+
+  TempDir dir_;
+  std::string program_;
+  SweepOptions options_;
+};
+
+TEST_F(SweepRun, EveryEndBecomesARow) {
+  options_.timeout = 0.5;
+  const std::pair<const char*, RunStatus> expected[] = {{"crash", RunStatus::fail},
+                                                        {"killed", RunStatus::killed},
+                                                        {"hang", RunStatus::timeout},
+                                                        {"oom", RunStatus::oom},
+                                                        {"odd", RunStatus::fail}};
+  for (const auto& [label, status] : expected) {
+    const PointResult result = run_point(point(label), options_);
+    EXPECT_EQ(result.outcome, PointOutcome::ran);
+    EXPECT_EQ(result.record.status, status) << label;
+    EXPECT_FALSE(result.record.reason.empty()) << label;
+    EXPECT_EQ(result.record.log_tail, fmt::format("says {}\n", label));
+    const RunRecord stored = read_record(posix_fs(), record_path(options_.directory, point(label)));
+    EXPECT_EQ(stored.status, status);
+  }
+  options_.timeout = 20;
+  EXPECT_EQ(run_point(point("fine"), options_).record.status, RunStatus::ok);
+  PlannedPoint rejected = point("rejected");
+  rejected.reason = "no";
+  rejected.status = RunStatus::rejected;
+  EXPECT_EQ(run_point(rejected, options_).record.status, RunStatus::rejected);
+  EXPECT_EQ(counts("started").count("rejected"), 0u);
+}
+
+TEST_F(SweepRun, FinishedPointsAreNotRunAgainUnlessAskedTo) {
+  run_point(point("fine"), options_);
+  run_point(point("oom"), options_);
+  EXPECT_EQ(run_point(point("fine"), options_).outcome, PointOutcome::already_finished);
+  EXPECT_EQ(run_point(point("oom"), options_).outcome, PointOutcome::already_finished);
+  options_.retry = true;
+  EXPECT_EQ(run_point(point("fine"), options_).outcome, PointOutcome::already_finished);
+  EXPECT_EQ(run_point(point("oom"), options_).outcome, PointOutcome::ran);
+  EXPECT_EQ(counts("started")["fine"], 1);
+  EXPECT_EQ(counts("started")["oom"], 2);
+}
+
+TEST_F(SweepRun, AMissingProgramIsARow) {
+  options_.program = dir_ / "nothing";
+  EXPECT_EQ(run_point(point("fine"), options_).record.status, RunStatus::fail);
+}
+
+std::vector<PlannedPoint> slow_points(int n) {
+  std::vector<PlannedPoint> points;
+  for (int i = 0; i < n; ++i) {
+    PlannedPoint p;
+    p.point.label = fmt::format("slow{}", i);
+    p.id = p.point.label + "-0";
+    p.config = sample_record().config;
+    points.push_back(std::move(p));
+  }
+  return points;
+}
+
+pid_t start_sweep(const std::vector<PlannedPoint>& points, const SweepOptions& options) {
+  const pid_t child = fork();
+  if (child != 0) return child;
+  for (const PlannedPoint& p : points) run_point(p, options);
+  _exit(0);
+}
+
+TEST_F(SweepRun, SweepsInOneDirectoryShareThePoints) {
+  const auto points = slow_points(6);
+  std::vector<pid_t> sweeps;
+  for (int i = 0; i < 3; ++i) sweeps.push_back(start_sweep(points, options_));
+  for (const pid_t pid : sweeps) waitpid(pid, nullptr, 0);
+  for (const PlannedPoint& p : points) {
+    EXPECT_EQ(counts("started")[p.point.label], 1) << p.point.label;
+    EXPECT_NO_THROW(read_record(posix_fs(), record_path(options_.directory, p)));
+  }
+}
+
+TEST_F(SweepRun, KilledAtAnyMomentItGoesOn) {
+  const auto points = slow_points(4);
+  const CounterRng rng(5, 5);
+  for (uint64_t i = 0; i < 12; ++i) {
+    const pid_t sweep = start_sweep(points, options_);
+    std::this_thread::sleep_for(std::chrono::milliseconds(static_cast<int>(rng.uniform(i) * 150)));
+    kill(sweep, SIGKILL);
+    waitpid(sweep, nullptr, 0);
+  }
+  for (const PlannedPoint& p : points) {
+    // The run of a killed sweep may need a moment to go; it keeps the lock until then.
+    while (run_point(p, options_).outcome == PointOutcome::running_elsewhere) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    EXPECT_LE(counts("ended")[p.point.label], 1) << p.point.label;
+    EXPECT_EQ(read_record(posix_fs(), record_path(options_.directory, p)).status, RunStatus::ok);
+  }
+}
+
+}  // namespace
+}  // namespace stretto

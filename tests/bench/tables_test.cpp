@@ -1,0 +1,178 @@
+#include "bench/tables.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "bench/published.h"
+#include "bench/safe_text.h"
+#include "bench/sample_record.h"
+#include "reference/source.h"
+#include "support/expect_error.h"
+
+namespace stretto {
+namespace {
+
+std::vector<ReferenceRow> mpt_rows() {
+  std::vector<ReferenceRow> rows;
+  for (const ReferenceRow& row : load_reference()) {
+    if (row.file == "mpt") rows.push_back(row);
+  }
+  return rows;
+}
+
+const CsvTable& mpt_csv() {
+  static const ReferenceTables tables = embedded_reference();
+  return tables.tables[0];
+}
+
+// The published cells of a row, from the raw columns of the reference table.
+std::vector<std::string> published_cells(const CsvTable& csv, const std::vector<std::string>& row) {
+  const auto cell = [&](const char* name) { return row.at(csv.column(name).value()); };
+  const auto percent = [&](const char* name) {
+    return fmt::format("{}", std::round(std::stod(cell(name)) * 1e4) / 1e2);
+  };
+  return {cell("size_label"),
+          cell("seq_len"),
+          cell("gpus"),
+          cell("hardware"),
+          percent("mfu"),
+          percent("hfu"),
+          cell("tflops_raw"),
+          cell("micro_batch"),
+          cell("grad_accum"),
+          cell("global_batch"),
+          cell("samples_per_sec"),
+          cell("tokens_per_sec"),
+          cell("tokens_per_sec_per_gpu"),
+          cell("global_batch_tokens"),
+          cell("precision"),
+          cell("mp_mode"),
+          cell("sharding"),
+          cell("activation_checkpointing"),
+          cell("activation_cpu_offload"),
+          cell("params")};
+}
+
+TEST(MptTable, PrintsThePublishedTableAgain) {
+  std::vector<RunRecord> records;
+  for (const ReferenceRow& row : mpt_rows()) {
+    // Through the file format, as `collect` reads them.
+    records.push_back(parse_record(record_text(record_of(row)), row.id));
+  }
+  std::reverse(records.begin(), records.end());
+  const ResultTable table = make_table(TableStyle::mpt, records);
+  const CsvTable& csv = mpt_csv();
+  ASSERT_EQ(csv.rows.size(), 198u);
+  ASSERT_EQ(table.rows.size(), 198u);
+  ASSERT_EQ(table.header.size(), 20u);
+  EXPECT_EQ(table.header[6], "Model TFLOP");
+  int cells = 0;
+  for (size_t i = 0; i < table.rows.size(); ++i) {
+    const std::vector<std::string> expected = published_cells(csv, csv.rows[i]);
+    for (size_t c = 0; c < expected.size(); ++c) {
+      EXPECT_EQ(table.rows[i][c], expected[c]) << csv.rows[i][0] << ", " << table.header[c];
+      ++cells;
+    }
+  }
+  EXPECT_EQ(cells, 198 * 20);
+}
+
+TEST(MosaicTable, PublishedFiguresComeBack) {
+  int rows = 0;
+  for (const ReferenceRow& row : load_reference()) {
+    if (row.file != "mosaicgpt") continue;
+    const ResultTable table = make_table(TableStyle::mosaicgpt, {record_of(row)});
+    EXPECT_NEAR(std::stod(table.rows[0][8]), row.mfu->value, 5.1e-5) << row.id;
+    EXPECT_NEAR(std::stod(table.rows[0][5]), row.tokens_per_sec->value, 0.011) << row.id;
+    EXPECT_EQ(table.rows[0][12], fmt::format("{}", *row.params)) << row.id;
+    ++rows;
+  }
+  EXPECT_EQ(rows, 300);
+}
+
+TEST(Tables, FailuresKeepTheirRow) {
+  RunRecord r = sample_record();
+  r.steps.clear();
+  r.warmup = 0;
+  r.status = RunStatus::oom;
+  r.reason = "needs 3 TiB";
+  for (const char* style : {"mpt", "mosaicgpt", "bloom", "fugaku", "full"}) {
+    const ResultTable table = make_table(style_from_name(style), {r});
+    ASSERT_EQ(table.rows.size(), 1u);
+    EXPECT_NE(table.csv().find("OOM"), std::string::npos) << style;
+  }
+  EXPECT_NE(make_table(TableStyle::bloom, {r}).csv().find("needs 3 TiB"), std::string::npos);
+  EXPECT_ERROR(style_from_name("nice"), ExitCode::usage, "nice");
+}
+
+TEST(Tables, NearestPublishedRowIsTheRowItself) {
+  const auto rows = load_reference();
+  for (const size_t i : {size_t{0}, size_t{20}, size_t{100}, size_t{197}}) {
+    const ReferenceRow* nearest = nearest_row(record_of(rows[i]), rows);
+    ASSERT_NE(nearest, nullptr);
+    EXPECT_EQ(nearest->id, rows[i].id);
+  }
+  const ResultTable table = make_table(TableStyle::mpt, {record_of(rows[0])}, &rows);
+  EXPECT_EQ(table.header.size(), 24u);
+}
+
+TEST(Tables, RepeatsCollapseToTheNewestGoodRun) {
+  RunRecord old = sample_record(), newer = sample_record(), broken = sample_record();
+  newer.started = "2026-04-02T12:00:00Z";
+  newer.label = "newer";
+  broken.started = "2026-04-03T12:00:00Z";
+  broken.status = RunStatus::fail;
+  RunRecord other = sample_record();
+  other.config.seed = 99;
+  const auto kept = without_repeats({old, newer, broken, other});
+  ASSERT_EQ(kept.size(), 2u);
+  EXPECT_EQ(kept[0].label, "newer");
+}
+
+TEST(Tables, OtherBuildsAndMachinesAreMarked) {
+  std::vector<RunRecord> records(4, sample_record());
+  records[1].build.commit = "another";
+  records[3].device = "Another processor";
+  const auto marks = incomparable(records);
+  EXPECT_EQ(marks[0], "");
+  EXPECT_EQ(marks[1], "other build");
+  EXPECT_EQ(marks[3], "other machine");
+}
+
+TEST(SafeText, SpreadsheetsSeeNoFormula) {
+  EXPECT_EQ(csv_field("=1+1"), "\"'=1+1\"");
+  EXPECT_EQ(csv_field(" @SUM(A1)"), "\"' @SUM(A1)\"");
+  EXPECT_EQ(csv_field("+cmd|' /C calc'!A0"), "\"'+cmd|' /C calc'!A0\"");
+  EXPECT_EQ(csv_field("-5.25"), "-5.25");
+  EXPECT_EQ(csv_field("a,\"b\""), "\"a,\"\"b\"\"\"");
+  EXPECT_EQ(csv_field("\t=1"), "\"' =1\"");
+}
+
+TEST(SafeText, TerminalsSeeNoEscapes) {
+  EXPECT_EQ(without_control("\x1b[31mred\x1b[0m\a"), "red");
+  EXPECT_EQ(without_control("\x1b]0;title\aafter"), "after");
+  EXPECT_EQ(without_control("a\x1b"), "a");
+  EXPECT_EQ(without_control("a\nb\r"), "a b");
+  EXPECT_EQ(without_control("a\nb", true), "a\nb");
+  EXPECT_EQ(without_control("\xc2\x9b"
+                            "31m"),
+            "31m");
+  EXPECT_EQ(without_control("\xc3\xa9"), "\xc3\xa9");
+}
+
+TEST(SafeText, MarkdownAndShell) {
+  EXPECT_EQ(markdown_cell("a|b<script>"), "a\\|b&lt;script>");
+  EXPECT_EQ(shell_word("parallel.tp=2"), "parallel.tp=2");
+  EXPECT_EQ(shell_word("$(reboot)"), "'$(reboot)'");
+  EXPECT_EQ(shell_word("it's"), "'it'\\''s'");
+  EXPECT_EQ(shell_word(""), "''");
+  EXPECT_TRUE(is_safe_name("dp2-zero1.a"));
+  for (const char* bad : {"", "..", "a/b", "-rf", ".hidden", "a b", "a\nb"}) {
+    EXPECT_FALSE(is_safe_name(bad)) << bad;
+  }
+}
+
+}  // namespace
+}  // namespace stretto
