@@ -28,8 +28,8 @@ settings=(threads=1 micro_batch=2 seq_len=32 log.format=json)
 # 1. srun, against threads.
 "$program" train -n 4 "$config" "${settings[@]}" train.steps=5 parallel.tp=2 | curve > threads
 timeout 120 srun -n 4 --mpi=pmix "$program" train "$config" "${settings[@]}" train.steps=5 parallel.tp=2 |
-  curve > slurm
-check "srun gives the curve of thread ranks" test -s slurm -a "$(cat slurm)" = "$(cat threads)"
+  curve > srun_curve
+check "srun gives the curve of thread ranks" test -s srun_curve -a "$(cat srun_curve)" = "$(cat threads)"
 
 # 2. A batch job with a hostile word, and what it left.
 "$program" slurm "$config" "${settings[@]}" 'output=run $(touch owned)' train.steps=5 -N 1 \
@@ -64,7 +64,7 @@ step=$!
 for _ in $(seq 120); do [ -s step.log ] && break; sleep 0.5; done
 victim=""
 for process in /proc/[0-9]*; do
-  if tr '\0' '\n' < "$process/environ" 2> /dev/null | grep -q '^SLURM_PROCID=2$' &&
+  if tr "\\0" "\\n" < "$process/environ" 2> /dev/null | grep -q '^SLURM_PROCID=2$' &&
     tr '\0' '\n' < "$process/environ" 2> /dev/null | grep -q "^SLURM_CONF=$SLURM_CONF$" &&
     [ "$(readlink "$process/exe")" = "$(readlink -f "$program")" ]; then
     victim=${process#/proc/}
