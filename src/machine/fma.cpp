@@ -17,8 +17,11 @@ namespace hn = hwy::HWY_NAMESPACE;
 double Rounds(int64_t rounds, float* sink) {
   const hn::ScalableTag<float> tag;
   const auto x = hn::Set(tag, 0.999f + *sink * 1e-9f), y = hn::Set(tag, 0.001f);
-  auto a0 = y, a1 = y, a2 = y, a3 = y, a4 = y, a5 = y, a6 = y, a7 = y, a8 = y, a9 = y, a10 = y,
-       a11 = y;
+  // Different starts, or the compiler would find equal sums and compute each only once.
+  auto a0 = hn::Set(tag, 0.1f), a1 = hn::Set(tag, 0.2f), a2 = hn::Set(tag, 0.3f),
+       a3 = hn::Set(tag, 0.4f), a4 = hn::Set(tag, 0.5f), a5 = hn::Set(tag, 0.6f),
+       a6 = hn::Set(tag, 0.7f), a7 = hn::Set(tag, 0.8f), a8 = hn::Set(tag, 0.9f),
+       a9 = hn::Set(tag, 1.1f), a10 = hn::Set(tag, 1.2f), a11 = hn::Set(tag, 1.3f);
   for (int64_t i = 0; i < rounds; ++i) {
     a0 = hn::MulAdd(a0, x, y);
     a1 = hn::MulAdd(a1, x, y);
