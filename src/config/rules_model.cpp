@@ -65,6 +65,19 @@ void offload_device(const Config& c, Report& report) {
   if (c.optimizer_offload) report.add("optimizer_offload", why, fix);
 }
 
+// What the engine does not do is refused, never silently left out.
+void not_yet(const Config& c, Report& report) {
+  const char* why = "is not supported by the engine yet";
+  if (c.device == Device::cuda) {
+    const char* fix = "remove it; activation_checkpointing and zero save memory, too";
+    if (c.activation_offload) report.add("activation_offload", why, fix);
+    if (c.optimizer_offload) report.add("optimizer_offload", why, fix);
+  }
+  if (c.parallel.reduce_dtype != DType::f32) {
+    report.add("parallel.reduce_dtype", why, "use f32: gradients are reduced in their own type");
+  }
+}
+
 constexpr Rule kRules[] = {
     {"hidden-heads", Severity::error, hidden_heads},
     {"positions", Severity::error, positions},
@@ -74,6 +87,7 @@ constexpr Rule kRules[] = {
     {"vocab-padding", Severity::advice, vocab_padding},
     {"tile-quantisation", Severity::advice, tile_quantisation},
     {"offload-device", Severity::advice, offload_device},
+    {"not-yet", Severity::error, not_yet},
 };
 
 }  // namespace
