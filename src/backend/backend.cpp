@@ -309,10 +309,19 @@ void Backend::cross_entropy_backward(Tensor logits, ConstTensor lse, ConstTensor
 }
 
 void Backend::gradient_stats(Tensor stats, ConstTensor grad) {
-  check_count("gradient stats", stats, 3);
+  const int64_t parts = stats.count() / 3;
+  STRETTO_CHECK(parts > 0 && stats.count() == 3 * parts && grad.count() % parts == 0,
+                "gradient stats: {} elements into {}", grad.count(), stats.shape().text());
   check_type("gradient stats", stats, DType::f64);
   Range range(*this, Op::gradient_stats, 0, sizes_of(grad));
-  do_gradient_stats(stats, grad);
+  // Devices take all rows at once: launches of a few microseconds would add up to milliseconds.
+  if (parts == 1 || !host_memory()) return do_gradient_stats(stats, grad);
+  const Tensor rows = stats.view({stats.count()});
+  const ConstTensor flat = grad.view({grad.count()});
+  const int64_t size = grad.count() / parts;
+  for (int64_t i = 0; i < parts; ++i) {
+    do_gradient_stats(rows.slice(3 * i, 3 * i + 3), flat.slice(i * size, (i + 1) * size));
+  }
 }
 
 void Backend::sum_stats(Tensor sum, ConstTensor rows) {

@@ -146,7 +146,7 @@ class Backend {
   void cross_entropy_backward(Tensor logits, ConstTensor lse, ConstTensor targets,
                               ConstTensor scale, VocabRange vocab);
 
-  // stats (3) f64 += { sum of squares, number of zeros, number of NaN or infinite elements }.
+  // stats (3) f64 += { sum of squares, zeros, NaN or infinite }; (n, 3): one row per n-th of grad.
   void gradient_stats(Tensor stats, ConstTensor grad);
   // sum (3) f64 = rows (n, 3) f64 added up in order.
   void sum_stats(Tensor sum, ConstTensor rows);

@@ -64,20 +64,29 @@ std::string json_line(const Config& config, const StepRecord& r) {
     ops += fmt::format("\"{}\":{},", name_of(static_cast<OpClass>(c)),
                        number(r.times.ops[static_cast<size_t>(c)]));
   }
+  std::string operators;  // calls, seconds, FLOPs and bytes of each
+  for (int op = 0; op < kOps; ++op) {
+    const OpTotals& totals = r.operators[static_cast<size_t>(op)];
+    if (totals.calls == 0) continue;
+    operators += fmt::format("{}\"{}\":[{},{},{},{}]", operators.empty() ? "" : ",",
+                             name_of(static_cast<Op>(op)), totals.calls, number(totals.seconds),
+                             number(totals.flops), number(totals.bytes));
+  }
+  if (!operators.empty()) operators = fmt::format(",\"operators\":{{{}}}", operators);
   return fmt::format(
       "{{\"step\":{},\"updates\":{},\"consumed_samples\":{},\"consumed_tokens\":{},"
       "\"global_batch\":{},\"loss\":{},\"learning_rate\":{},\"loss_scale\":{},\"grad_norm\":{},"
       "\"zeros\":{},\"skipped\":{},\"skipped_total\":{},\"nan_total\":{},\"seconds\":{},"
       "\"tokens_per_second\":{},\"model_flops_per_second_per_rank\":{},\"times\":{{{}\"comm_dp\":{},"
       "\"comm_tp\":{},\"comm_pp\":{},\"data\":{},\"host\":{}}},\"comm_bytes\":{{\"dp\":{},\"tp\":{},"
-      "\"pp\":{}}}}}",
+      "\"pp\":{}}}{}}}",
       r.step, r.updates, r.consumed_samples, r.consumed_tokens, r.global_batch, number(r.loss),
       number(r.learning_rate), number(r.loss_scale), number(r.grad_norm), number(r.zeros),
       r.skipped, r.skipped_total, r.nan_total, number(r.times.total),
       number(r.tokens_per_second()), number(model_flops_per_rank(config, r)), ops,
       number(r.times.comm_dp), number(r.times.comm_tp), number(r.times.comm_pp),
       number(r.times.data), number(r.times.host()), r.comm_bytes_dp, r.comm_bytes_tp,
-      r.comm_bytes_pp);
+      r.comm_bytes_pp, operators);
 }
 
 }  // namespace stretto

@@ -60,11 +60,10 @@ void Optimizer::plan_pieces() {
       if (half == 1 && comms.tp->rank() != 0) continue;  // replicated: counted once
       const Tensor grad = gpt_.gradients().owned(u, half);
       const int64_t size = grad.count() / mine;
-      for (int64_t i = 0; i < mine && size > 0; ++i) {
-        const int64_t row = (static_cast<int64_t>(u) * 2 + half) * parts + first + i;
-        stat_pieces_.push_back(
-            {pieces_.slice(3 * row, 3 * row + 3), grad.slice(i * size, (i + 1) * size)});
-      }
+      const int64_t row = (static_cast<int64_t>(u) * 2 + half) * parts + first;
+      if (size == 0) continue;
+      stat_pieces_.push_back({pieces_.slice(3 * row, 3 * (row + mine)).view({mine, 3}),
+                              grad.slice(0, size * mine)});
     }
   }
 }
@@ -74,14 +73,14 @@ void Optimizer::plan_pieces() {
 void Optimizer::collect_stats() {
   const RankComms comms = gpt_.comms();
   backend_.fill_zero(pieces_);
-  for (const Piece& piece : stat_pieces_) backend_.gradient_stats(piece.row, piece.grad);
+  for (const Piece& piece : stat_pieces_) backend_.gradient_stats(piece.rows, piece.grad);
   if (gpt_.shape().zero >= 1) comms.dp->all_reduce(pieces_);
   backend_.sum_stats(sum_, pieces_.view({pieces_.count() / 3, 3}));
   comms.tp->all_reduce(sum_);
   comms.pp->all_reduce(sum_);
 }
 
-StepResult Optimizer::step(double lr, double loss_scale, int64_t step) {
+void Optimizer::start_step(double lr, double loss_scale, int64_t step) {
   collect_stats();
   backend_.clip_control(control_, sum_, settings_.clip, static_cast<float>(1.0 / loss_scale));
   AdamWOptions options{static_cast<float>(lr), settings_.beta1, settings_.beta2, settings_.eps, 0,
@@ -92,7 +91,9 @@ StepResult Optimizer::step(double lr, double loss_scale, int64_t step) {
     backend_.adamw(s.weight, s.master, s.m, s.v, s.grad, control_, options);
   }
   gpt_.weights().publish();
+}
 
+StepResult Optimizer::result(double loss_scale) {
   double sums[3];
   float control[2];
   backend_.copy_to_host(sums, sum_);

@@ -34,7 +34,13 @@ class Optimizer {
 
   // One update from the finished gradients. `scale` is the loss scale they carry; `step` counts
   // updates from 1.
-  StepResult step(double lr, double loss_scale, int64_t step);
+  StepResult step(double lr, double loss_scale, int64_t step) {
+    start_step(lr, loss_scale, step);
+    return result(loss_scale);
+  }
+  // The same in two: what is queued, and what waits for it. The host is free in between.
+  void start_step(double lr, double loss_scale, int64_t step);
+  StepResult result(double loss_scale);
 
   // State tensors by name ("master", "m", "v"); a checkpoint walks them with owned_stretches().
   Tensor state(const char* name);
@@ -47,8 +53,9 @@ class Optimizer {
     bool decay = false;
     uint64_t first_index = 0;
   };
+  // One half of a unit: rows (n, 3) of statistics, one per equal part of its gradients.
   struct Piece {
-    Tensor row;
+    Tensor rows;
     ConstTensor grad;
   };
   void plan_segments();

@@ -63,6 +63,8 @@ class Trainer {
   // Deals out `samples` from `first_sample` on; the pipeline then loads them by load_batch().
   const std::vector<Share>& deal(const Sampler& sampler, int64_t first_sample, int64_t samples);
   void load_batch(size_t chunk, const MicroBatch& mb);
+  void read_samples(const Sampler& sampler, int64_t first, int64_t samples);
+  void read_ahead(int64_t first_sample);
   double global_loss(int64_t count, int64_t tokens);
   void take_times(StepRecord& record, double start);
 
@@ -86,6 +88,13 @@ class Trainer {
   int64_t first_sample_ = 0;
   std::vector<Share> shares_;
   int64_t dealt_samples_ = 0;
+  // What tokens_ and targets_ hold.
+  struct Read {
+    const Sampler* sampler = nullptr;
+    int64_t first = 0, count = 0;
+    bool operator==(const Read&) const = default;
+  };
+  Read read_;
   double data_seconds_ = 0;
 };
 

@@ -13,8 +13,10 @@
 namespace stretto::cuda {
 namespace {
 
-constexpr int kCandidates = 16;
-constexpr int kFinalists = 4;
+constexpr int kCandidates = 48;
+constexpr int kFinalists = 6;
+constexpr int kRounds = 4;        // of the finalists, in turn: clocks change under load
+constexpr double kBurst = 0.002;  // seconds of one algorithm in a row, as a layer would run it
 
 cudaDataType_t data_type(DType type) {
   switch (type) {
@@ -254,10 +256,17 @@ void Gemm::tune(Plan& p, const GemmProblem& problem, const GemmOperands& operand
   }
   std::sort(ranking.begin(), ranking.end());
   if (ranking.size() > kFinalists) ranking.resize(kFinalists);
-  for (auto& [seconds, i] : ranking) {
-    for (int repeat = 0; repeat < 5; ++repeat) {
-      const double again = measure([&] { launch(p, problem, trial, candidates[i].algo); });
-      seconds = std::min(seconds, again);
+  std::vector<double> once(ranking.size());
+  for (size_t f = 0; f < ranking.size(); ++f) std::swap(once[f], ranking[f].first);
+  for (auto& [seconds, i] : ranking) seconds = std::numeric_limits<double>::infinity();
+  for (int round = 0; round < kRounds; ++round) {
+    for (size_t f = 0; f < ranking.size(); ++f) {
+      const int burst = std::clamp(static_cast<int>(kBurst / once[f]), 1, 20);
+      const double all = measure([&] {
+        for (int i = 0; i < burst; ++i)
+          launch(p, problem, trial, candidates[ranking[f].second].algo);
+      });
+      ranking[f].first = std::min(ranking[f].first, all / burst);
     }
   }
   CUDA_CHECK(cudaFree(result));

@@ -7,14 +7,17 @@ namespace stretto::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kBlocks = 1024;
+constexpr int kBlocks = 256;        // of one part at most
+constexpr int kPacksPerThread = 8;  // before another block is worth its start
 
 template <typename T, int V>
 __global__ void __launch_bounds__(kThreads)
     stats_kernel(double* partial, const T* grad, int64_t packs) {
+  grad += int64_t(blockIdx.y) * packs * V;
+  partial += int64_t(blockIdx.y) * gridDim.x * 3;
   double squares = 0;
   int64_t zeros = 0, bad = 0;
-#pragma unroll 2
+#pragma unroll 4
   for (int64_t i = int64_t(blockIdx.x) * kThreads + threadIdx.x; i < packs;
        i += int64_t(gridDim.x) * kThreads) {
     const auto pack = Pack<T, V>::load_streaming(grad + i * V);
@@ -40,6 +43,8 @@ __global__ void __launch_bounds__(kThreads)
 __global__ void __launch_bounds__(kBlocks)
     finish_kernel(double* stats, const double* partial, int parts) {
   __shared__ double shared[3][32];
+  stats += int64_t(blockIdx.x) * 3;
+  partial += int64_t(blockIdx.x) * parts * 3;
   for (int k = 0; k < 3; ++k) {
     const double x = static_cast<int>(threadIdx.x) < parts ? partial[threadIdx.x * 3 + k] : 0.0;
     const double sum = block_sum(x, shared[k]);
@@ -47,10 +52,20 @@ __global__ void __launch_bounds__(kBlocks)
   }
 }
 
-__global__ void sum_stats_kernel(double* sum, const double* rows, int count) {
+// In order, by one thread per sum; the others fetch ahead, since each load alone takes long.
+__global__ void __launch_bounds__(kThreads)
+    sum_stats_kernel(double* sum, const double* rows, int values) {
+  constexpr int kAtOnce = 3 * kThreads;
+  __shared__ double shared[kAtOnce];
   double total = 0;
-  for (int row = 0; row < count; ++row) total += rows[row * 3 + threadIdx.x];
-  sum[threadIdx.x] = total;
+  for (int begin = 0; begin < values; begin += kAtOnce) {
+    const int count = min(kAtOnce, values - begin);
+    for (int i = threadIdx.x; i < count; i += kThreads) shared[i] = rows[begin + i];
+    __syncthreads();
+    for (int i = threadIdx.x; threadIdx.x < 3 && i < count; i += 3) total += shared[i];
+    __syncthreads();
+  }
+  if (threadIdx.x < 3) sum[threadIdx.x] = total;
 }
 
 __global__ void clip_control_kernel(float* control, const double* stats, float clip,
@@ -64,26 +79,31 @@ __global__ void clip_control_kernel(float* control, const double* stats, float c
 
 }  // namespace
 
+// The number of blocks depends on the size of a part alone: a rank that holds some of the parts
+// finds the same sums for them.
 void CudaBackend::do_gradient_stats(Tensor stats, ConstTensor grad) {
   if (grad.count() == 0) return;
-  double* partial = scratch<double>(3 * kBlocks);
+  const int64_t parts = stats.count() / 3, size = grad.count() / parts;
   with_float_type(grad.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    with_vector<T>(can_vectorise<T>(grad.count(), grad.data()), [&](auto vector) {
+    with_vector<T>(can_vectorise<T>(size, grad.data()), [&](auto vector) {
       constexpr int V = decltype(vector)::value;
-      const int64_t packs = grad.count() / V;
-      const int blocks = std::min(kBlocks, blocks_for(packs, kThreads));
-      stats_kernel<T, V><<<blocks, kThreads, 0, stream()>>>(partial, data_of<T>(grad), packs);
+      const int64_t packs = size / V;
+      const int blocks = std::min(kBlocks, blocks_for(packs, kThreads * kPacksPerThread));
+      double* partial = scratch<double>(parts * blocks * 3);
+      const dim3 grid(static_cast<unsigned>(blocks), static_cast<unsigned>(parts));
+      stats_kernel<T, V><<<grid, kThreads, 0, stream()>>>(partial, data_of<T>(grad), packs);
       CUDA_CHECK_LAUNCH();
-      finish_kernel<<<1, kBlocks, 0, stream()>>>(data_of<double>(stats), partial, blocks);
+      finish_kernel<<<static_cast<unsigned>(parts), kBlocks, 0, stream()>>>(data_of<double>(stats),
+                                                                            partial, blocks);
     });
   });
   CUDA_CHECK_LAUNCH();
 }
 
 void CudaBackend::do_sum_stats(Tensor sum, ConstTensor rows) {
-  sum_stats_kernel<<<1, 3, 0, stream()>>>(data_of<double>(sum), data_of<double>(rows),
-                                          static_cast<int>(rows.count() / 3));
+  sum_stats_kernel<<<1, kThreads, 0, stream()>>>(data_of<double>(sum), data_of<double>(rows),
+                                                 static_cast<int>(rows.count()));
   CUDA_CHECK_LAUNCH();
 }
 

@@ -11,20 +11,25 @@
 namespace stretto::cuda {
 namespace {
 
-constexpr int64_t kHeader = 256;  // bytes before the operands: amax and inverse of a and b
+// Before the operands: amax and inverse scale of a and b. cuBLASLt refuses scales that are not
+// aligned to 16 bytes, at launch only.
+constexpr int64_t kHeader = 256;
+constexpr int kApart = 16;  // floats
 
 }  // namespace
 
 // Scratch memory of one product: two rounded operands behind their scales.
 struct CudaBackend::EightBit {
-  float* scales;  // amax a, amax b, inverse a, inverse b
+  float* scales;  // amax a, amax b, inverse a, inverse b; kApart from each other
   char* a;
   char* b;
 
+  float* amax(int which) const { return scales + which * kApart; }
+  float* inverse(int which) const { return scales + (2 + which) * kApart; }
   GemmOperands operands(void* d, void* bias = nullptr) const {
     GemmOperands o{a, b, d, bias};
-    o.a_scale = scales + 2;
-    o.b_scale = scales + 3;
+    o.a_scale = inverse(0);
+    o.b_scale = inverse(1);
     return o;
   }
 };
@@ -45,8 +50,8 @@ void CudaBackend::eight_bit_forward(Tensor out, ConstTensor inp, ConstTensor wei
                                     ConstTensor bias) {
   const int64_t rows = inp.rows(), n = weight.rows(), k = weight.last();
   const EightBit s = eight_bit_scratch(n * k, rows * k);
-  quantise(s.a, nullptr, s.scales, s.scales + 2, weight, DType::f8e4m3, stream());
-  quantise(s.b, nullptr, s.scales + 1, s.scales + 3, inp, DType::f8e4m3, stream());
+  quantise(s.a, nullptr, s.amax(0), s.inverse(0), weight, DType::f8e4m3, stream());
+  quantise(s.b, nullptr, s.amax(1), s.inverse(1), inp, DType::f8e4m3, stream());
   GemmProblem problem{.m = n,
                       .n = rows,
                       .k = k,
@@ -58,16 +63,20 @@ void CudaBackend::eight_bit_forward(Tensor out, ConstTensor inp, ConstTensor wei
                       .in = DType::f8e4m3,
                       .out = out.dtype()};
   problem.fast_accumulation = true;  // as every published recipe does, in the forward pass only
-  problem.epilogue = bias.none() ? Epilogue::none : Epilogue::bias;
-  gemm_.run(problem, s.operands(out.data(), const_cast<void*>(bias.data())));
+  GemmProblem biased = problem;
+  biased.epilogue = Epilogue::bias;
+  const GemmOperands operands = s.operands(out.data(), const_cast<void*>(bias.data()));
+  if (!bias.none() && gemm_.supports(biased, operands)) return gemm_.run(biased, operands);
+  gemm_.run(problem, s.operands(out.data()));
+  if (!bias.none()) bias_gelu(out, bias, false, stream());
 }
 
 void CudaBackend::eight_bit_backward_input(Tensor dinp, ConstTensor dout, ConstTensor weight,
                                            Grad mode) {
   const int64_t rows = dout.rows(), n = weight.rows(), k = weight.last();
   const EightBit s = eight_bit_scratch(n * k, rows * n);
-  quantise(nullptr, s.a, s.scales, s.scales + 2, weight, DType::f8e4m3, stream());
-  quantise(s.b, nullptr, s.scales + 1, s.scales + 3, dout, DType::f8e5m2, stream());
+  quantise(nullptr, s.a, s.amax(0), s.inverse(0), weight, DType::f8e4m3, stream());
+  quantise(s.b, nullptr, s.amax(1), s.inverse(1), dout, DType::f8e5m2, stream());
   GemmProblem problem{.m = k,
                       .n = rows,
                       .k = n,
@@ -87,8 +96,8 @@ void CudaBackend::eight_bit_backward_weight(Tensor dweight, ConstTensor inp, Con
                                             Grad mode) {
   const int64_t rows = inp.rows(), n = dout.last(), k = inp.last();
   const EightBit s = eight_bit_scratch(rows * k, rows * n);
-  quantise(nullptr, s.a, s.scales, s.scales + 2, inp, DType::f8e4m3, stream());
-  quantise(nullptr, s.b, s.scales + 1, s.scales + 3, dout, DType::f8e5m2, stream());
+  quantise(nullptr, s.a, s.amax(0), s.inverse(0), inp, DType::f8e4m3, stream());
+  quantise(nullptr, s.b, s.amax(1), s.inverse(1), dout, DType::f8e5m2, stream());
   GemmProblem problem{.m = k,
                       .n = n,
                       .k = rows,
