@@ -43,20 +43,31 @@ __global__ void __launch_bounds__(kThreads)
   const int64_t row = blockIdx.x;
   const T* x = logits + row * columns;
   Running running;
-  for (int64_t c = int64_t(threadIdx.x) * V; c < valid; c += int64_t(kThreads) * V) {
-    const auto pack = Pack<T, V>::load(x + c);
-    float top = running.max;
+  constexpr int kAhead = 4;  // packs in flight: one at a time would wait for memory
+  constexpr int64_t kStride = int64_t(kThreads) * V;
+  for (int64_t first = int64_t(threadIdx.x) * V; first < valid; first += kAhead * kStride) {
+    Pack<T, V> packs[kAhead];
 #pragma unroll
-    for (int i = 0; i < V; ++i) {
-      if (c + i < valid) top = fmaxf(top, pack[i]);
+    for (int k = 0; k < kAhead; ++k) {
+      if (first + k * kStride < valid) packs[k] = Pack<T, V>::load(x + first + k * kStride);
     }
-    const float reference = reference_for(top);
-    float sum = running.sum * __expf(running.max - reference);
 #pragma unroll
-    for (int i = 0; i < V; ++i) {
-      if (c + i < valid) sum += __expf(pack[i] - reference);
+    for (int k = 0; k < kAhead; ++k) {
+      const int64_t c = first + k * kStride;
+      if (c >= valid) break;
+      float top = running.max;
+#pragma unroll
+      for (int i = 0; i < V; ++i) {
+        if (c + i < valid) top = fmaxf(top, packs[k][i]);
+      }
+      const float reference = reference_for(top);
+      float sum = running.sum * __expf(running.max - reference);
+#pragma unroll
+      for (int i = 0; i < V; ++i) {
+        if (c + i < valid) sum += __expf(packs[k][i] - reference);
+      }
+      running = {top, sum};
     }
-    running = {top, sum};
   }
   running = warp_merge(running);
   __shared__ Running shared[kThreads / 32];

@@ -83,7 +83,47 @@ __global__ void __launch_bounds__(32 * kWarpsPerBlock) forward_warp_kernel(Forwa
   }
 }
 
-// Rows too long for the registers of a warp, or not of whole 16-byte packs: one block per row,
+// Longer rows: one block owns one, a pack per thread.
+template <typename T, int V>
+__global__ void __launch_bounds__(1024) forward_row_kernel(ForwardArgs<T> args) {
+  __shared__ float shared[2][32];
+  const int c = threadIdx.x * V;
+  const bool mine = c < args.columns;
+  const int64_t at = int64_t(blockIdx.x) * args.columns + c;
+  Pack<T, V> x{}, w{}, bias{};
+  if (mine) {
+    x = Pack<T, V>::load_streaming(args.b + at);
+    if (args.a != nullptr) {
+      const auto a = Pack<T, V>::load_streaming(args.a + at);
+#pragma unroll
+      for (int i = 0; i < V; ++i) x.set(i, x[i] + a[i]);
+      x.store(args.sum + at);
+    }
+    w = Pack<T, V>::load(args.weight + c);
+    if (args.bias != nullptr) bias = Pack<T, V>::load(args.bias + c);
+  }
+  float total = 0, squares = 0;
+#pragma unroll
+  for (int i = 0; i < V; ++i) total += x[i];  // zero beyond the row
+  const float mean = block_sum(total, shared[0]) / args.columns;
+#pragma unroll
+  for (int i = 0; i < V; ++i) squares += mine ? (x[i] - mean) * (x[i] - mean) : 0.0f;
+  const float rstd = rsqrtf(block_sum(squares, shared[1]) / args.columns + kEpsilon);
+  if (mine) {
+#pragma unroll
+    for (int i = 0; i < V; ++i) {
+      const float scaled = (x[i] - mean) * rstd * w[i];
+      x.set(i, args.bias != nullptr ? scaled + bias[i] : scaled);
+    }
+    x.store(args.out + at);
+  }
+  if (threadIdx.x == 0) {
+    if (args.mean != nullptr) args.mean[blockIdx.x] = mean;
+    if (args.rstd != nullptr) args.rstd[blockIdx.x] = rstd;
+  }
+}
+
+// Rows too long for a pack per thread, or not of whole 16-byte packs: one block per row,
 // which reads it three times, the last two from the cache.
 template <typename T, int V>
 __global__ void __launch_bounds__(256) forward_block_kernel(ForwardArgs<T> args) {
@@ -137,10 +177,9 @@ void launch_forward(const ForwardArgs<T>& args, bool vectorise, cudaStream_t str
     forward_block_kernel<T, 1><<<static_cast<int>(args.rows), 256, 0, stream>>>(args);
   } else if (packs_per_lane <= 4) {
     forward_warp_kernel<T, V, 4><<<warp_blocks, threads, 0, stream>>>(args);
-  } else if (packs_per_lane <= 8) {
-    forward_warp_kernel<T, V, 8><<<warp_blocks, threads, 0, stream>>>(args);
-  } else if (packs_per_lane <= 16) {
-    forward_warp_kernel<T, V, 16><<<warp_blocks, threads, 0, stream>>>(args);
+  } else if (packs_per_lane <= 32) {
+    forward_row_kernel<T, V>
+        <<<static_cast<unsigned>(args.rows), 32 * packs_per_lane, 0, stream>>>(args);
   } else {
     forward_block_kernel<T, V><<<static_cast<int>(args.rows), 256, 0, stream>>>(args);
   }
@@ -176,7 +215,7 @@ __global__ void __launch_bounds__(kBackwardThreads) backward_kernel(BackwardArgs
   int phase = 0;
   for (int64_t first = int64_t(blockIdx.x) * R; first < args.rows;
        first += int64_t(gridDim.x) * R, phase ^= 1) {
-    Pack<T, V> dout[R][P], inp[R][P];
+    Pack<T, V> dout[R][P], inp[R][P], old[R][P];
     float mean[R], rstd[R];
 #pragma unroll
     for (int r = 0; r < R; ++r) {
@@ -189,6 +228,7 @@ __global__ void __launch_bounds__(kBackwardThreads) backward_kernel(BackwardArgs
         if (c >= args.columns) continue;
         dout[r][p] = Pack<T, V>::load_streaming(args.dout + row * args.columns + c);
         inp[r][p] = Pack<T, V>::load_streaming(args.inp + row * args.columns + c);
+        if (args.accumulate) old[r][p] = Pack<T, V>::load(args.dinp + row * args.columns + c);
       }
     }
     // Sums over the row of g = dout * weight, and of g * normalised input.
@@ -235,13 +275,12 @@ __global__ void __launch_bounds__(kBackwardThreads) backward_kernel(BackwardArgs
         if (c >= args.columns) continue;
         T* target = args.dinp + row * args.columns + c;
         const auto w = Pack<T, V>::load(args.weight + c);
-        Pack<T, V> old{}, result;
-        if (args.accumulate) old = Pack<T, V>::load(target);
+        Pack<T, V> result;
 #pragma unroll
         for (int i = 0; i < V; ++i) {
           const float norm = (inp[r][p][i] - mean[r]) * rstd[r];
           const float d = (dout[r][p][i] * w[i] - plain - norm * with_norm) * rstd[r];
-          result.set(i, args.accumulate ? old[i] + d : d);
+          result.set(i, args.accumulate ? old[r][p][i] + d : d);
         }
         result.store(target);
       }
@@ -265,21 +304,31 @@ int backward_threads(int columns, int v, int p) {
   return (columns + v * p * 32 - 1) / (v * p * 32) * 32;
 }
 
-int backward_blocks(int64_t rows, int columns, int multiprocessors) {
-  const int per_sm = std::clamp(4096 / columns, 1, 6);
-  return static_cast<int>(std::clamp<int64_t>(rows / 2, 1, multiprocessors * per_sm));
+// As many blocks as run at once: a function of the kernel, the shape and the GPU model.
+template <typename T>
+int backward_blocks(void (*kernel)(BackwardArgs<T>), int threads, int64_t rows,
+                    int multiprocessors) {
+  constexpr int kMost = 8;  // per multiprocessor: each leaves a row of partial sums
+  int resident = 1;
+  CUDA_CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, threads, 0));
+  const int64_t blocks = int64_t{multiprocessors} * std::clamp(resident, 1, kMost);
+  return static_cast<int>(std::clamp<int64_t>(rows / 2, 1, blocks));
 }
 
+template <typename T>
+struct BackwardLaunch {
+  void (*kernel)(BackwardArgs<T>);
+  int threads;
+};
+
 template <typename T, int V>
-void launch_backward(const BackwardArgs<T>& args, int blocks, cudaStream_t stream) {
-  if (const int threads = backward_threads(args.columns, V, 1); threads <= kBackwardThreads) {
-    backward_kernel<T, V, 1><<<blocks, threads, 0, stream>>>(args);
-  } else {
-    const int wide = backward_threads(args.columns, V, 4);
-    STRETTO_CHECK(wide <= kBackwardThreads, "LayerNorm backward of {} columns", args.columns);
-    backward_kernel<T, V, 4><<<blocks, wide, 0, stream>>>(args);
+BackwardLaunch<T> backward_launch(int columns) {
+  if (const int threads = backward_threads(columns, V, 1); threads <= kBackwardThreads) {
+    return {backward_kernel<T, V, 1>, threads};
   }
-  CUDA_CHECK_LAUNCH();
+  const int wide = backward_threads(columns, V, 4);
+  STRETTO_CHECK(wide <= kBackwardThreads, "LayerNorm backward of {} columns", columns);
+  return {backward_kernel<T, V, 4>, wide};
 }
 
 }  // namespace
@@ -306,11 +355,16 @@ void CudaBackend::do_layernorm_backward(Tensor dinp, Tensor dweight, Tensor dbia
                                         ConstTensor weight, Grad mode) {
   if (inp.count() == 0) return;
   const int columns = static_cast<int>(inp.last());
-  const int blocks = backward_blocks(inp.rows(), columns, properties_.multiProcessorCount);
-  float* parts = scratch<float>(int64_t{2} * blocks * columns);
-  float* dbias_parts = dbias.none() ? nullptr : parts + int64_t{blocks} * columns;
   with_float_type(inp.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
+    BackwardLaunch<T> launch{};
+    with_vector<T>(
+        can_vectorise<T>(columns, dinp.data(), dout.data(), inp.data(), weight.data()),
+        [&](auto vector) { launch = backward_launch<T, decltype(vector)::value>(columns); });
+    const int blocks =
+        backward_blocks(launch.kernel, launch.threads, inp.rows(), properties_.multiProcessorCount);
+    float* parts = scratch<float>(int64_t{2} * blocks * columns);
+    float* dbias_parts = dbias.none() ? nullptr : parts + int64_t{blocks} * columns;
     const BackwardArgs<T> args{data_of<T>(dinp),
                                parts,
                                dbias_parts,
@@ -322,12 +376,11 @@ void CudaBackend::do_layernorm_backward(Tensor dinp, Tensor dweight, Tensor dbia
                                inp.rows(),
                                columns,
                                mode == Grad::accumulate};
-    with_vector<T>(
-        can_vectorise<T>(columns, dinp.data(), dout.data(), inp.data(), weight.data()),
-        [&](auto vector) { launch_backward<T, decltype(vector)::value>(args, blocks, stream()); });
+    launch.kernel<<<blocks, launch.threads, 0, stream()>>>(args);
+    CUDA_CHECK_LAUNCH();
+    sum_parts(dweight, parts, blocks, Grad::accumulate, stream());
+    if (dbias) sum_parts(dbias, dbias_parts, blocks, Grad::accumulate, stream());
   });
-  sum_parts(dweight, parts, blocks, Grad::accumulate, stream());
-  if (dbias) sum_parts(dbias, dbias_parts, blocks, Grad::accumulate, stream());
 }
 
 }  // namespace stretto::cuda
