@@ -32,8 +32,6 @@ std::unique_ptr<Backend> make_backend(const Config& config, const Comm& world) {
   CudaOptions options;
   options.tf32 = config.tf32;
   options.time_operators = config.trace > 0;
-  // Only its atomics are faster than the fixed order of cuDNN's other backward pass.
-  if (!config.deterministic) options.attention = "cudnn-atomic";
   return make_cuda_backend(world.rank() % devices, options);
 }
 

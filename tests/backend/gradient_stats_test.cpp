@@ -37,6 +37,22 @@ TEST(GradientStats, AgreeWithDoubleAndAccumulate) {
   }
 }
 
+TEST(GradientStats, RowsAreThoseOfTheParts) {
+  const Operand grad = Operand::random(DType::f32, {3 * 1000}, 5);
+  const Operand rows = Operand::zeros(DType::f64, {3, 3});
+  cpu().gradient_stats(rows, grad);
+  for (int64_t part = 0; part < 3; ++part) {
+    const Operand one = Operand::zeros(DType::f64, {3});
+    const Values all = grad.values();
+    const Operand piece(DType::f32, {1000},
+                        Values(all.begin() + part * 1000, all.begin() + (part + 1) * 1000));
+    cpu().gradient_stats(one, piece);
+    for (size_t k = 0; k < 3; ++k) {
+      EXPECT_EQ(rows.values()[static_cast<size_t>(part) * 3 + k], one.values()[k]);
+    }
+  }
+}
+
 TEST(GradientStats, SquaresNeitherOverflowNorVanish) {
   const Operand grad(DType::f32, {2}, {1e-30, 1e30});
   const Operand stats = Operand::zeros(DType::f64, {3});
