@@ -128,7 +128,10 @@ std::string hf_config_json(const ModelShape& model, int64_t end_token) {
   config["tie_word_embeddings"] = model.tied_embedding;
   config["torch_dtype"] = "float32";
   config["use_cache"] = true;
-  if (end_token >= 0) config["bos_token_id"] = config["eos_token_id"] = end_token;
+  // Said even when there is none: readers would take GPT-2's own.
+  ordered_json end = nullptr;
+  if (end_token >= 0) end = end_token;
+  config["bos_token_id"] = config["eos_token_id"] = end;
   return config.dump(2) + "\n";
 }
 

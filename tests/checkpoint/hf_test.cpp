@@ -95,6 +95,12 @@ TEST(HfFamilies, NamesAreUniqueAndComplete) {
   EXPECT_ERROR(family_of(model), ExitCode::bad_config, "biases");
 }
 
+TEST(HfConfig, SaysWhichTokenEndsATextOrThatNoneDoes) {
+  const ModelShape model{"m", 1, 8, 2, 256, 8, 32, Positions::learned, true, true};
+  EXPECT_NE(hf_config_json(model, -1).find("\"eos_token_id\": null"), std::string::npos);
+  EXPECT_NE(hf_config_json(model, 5).find("\"eos_token_id\": 5"), std::string::npos);
+}
+
 TEST(HfConfig, RefusesWhatWeDoNotCompute) {
   const std::string good =
       R"({"model_type":"gpt2","vocab_size":5,"n_positions":8,"n_embd":8,"n_layer":1,"n_head":2)";
