@@ -67,7 +67,7 @@ void print_table(const std::vector<VerifyRow>& rows) {
   }
   fmt::print("{}\nLargest relative differences over all steps. Limits (loss, gradient norm):\n",
              table.text());
-  for (const auto& [limit, reason] : reasons) fmt::print("  {:<12} {}\n", limit, reason);
+  for (const auto& [limit, reason] : reasons) fmt::print("  {:<14} {}\n", limit, reason);
   for (const VerifyRow& row : rows) {
     if (!row.error.empty()) fmt::print("{}: {}\n", row.name, row.error);
   }
