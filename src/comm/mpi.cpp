@@ -4,12 +4,18 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
 #include <climits>
+#include <condition_variable>
 #include <cstring>
 #include <exception>
+#include <mutex>
 #include <new>
+#include <thread>
 
 #include "comm/abort.h"
+#include "comm/launch.h"
 #include "comm/mpi_op.h"
 #include "comm/reduce.h"
 
@@ -278,8 +284,35 @@ std::unique_ptr<Comm> make_mpi_comm() {
   return std::make_unique<MpiComm>("world", std::move(monitor), std::move(process), world);
 }
 
-void run_mpi_ranks(const std::function<void(Comm&)>& body) {
+namespace {
+
+// No board is there yet to tell who is missing, and MPI may not be called: the process ends, and
+// the launcher ends the others. Higher ranks wait a little longer, so that one message is printed.
+void end_late_start(const std::stop_token& stop, double seconds) {
+  const int rank = detect_launch().rank;
+  const auto limit = std::chrono::duration<double>(seconds + 0.2 * std::min(rank, 5));
+  std::mutex mutex;
+  std::unique_lock lock(mutex);
+  std::condition_variable_any wake;
+  if (wake.wait_for(lock, stop, limit, [&] { return stop.stop_requested(); })) return;
+  fmt::print(
+      stderr,
+      "stretto: rank {}: MPI did not start within {:.3g} s: another rank is missing or "
+      "stopped\n  fix: start the job again; a longer train.watchdog helps on a slow network\n",
+      rank, seconds);
+  std::fflush(nullptr);
+  ::_exit(static_cast<int>(ExitCode::peer_lost));
+}
+
+}  // namespace
+
+void run_mpi_ranks(const std::function<void(Comm&)>& body, double start_seconds) {
+  std::jthread guard;
+  if (start_seconds > 0) {
+    guard = std::jthread([=](const std::stop_token& stop) { end_late_start(stop, start_seconds); });
+  }
   const std::unique_ptr<Comm> world = make_mpi_comm();
+  guard.request_stop();
   const auto end = [&](ExitCode code, const std::string& text, const std::string& hint) {
     std::string message = fmt::format("rank {}: {}", world->rank(), text);
     if (!hint.empty()) message += fmt::format("\n  fix: {}", hint);

@@ -19,7 +19,8 @@ std::string mpi_version();
 std::unique_ptr<Comm> make_mpi_comm();
 
 // Runs body(world) in this rank. An error of any rank is printed once and ends all ranks with its
-// exit code: the function then does not return.
-void run_mpi_ranks(const std::function<void(Comm&)>& body);
+// exit code: the function then does not return. MPI's own start has no time-out: after
+// `start_seconds` (0: never) of waiting for a peer that does not come, the job ends with 81.
+void run_mpi_ranks(const std::function<void(Comm&)>& body, double start_seconds = 0);
 
 }  // namespace stretto

@@ -14,6 +14,6 @@ std::unique_ptr<Comm> make_mpi_comm() {
               "threads: stretto train -n RANKS");
 }
 
-void run_mpi_ranks(const std::function<void(Comm&)>& body) { body(*make_mpi_comm()); }
+void run_mpi_ranks(const std::function<void(Comm&)>& body, double) { body(*make_mpi_comm()); }
 
 }  // namespace stretto

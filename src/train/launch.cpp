@@ -46,7 +46,7 @@ void fit_memory(Config& config) {
 void run_ranks(const Config& config, const std::function<void(Comm&)>& body) {
   const LaunchInfo launch = detect_launch();
   if (launch.wants_mpi() && launch.size > 1) {
-    run_mpi_ranks(body);
+    run_mpi_ranks(body, 2 * config.train.watchdog);
   } else if (config.world_size() == 1) {
     body(*make_self_comm("world"));
   } else {

@@ -26,7 +26,7 @@ while read -r name words; do
   set -- $words
   "$program" train -n 4 "$config" "${settings[@]}" "$@" 2> "$work/threads.err" | curve > "$work/threads"
   timeout 120 "$launcher" "${flags[@]}" -n 4 "$program" train "$config" "${settings[@]}" "$@" \
-    2> "$work/mpi.err" | curve > "$work/mpi"
+    < /dev/null 2> "$work/mpi.err" | curve > "$work/mpi"
   if [ "$(wc -l < "$work/mpi")" -ne 5 ] || ! cmp -s "$work/threads" "$work/mpi"; then
     echo "FAILED: $name"
     diff "$work/threads" "$work/mpi"
