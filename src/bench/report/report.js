@@ -99,7 +99,7 @@ const COLUMNS = [['run', r => r.label, 'text'], ['status', r => r.status, 'text'
   ['±', r => r.tokens ? (r.high_s - r.low_s) / 2 / r.seconds : 0, '', x => percent(x)],
   ['MFU', r => r.mfu ?? 0, '', x => percent(x)], ['HFU', r => r.hfu ?? 0, '', x => percent(x)],
   ['GEMM', r => r.gemm ?? 0, '', x => percent(x)], ['memory predicted', r => r.memory_total, '', x => bytes(x)],
-  ['memory measured', r => r.memory_measured, '', x => bytes(x)], ['reason', r => r.reason, 'reason']];
+  ['memory measured', r => r.memory_measured, '', x => bytes(x)], ['reason', r => r.reason, 'reason', x => x.length > 160 ? x.slice(0, 157) + '…' : x]];
 function table() {
   const s = section('All runs', 'Click a heading to sort; type to filter. Runs that failed keep their row.');
   const filter = el('input');
@@ -124,7 +124,7 @@ function table() {
       return line;
     }));
   };
-  COLUMNS.forEach(([name, , kind], i) => {
+  const buttons = COLUMNS.map(([name, , kind], i) => {
     const th = el('th', undefined, kind || ''), button = el('button', name);
     button.addEventListener('click', () => {
       down = sorted === i ? !down : true; sorted = i;
@@ -133,10 +133,17 @@ function table() {
       draw();
     });
     th.append(button); head.append(th);
+    return button;
   });
   filter.addEventListener('input', draw);
   const thead = el('thead'); thead.append(head); t.append(thead, body); box.append(t); s.append(filter, box);
   draw();
+  // report.html#sort=tokens/s&filter=dp2 opens the table like that.
+  const wanted = new URLSearchParams(location.hash.slice(1));
+  filter.value = wanted.get('filter') || '';
+  draw();
+  const by = COLUMNS.findIndex(([name]) => name === wanted.get('sort'));
+  if (by >= 0) buttons[by].click();
 }
 
 // Charts of the runs -------------------------------------------------------------------------------
@@ -232,7 +239,7 @@ function scaling() {
   const last = sets[0].data[sets[0].data.length - 1], ideal = sets[1].data[sets[1].data.length - 1];
   const s = section('Scaling', `Best run at each number of ranks; dashed is ideal. ${sets[0].label}: ${percent(last.y / ideal.y)} efficiency at ${last.x} ranks.`);
   chart(s, 'scaling', 320, { type: 'line', data: { datasets: sets },
-    options: { scales: axes('ranks', 'tokens/s', { x: { type: 'linear', title: { display: true, text: 'ranks' } } }) } });
+    options: { scales: axes('ranks', 'tokens/s', { x: { type: 'linear', title: { display: true, text: 'ranks' }, ticks: { precision: 0 } } }) } });
 }
 function losses() {
   const list = timed.filter(r => r.losses.length > 1).slice(0, 16);
