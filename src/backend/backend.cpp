@@ -28,8 +28,8 @@ void check_count(const char* what, ConstTensor t, int64_t count) {
 }
 
 void check_type(const char* what, ConstTensor t, DType type) {
-  STRETTO_CHECK(t.none() || t.dtype() == type, "{} is {}, expected {}", what,
-                dtype_name(t.dtype()), dtype_name(type));
+  STRETTO_CHECK(t.none() || t.dtype() == type, "{} is {}, expected {}", what, dtype_name(t.dtype()),
+                dtype_name(type));
 }
 
 void check_same(const char* what, ConstTensor t, ConstTensor like) {
@@ -102,10 +102,9 @@ void Backend::embedding_forward(Tensor out, ConstTensor tokens, ConstTensor wte,
   check_count("embedding: tokens", tokens, out.rows());
   STRETTO_CHECK(wte.none() || wte.last() == out.last(), "{} {}", wte.shape().text(),
                 out.shape().text());
-  STRETTO_CHECK(wpe.none() || (wpe.last() == out.last() &&
-                               first_position + tokens.last() <= wpe.rows()),
-                "{} positions from {}, table {}", tokens.last(), first_position,
-                wpe.shape().text());
+  STRETTO_CHECK(
+      wpe.none() || (wpe.last() == out.last() && first_position + tokens.last() <= wpe.rows()),
+      "{} positions from {}, table {}", tokens.last(), first_position, wpe.shape().text());
   Range range(*this, Op::embedding_forward, 0, 2 * size_of(out) + size_of(tokens));
   do_embedding_forward(out, tokens, wte, wpe, vocab_begin, first_position);
 }
@@ -262,8 +261,8 @@ void Backend::attention_backward(Tensor dqkv, ConstTensor dout, ConstTensor qkv,
 void Backend::attention_decode(Tensor out, Tensor k_cache, Tensor v_cache, ConstTensor qkv,
                                int64_t position, const AttentionOptions& options) {
   const AttentionSizes s = attention_sizes(qkv, out, options);
-  STRETTO_CHECK(s.t == 1 && position >= 0 && position < k_cache.shape()[1],
-                "decode at {} of {}", position, k_cache.shape().text());
+  STRETTO_CHECK(s.t == 1 && position >= 0 && position < k_cache.shape()[1], "decode at {} of {}",
+                position, k_cache.shape().text());
   const double keys = d(s.b) * d(s.h) * d(s.hd) * d(position + 1);
   Range range(*this, Op::attention_decode, 4 * keys,
               2 * keys * static_cast<double>(dtype_size(qkv.dtype())));

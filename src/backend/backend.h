@@ -32,10 +32,10 @@ struct Event {
 };
 
 struct AttentionOptions {
-  int64_t heads = 0;         // heads in this shard
+  int64_t heads = 0;  // heads in this shard
   bool alibi = false;
-  int64_t first_head = 0;    // global index of this shard's first head (ALiBi slopes)
-  int64_t total_heads = 0;   // heads of the whole model (ALiBi slopes)
+  int64_t first_head = 0;   // global index of this shard's first head (ALiBi slopes)
+  int64_t total_heads = 0;  // heads of the whole model (ALiBi slopes)
 };
 
 struct LinearOptions {
@@ -44,8 +44,8 @@ struct LinearOptions {
 };
 
 struct LinearInputGradOptions {
-  ConstTensor pre;                // given: dinp is multiplied by gelu'(pre), fused
-  Tensor dbias;                   // given: column sums of the final dinp are accumulated here
+  ConstTensor pre;  // given: dinp is multiplied by gelu'(pre), fused
+  Tensor dbias;     // given: column sums of the final dinp are accumulated here
   Grad mode = Grad::overwrite;
 };
 
@@ -62,9 +62,9 @@ struct AdamWOptions {
   float beta2 = 0.95f;
   float eps = 1e-8f;
   float weight_decay = 0;
-  int64_t step = 1;           // 1 for the first update (bias correction)
-  uint64_t seed = 0;          // stochastic rounding of pure bf16 weights
-  uint64_t first_index = 0;   // global index of element 0 (stochastic rounding)
+  int64_t step = 1;          // 1 for the first update (bias correction)
+  uint64_t seed = 0;         // stochastic rounding of pure bf16 weights
+  uint64_t first_index = 0;  // global index of element 0 (stochastic rounding)
 };
 
 class Backend {
@@ -80,15 +80,15 @@ class Backend {
   void copy_from_host(Tensor dst, const void* src);  // src may be reused on return
   void copy_to_host(void* dst, ConstTensor src);     // complete on return
   void fill_zero(Tensor t);
-  void convert(Tensor dst, ConstTensor src);         // between element types, round to nearest
-  virtual void synchronize() {}                      // all lanes idle on return
+  void convert(Tensor dst, ConstTensor src);  // between element types, round to nearest
+  virtual void synchronize() {}               // all lanes idle on return
   virtual Event record(Lane) { return {}; }
   virtual void wait(Lane, Event) {}
   virtual bool host_memory() const { return true; }  // tensors can be read by the CPU
   // Device times per operator in profile(), as of the next synchronize(). The CPU always times.
   virtual void time_operators(bool) {}
-  // amp_fp8: from now on, linear operators with bf16 operands may round these to 8 bits (CUDA, where
-  // all sizes are multiples of 16). The model turns it off for the head.
+  // amp_fp8: from now on, linear operators with bf16 operands may round these to 8 bits (CUDA,
+  // where all sizes are multiples of 16). The model turns it off for the head.
   virtual void eight_bit_products(bool) {}
 
   // --- operators -----------------------------------------------------------------------------
@@ -177,13 +177,11 @@ class Backend {
   virtual void do_embedding_forward(Tensor out, ConstTensor tokens, ConstTensor wte,
                                     ConstTensor wpe, int64_t vocab_begin,
                                     int64_t first_position) = 0;
-  virtual void do_embedding_backward(Tensor dwte, Tensor dwpe, ConstTensor dout,
-                                     ConstTensor tokens, int64_t vocab_begin,
-                                     int64_t first_position) = 0;
+  virtual void do_embedding_backward(Tensor dwte, Tensor dwpe, ConstTensor dout, ConstTensor tokens,
+                                     int64_t vocab_begin, int64_t first_position) = 0;
   // a == none: plain LayerNorm of `b`; else sum = a + b first.
-  virtual void do_layernorm_forward(Tensor sum, Tensor out, Tensor mean, Tensor rstd,
-                                    ConstTensor a, ConstTensor b, ConstTensor weight,
-                                    ConstTensor bias) = 0;
+  virtual void do_layernorm_forward(Tensor sum, Tensor out, Tensor mean, Tensor rstd, ConstTensor a,
+                                    ConstTensor b, ConstTensor weight, ConstTensor bias) = 0;
   virtual void do_layernorm_backward(Tensor dinp, Tensor dweight, Tensor dbias, ConstTensor dout,
                                      ConstTensor inp, ConstTensor mean, ConstTensor rstd,
                                      ConstTensor weight, Grad mode) = 0;
@@ -211,8 +209,7 @@ class Backend {
                                          ConstTensor scale, VocabRange vocab) = 0;
   virtual void do_gradient_stats(Tensor stats, ConstTensor grad) = 0;
   virtual void do_sum_stats(Tensor sum, ConstTensor rows);  // by way of the host
-  virtual void do_clip_control(Tensor control, ConstTensor stats, float clip,
-                               float grad_scale) = 0;
+  virtual void do_clip_control(Tensor control, ConstTensor stats, float clip, float grad_scale) = 0;
   virtual void do_adamw(Tensor weight, Tensor master, Tensor m, Tensor v, ConstTensor grad,
                         ConstTensor control, const AdamWOptions& options) = 0;
 

@@ -11,13 +11,25 @@ enum class OpClass : uint8_t { matmul, attention, other, optimizer, copy };
 constexpr int kOpClasses = 5;
 
 enum class Op : uint8_t {
-  embedding_forward, embedding_backward,
-  layernorm_forward, layernorm_backward,
-  linear_forward, linear_backward_input, linear_backward_weight,
-  gelu_forward, add,
-  attention_forward, attention_backward, attention_decode,
-  cross_entropy_forward, cross_entropy_backward,
-  gradient_stats, adamw, convert, copy, fill,
+  embedding_forward,
+  embedding_backward,
+  layernorm_forward,
+  layernorm_backward,
+  linear_forward,
+  linear_backward_input,
+  linear_backward_weight,
+  gelu_forward,
+  add,
+  attention_forward,
+  attention_backward,
+  attention_decode,
+  cross_entropy_forward,
+  cross_entropy_backward,
+  gradient_stats,
+  adamw,
+  convert,
+  copy,
+  fill,
 };
 constexpr int kOps = static_cast<int>(Op::fill) + 1;
 

@@ -16,7 +16,7 @@ class Option {
   explicit Option(void* native) : native_(native) {}
   Option* operator->() { return this; }
   Option required();
-  Option capture_default_str();       // help shows the default
+  Option capture_default_str();          // help shows the default
   Option expected(int least, int most);  // how many values, for lists
 
  private:
@@ -47,8 +47,7 @@ class Command {
                     const std::string& help);
   Option add_option(const std::string& name, std::optional<int64_t>& value,
                     const std::string& help);
-  Option add_option(const std::string& name, std::optional<double>& value,
-                    const std::string& help);
+  Option add_option(const std::string& name, std::optional<double>& value, const std::string& help);
   Option add_flag(const std::string& name, bool& value, const std::string& help);
 
   // Runs after parsing, when the verb was named. Throws Error.

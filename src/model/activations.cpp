@@ -50,9 +50,12 @@ Tensor fit(const RankShape& shape, Tensor t, int64_t batch) {
   const Shape& s = t.shape();
   const int64_t first = s[0] / shape.micro_batch * batch;
   switch (s.dims()) {
-    case 1: return {t.data(), t.dtype(), {first}};
-    case 2: return {t.data(), t.dtype(), {first, s[1]}};
-    default: return {t.data(), t.dtype(), {first, s[1], s[2]}};
+    case 1:
+      return {t.data(), t.dtype(), {first}};
+    case 2:
+      return {t.data(), t.dtype(), {first, s[1]}};
+    default:
+      return {t.data(), t.dtype(), {first, s[1], s[2]}};
   }
 }
 

@@ -9,16 +9,16 @@
 namespace stretto {
 
 struct LayerActivations {
-  Tensor stream;         // (rows, C)      residual stream coming in
-  Tensor mean1, rstd1;   // (rows)
-  Tensor norm1;          // (rows, C)
-  Tensor qkv;            // (B, T, 3C/tp)
-  Tensor att;            // (B, T, C/tp)
-  Tensor lse;            // (B, H/tp, T)
-  Tensor stream2;        // (rows, C)      after the attention branch
-  Tensor mean2, rstd2;   // (rows)
-  Tensor norm2;          // (rows, C)
-  Tensor pre, act;       // (n, F/tp)      before and after GELU
+  Tensor stream;        // (rows, C)      residual stream coming in
+  Tensor mean1, rstd1;  // (rows)
+  Tensor norm1;         // (rows, C)
+  Tensor qkv;           // (B, T, 3C/tp)
+  Tensor att;           // (B, T, C/tp)
+  Tensor lse;           // (B, H/tp, T)
+  Tensor stream2;       // (rows, C)      after the attention branch
+  Tensor mean2, rstd2;  // (rows)
+  Tensor norm2;         // (rows, C)
+  Tensor pre, act;      // (n, F/tp)      before and after GELU
 };
 
 struct LayerGradients {

@@ -5,19 +5,25 @@
 namespace stretto {
 
 Gpt::Gpt(Backend& backend, const RankShape& shape, RankComms comms)
-    : backend_(backend), shape_(shape), layout_(flat_layout(shape)), comms_(comms),
-      memory_(backend, shape_), weights_(backend, shape_, layout_, memory_, *comms.dp),
-      tp_(*comms.tp, shape_, memory_), layer_(backend, tp_, shape_, memory_) {
+    : backend_(backend),
+      shape_(shape),
+      layout_(flat_layout(shape)),
+      comms_(comms),
+      memory_(backend, shape_),
+      weights_(backend, shape_, layout_, memory_, *comms.dp),
+      tp_(*comms.tp, shape_, memory_),
+      layer_(backend, tp_, shape_, memory_) {
   if (shape.train) {
-    gradients_ = std::make_unique<Gradients>(backend, shape_, layout_, memory_, *comms.dp, *comms.tp,
-                                             comms.replica);
+    gradients_ = std::make_unique<Gradients>(backend, shape_, layout_, memory_, *comms.dp,
+                                             *comms.tp, comms.replica);
   }
   for (const auto& chunk : shape.chunks) {
     units_.emplace_back();
     for (const int64_t layer : chunk) units_.back().push_back(weights_.layer_unit(layer));
   }
   vocab_begin_ = padded_vocab(shape.model, shape.tp) / shape.tp * comms.tp->rank();
-  auto find = [&](size_t& unit, ConstTensor& w, Tensor& dw, const char* unit_name, const char* name) {
+  auto find = [&](size_t& unit, ConstTensor& w, Tensor& dw, const char* unit_name,
+                  const char* name) {
     unit = weights_.unit_index(unit_name);
     w = weights_.parameter(unit, name);
     if (gradients_) dw = gradients_->parameter(unit, name);
@@ -57,7 +63,9 @@ void Gpt::set_batch(size_t chunk, const MicroBatch& mb, const int32_t* tokens,
   if (targets != nullptr) backend_.copy_from_host(a.targets, targets);
 }
 
-Tensor Gpt::input(size_t chunk, const MicroBatch& mb) { return activations(chunk, mb).layers[0].stream; }
+Tensor Gpt::input(size_t chunk, const MicroBatch& mb) {
+  return activations(chunk, mb).layers[0].stream;
+}
 Tensor Gpt::output(size_t chunk, const MicroBatch& mb) { return activations(chunk, mb).output; }
 
 Tensor Gpt::dstream(int which, const MicroBatch& mb) {

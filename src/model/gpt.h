@@ -1,6 +1,6 @@
-// One rank's part of a GPT: its chunks of layers, with the embedding on the first pipeline stage and
-// the head and loss on the last. Knows nothing of schedules: someone calls forward and backward for
-// (chunk, slot) in a legal order and moves streams between stages.
+// One rank's part of a GPT: its chunks of layers, with the embedding on the first pipeline stage
+// and the head and loss on the last. Knows nothing of schedules: someone calls forward and backward
+// for (chunk, slot) in a legal order and moves streams between stages.
 #pragma once
 
 #include <map>
@@ -27,9 +27,9 @@ struct RankComms {
 
 // A micro-batch in work: which activations it uses and where its loss goes.
 struct MicroBatch {
-  int64_t slot = 0;    // of the chunk's activations
-  int64_t index = 0;   // among the step's micro-batches on this rank
-  int64_t batch = 0;   // sequences; 0 is legal and does nothing
+  int64_t slot = 0;   // of the chunk's activations
+  int64_t index = 0;  // among the step's micro-batches on this rank
+  int64_t batch = 0;  // sequences; 0 is legal and does nothing
 };
 
 class Gpt {

@@ -4,8 +4,14 @@ namespace stretto {
 
 Gradients::Gradients(Backend& backend, const RankShape& shape, const FlatLayout& layout,
                      RankMemory& memory, Comm& dp, Comm& tp, Comm* replica)
-    : backend_(backend), shape_(shape), layout_(layout), dp_(dp), tp_(tp), replica_(replica),
-      flat_(memory.at("grads")), state_(layout.units.size()) {
+    : backend_(backend),
+      shape_(shape),
+      layout_(layout),
+      dp_(dp),
+      tp_(tp),
+      replica_(replica),
+      flat_(memory.at("grads")),
+      state_(layout.units.size()) {
   size_t layers = 0;
   if (shape.reduces_each_micro_batch()) {
     for (int i = 0; i < 2 && !shape.holdings().layers.empty(); ++i) {
@@ -110,7 +116,8 @@ void Gradients::reduce(size_t u) {
   for (int half = 0; half < 2; ++half) {
     if (halves[half].count() == 0) continue;
     if (shape_.reduces_each_micro_batch()) {
-      pending.push_back(dp_.start_reduce_scatter(owned_part(u, half), halves[half], Accumulate::yes));
+      pending.push_back(
+          dp_.start_reduce_scatter(owned_part(u, half), halves[half], Accumulate::yes));
     } else if (shape_.zero == 0) {
       pending.push_back(dp_.start_all_reduce(halves[half]));
     } else {  // in place: the owned part lies inside the input

@@ -7,8 +7,8 @@
 // rank 0's, rank 1's, ... part to what it has. Micro-batches are dealt out in turn, so this order
 // is micro-batch order for every dp.
 //
-// With hybrid sharding `dp` is one group of ranks that share a copy of the model; what it has reduced is
-// then summed over the copies, once per step.
+// With hybrid sharding `dp` is one group of ranks that share a copy of the model; what it has
+// reduced is then summed over the copies, once per step.
 #pragma once
 
 #include <vector>
@@ -61,11 +61,11 @@ class Gradients {
   Comm& tp_;
   Comm* replica_;
   Tensor flat_;
-  std::vector<size_t> buffer_of_;        // unit -> buffer; layers share two
+  std::vector<size_t> buffer_of_;  // unit -> buffer; layers share two
   std::vector<Tensor> buffers_;
   std::vector<std::vector<RequestPtr>> pending_;  // per buffer
-  std::vector<Tensor> base_;             // unit -> its buffer, cut to its size
-  std::vector<LayerGrads> layers_;       // unit -> gradients by role
+  std::vector<Tensor> base_;                      // unit -> its buffer, cut to its size
+  std::vector<LayerGrads> layers_;                // unit -> gradients by role
   std::vector<UnitState> state_;
   int64_t micro_batches_ = 1;
 };

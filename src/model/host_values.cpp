@@ -23,19 +23,30 @@ std::vector<float> download(Backend& backend, ConstTensor t) {
 
 void assign_host_values(Backend& backend, Tensor t, const float* values) {
   switch (t.dtype()) {
-    case DType::f32: backend.copy_from_host(t, values); break;
-    case DType::bf16: upload<bf16_t>(backend, t, values, to_bf16); break;
-    case DType::f16: upload<f16_t>(backend, t, values, to_f16); break;
-    default: STRETTO_CHECK(false, "assign to {}", dtype_name(t.dtype()));
+    case DType::f32:
+      backend.copy_from_host(t, values);
+      break;
+    case DType::bf16:
+      upload<bf16_t>(backend, t, values, to_bf16);
+      break;
+    case DType::f16:
+      upload<f16_t>(backend, t, values, to_f16);
+      break;
+    default:
+      STRETTO_CHECK(false, "assign to {}", dtype_name(t.dtype()));
   }
 }
 
 std::vector<float> host_values(Backend& backend, ConstTensor t) {
   switch (t.dtype()) {
-    case DType::f32: return download<float>(backend, t);
-    case DType::bf16: return download<bf16_t>(backend, t);
-    case DType::f16: return download<f16_t>(backend, t);
-    default: STRETTO_CHECK(false, "values of {}", dtype_name(t.dtype()));
+    case DType::f32:
+      return download<float>(backend, t);
+    case DType::bf16:
+      return download<bf16_t>(backend, t);
+    case DType::f16:
+      return download<f16_t>(backend, t);
+    default:
+      STRETTO_CHECK(false, "values of {}", dtype_name(t.dtype()));
   }
 }
 

@@ -11,8 +11,12 @@ namespace {
 void fill(const ParameterSpec& spec, const CounterRng& rng, int64_t vocab, Run run, float* out) {
   const auto count = static_cast<size_t>(run.count);
   switch (spec.init) {
-    case Init::zeros: std::fill_n(out, count, 0.0f); break;
-    case Init::ones: std::fill_n(out, count, 1.0f); break;
+    case Init::zeros:
+      std::fill_n(out, count, 0.0f);
+      break;
+    case Init::ones:
+      std::fill_n(out, count, 1.0f);
+      break;
     case Init::normal:
       rng.fill_normal(out, static_cast<uint64_t>(run.global_begin), count,
                       static_cast<float>(spec.init_std));

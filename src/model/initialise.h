@@ -10,7 +10,8 @@ namespace stretto {
 
 // Calls visit(unit, flat_begin, values, count) with the initial values of every parameter that the
 // layout holds, in stretches.
-using ValueVisitor = std::function<void(size_t unit, int64_t begin, const float* values, int64_t count)>;
+using ValueVisitor =
+    std::function<void(size_t unit, int64_t begin, const float* values, int64_t count)>;
 void initial_values(const FlatLayout& layout, int64_t vocab, int64_t tp, int64_t tp_rank,
                     uint64_t seed, const ValueVisitor& visit);
 

@@ -2,8 +2,7 @@
 
 namespace stretto {
 
-Layer::Layer(Backend& backend, TensorParallel& tp, const RankShape& shape,
-             const RankMemory& memory)
+Layer::Layer(Backend& backend, TensorParallel& tp, const RankShape& shape, const RankMemory& memory)
     : backend_(backend), tp_(tp), shape_(shape), branch_(memory.at("work.branch")) {
   attention_.heads = shape.model.heads / shape.tp;
   attention_.total_heads = shape.model.heads;
@@ -54,8 +53,8 @@ void Layer::recompute(const LayerWeights& w, const LayerActivations& a, int64_t 
     return;
   }
   attention_block(w, a, batch);
-  backend_.residual_layernorm_forward(a.stream2, a.norm2, a.mean2, a.rstd2, a.stream,
-                                      branch(batch), w.ln2_weight, w.ln2_bias);
+  backend_.residual_layernorm_forward(a.stream2, a.norm2, a.mean2, a.rstd2, a.stream, branch(batch),
+                                      w.ln2_weight, w.ln2_bias);
   backend_.linear_forward(a.act, tp_.gather(a.norm2, batch), w.up_weight, w.up_bias,
                           {.gelu = true, .pre = a.pre});
 }

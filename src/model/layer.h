@@ -42,8 +42,8 @@ class Layer {
   TensorParallel& tp_;
   const RankShape& shape_;
   AttentionOptions attention_;
-  Tensor branch_;          // (rows, C)
-  Tensor dnorm_, datt_;    // (rows, C), (n, C/tp)
+  Tensor branch_;        // (rows, C)
+  Tensor dnorm_, datt_;  // (rows, C), (n, C/tp)
 };
 
 }  // namespace stretto

@@ -10,7 +10,8 @@ RankMemory::RankMemory(Backend& backend, const RankShape& shape) {
   arena_ = Arena(std::move(buffer));
   backend.fill_zero(whole);
   for (const TensorSpec& spec : plan) {
-    const bool fresh = tensors_.emplace(spec.label, arena_.take(spec.label, spec.type, spec.shape)).second;
+    const bool fresh =
+        tensors_.emplace(spec.label, arena_.take(spec.label, spec.type, spec.shape)).second;
     STRETTO_CHECK(fresh, "label '{}' twice in the memory plan", spec.label);
   }
 }

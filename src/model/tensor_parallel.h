@@ -1,7 +1,7 @@
-// The collectives of tensor parallelism, by what they mean to a layer. With sequence parallelism the
-// residual stream is cut over ranks by rows: gather() brings the rows together before a
-// column-parallel product, reduce() adds the partial results of a row-parallel product and deals the
-// rows out again. Without it every rank holds all rows and reduce() is an all-reduce in place.
+// The collectives of tensor parallelism, by what they mean to a layer. With sequence parallelism
+// the residual stream is cut over ranks by rows: gather() brings the rows together before a
+// column-parallel product, reduce() adds the partial results of a row-parallel product and deals
+// the rows out again. Without it every rank holds all rows and reduce() is an all-reduce in place.
 #pragma once
 
 #include "comm/comm.h"
@@ -38,7 +38,7 @@ class TensorParallel {
 
   Comm& comm_;
   const RankShape& shape_;
-  bool cut_;  // the residual stream is cut over ranks
+  bool cut_;                               // the residual stream is cut over ranks
   Tensor partial_, gathered_, dgathered_;  // (n, C)
 };
 

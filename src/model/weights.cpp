@@ -21,10 +21,10 @@ Tensor parameter_in(const FlatUnit& unit, Tensor base, const std::string& name) 
 LayerOf<Tensor> layer_in(const FlatUnit& unit, Tensor base) {
   const std::string h = unit.name + ".";
   auto find = [&](const char* name) { return parameter_in(unit, base, h + name); };
-  return {find("ln1.weight"),       find("ln1.bias"),       find("attn.qkv.weight"),
-          find("attn.qkv.bias"),    find("attn.proj.weight"), find("attn.proj.bias"),
-          find("ln2.weight"),       find("ln2.bias"),       find("mlp.up.weight"),
-          find("mlp.up.bias"),      find("mlp.down.weight"), find("mlp.down.bias")};
+  return {find("ln1.weight"),    find("ln1.bias"),         find("attn.qkv.weight"),
+          find("attn.qkv.bias"), find("attn.proj.weight"), find("attn.proj.bias"),
+          find("ln2.weight"),    find("ln2.bias"),         find("mlp.up.weight"),
+          find("mlp.up.bias"),   find("mlp.down.weight"),  find("mlp.down.bias")};
 }
 
 namespace {

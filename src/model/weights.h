@@ -1,6 +1,6 @@
-// Weight access: prefetch, then get. Replicated weights (ZeRO 0-2) are simply there; sharded weights
-// (ZeRO 3) are gathered into their unit's buffer, which they leave when another unit needs it. The
-// layer loop cannot tell. A unit's buffer never moves, so tensors over it are made once.
+// Weight access: prefetch, then get. Replicated weights (ZeRO 0-2) are simply there; sharded
+// weights (ZeRO 3) are gathered into their unit's buffer, which they leave when another unit needs
+// it. The layer loop cannot tell. A unit's buffer never moves, so tensors over it are made once.
 #pragma once
 
 #include <string>
@@ -36,10 +36,10 @@ class Weights {
 
   const FlatLayout& layout() const { return layout_; }
 
-  void prefetch(size_t unit);               // start fetching; harmless when it is there already
-  Tensor get(size_t unit);                  // flat view of the whole unit, there until the unit
-                                            // two layers on is fetched
-  const LayerWeights& layer(size_t unit);   // get() by role
+  void prefetch(size_t unit);              // start fetching; harmless when it is there already
+  Tensor get(size_t unit);                 // flat view of the whole unit, there until the unit
+                                           // two layers on is fetched
+  const LayerWeights& layer(size_t unit);  // get() by role
   // A tensor over the unit's buffer; it holds the weights only after get().
   ConstTensor parameter(size_t unit, const std::string& name) const;
 
@@ -69,11 +69,11 @@ class Weights {
   const RankShape& shape_;
   const FlatLayout& layout_;
   Comm& dp_;
-  Tensor flat_;  // all of it, or the owned shard with ZeRO 3
-  std::vector<Slot> slots_;                 // ZeRO 3: one per embedding or head unit, two for layers
-  std::vector<size_t> slot_index_;          // unit -> slot
-  std::vector<Tensor> base_;                // unit -> flat view
-  std::vector<LayerWeights> layers_;        // unit -> parameters by role
+  Tensor flat_;                       // all of it, or the owned shard with ZeRO 3
+  std::vector<Slot> slots_;           // ZeRO 3: one per embedding or head unit, two for layers
+  std::vector<size_t> slot_index_;    // unit -> slot
+  std::vector<Tensor> base_;          // unit -> flat view
+  std::vector<LayerWeights> layers_;  // unit -> parameters by role
 };
 
 }  // namespace stretto

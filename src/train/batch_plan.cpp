@@ -14,7 +14,8 @@ std::vector<Share> batch_shares(int64_t global_batch, int64_t micro_batch, int64
   std::vector<Share> shares;
   for (int64_t first = 0; first < global_batch; first += micro_batch * dp) {
     const int64_t samples = std::min(micro_batch * dp, global_batch - first);
-    const int64_t each = samples / dp, extra = samples % dp;  // the first `extra` ranks take one more
+    const int64_t each = samples / dp,
+                  extra = samples % dp;  // the first `extra` ranks take one more
     shares.push_back({first + rank * each + std::min(rank, extra), each + (rank < extra ? 1 : 0)});
   }
   return shares;

@@ -1,7 +1,7 @@
 // How a global batch is dealt out. A step runs in rounds: each takes the next dp * micro_batch
-// samples and gives every data-parallel rank its share, in rank order. The last round may be ragged:
-// 48 samples in micro-batches of 11 run as 11, 11, 11, 11, 4. The gradient is token-weighted, so the
-// cut does not change it.
+// samples and gives every data-parallel rank its share, in rank order. The last round may be
+// ragged: 48 samples in micro-batches of 11 run as 11, 11, 11, 11, 4. The gradient is
+// token-weighted, so the cut does not change it.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,8 @@ struct Share {
 };
 
 // One entry per round, the same number on every rank.
-std::vector<Share> batch_shares(int64_t global_batch, int64_t micro_batch, int64_t dp, int64_t rank);
+std::vector<Share> batch_shares(int64_t global_batch, int64_t micro_batch, int64_t dp,
+                                int64_t rank);
 
 int64_t rounds(int64_t global_batch, int64_t micro_batch, int64_t dp);
 

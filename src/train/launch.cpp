@@ -21,8 +21,8 @@ void fit_world(Config& config, int64_t ranks) {
     return;
   }
   throw Error(ExitCode::bad_config,
-              fmt::format("{} ranks, but parallel.dp x tp x pp = {} x {} x {} = {}", ranks, p.dp, p.tp,
-                          p.pp, config.world_size()),
+              fmt::format("{} ranks, but parallel.dp x tp x pp = {} x {} x {} = {}", ranks, p.dp,
+                          p.tp, p.pp, config.world_size()),
               fmt::format("start {} ranks, or change dp, tp, pp so that their product is {}",
                           config.world_size(), ranks));
 }

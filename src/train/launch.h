@@ -9,11 +9,12 @@
 
 namespace stretto {
 
-// How many ranks there are to use: those of the launcher, else `asked` (0: as the configuration says).
+// How many ranks there are to use: those of the launcher, else `asked` (0: as the configuration
+// says).
 int64_t available_ranks(int64_t asked);
 
-// Makes dp x tp x pp equal `ranks` (0: leaves the configuration alone): dp takes what tp and pp leave.
-// Throws bad_config where a dp that was set, or tp x pp, does not fit.
+// Makes dp x tp x pp equal `ranks` (0: leaves the configuration alone): dp takes what tp and pp
+// leave. Throws bad_config where a dp that was set, or tp x pp, does not fit.
 void fit_world(Config& config, int64_t ranks);
 
 // Ranks on this machine, which share its cores and memory.

@@ -12,8 +12,8 @@ namespace {
 
 double flops_per_rank(const Config& config, const StepRecord& record, Convention convention,
                       bool hardware) {
-  const FlopsPerToken flops = flops_per_token(convention, config.model, config.seq_len,
-                                              config.activation_checkpointing);
+  const FlopsPerToken flops =
+      flops_per_token(convention, config.model, config.seq_len, config.activation_checkpointing);
   const double per_token = hardware ? flops.hardware_total() : flops.model_total();
   return per_token * record.tokens_per_second() / static_cast<double>(config.world_size());
 }
@@ -77,16 +77,17 @@ std::string json_line(const Config& config, const StepRecord& r) {
       "{{\"step\":{},\"updates\":{},\"consumed_samples\":{},\"consumed_tokens\":{},"
       "\"global_batch\":{},\"loss\":{},\"learning_rate\":{},\"loss_scale\":{},\"grad_norm\":{},"
       "\"zeros\":{},\"skipped\":{},\"skipped_total\":{},\"nan_total\":{},\"seconds\":{},"
-      "\"tokens_per_second\":{},\"model_flops_per_second_per_rank\":{},\"times\":{{{}\"comm_dp\":{},"
-      "\"comm_tp\":{},\"comm_pp\":{},\"data\":{},\"host\":{}}},\"comm_bytes\":{{\"dp\":{},\"tp\":{},"
+      "\"tokens_per_second\":{},\"model_flops_per_second_per_rank\":{},\"times\":{{{}\"comm_dp\":{}"
+      ","
+      "\"comm_tp\":{},\"comm_pp\":{},\"data\":{},\"host\":{}}},\"comm_bytes\":{{\"dp\":{},\"tp\":{}"
+      ","
       "\"pp\":{}}}{}}}",
       r.step, r.updates, r.consumed_samples, r.consumed_tokens, r.global_batch, number(r.loss),
       number(r.learning_rate), number(r.loss_scale), number(r.grad_norm), number(r.zeros),
-      r.skipped, r.skipped_total, r.nan_total, number(r.times.total),
-      number(r.tokens_per_second()), number(model_flops_per_rank(config, r)), ops,
-      number(r.times.comm_dp), number(r.times.comm_tp), number(r.times.comm_pp),
-      number(r.times.data), number(r.times.host()), r.comm_bytes_dp, r.comm_bytes_tp,
-      r.comm_bytes_pp, operators);
+      r.skipped, r.skipped_total, r.nan_total, number(r.times.total), number(r.tokens_per_second()),
+      number(model_flops_per_rank(config, r)), ops, number(r.times.comm_dp),
+      number(r.times.comm_tp), number(r.times.comm_pp), number(r.times.data),
+      number(r.times.host()), r.comm_bytes_dp, r.comm_bytes_tp, r.comm_bytes_pp, operators);
 }
 
 }  // namespace stretto

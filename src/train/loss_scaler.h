@@ -11,7 +11,8 @@ namespace stretto {
 class LossScaler {
  public:
   LossScaler(const LossScale& settings, Precision precision)
-      : settings_(settings), dynamic_(precision == Precision::amp_fp16),
+      : settings_(settings),
+        dynamic_(precision == Precision::amp_fp16),
         state_{dynamic_ ? settings.initial : 1.0, 0, settings.hysteresis} {}
 
   struct State {

@@ -12,10 +12,10 @@ double learning_rate(const TrainConfig& train, int64_t step) {
   if (train.schedule == LrSchedule::constant) return train.lr;
 
   const auto end = static_cast<double>(train.steps);
-  const auto length = train.decay > 0 ? static_cast<double>(train.decay)
-                                      : end - static_cast<double>(train.warmup);
-  const double begin = train.schedule == LrSchedule::wsd ? end - length
-                                                         : static_cast<double>(train.warmup);
+  const auto length =
+      train.decay > 0 ? static_cast<double>(train.decay) : end - static_cast<double>(train.warmup);
+  const double begin =
+      train.schedule == LrSchedule::wsd ? end - length : static_cast<double>(train.warmup);
   const double done = length > 0 ? std::clamp((s - begin) / length, 0.0, 1.0) : 1.0;
   const double share = train.schedule == LrSchedule::cosine
                            ? 0.5 * (1 + std::cos(std::numbers::pi * done))

@@ -62,8 +62,8 @@ void Optimizer::plan_pieces() {
       const int64_t size = grad.count() / mine;
       const int64_t row = (static_cast<int64_t>(u) * 2 + half) * parts + first;
       if (size == 0) continue;
-      stat_pieces_.push_back({pieces_.slice(3 * row, 3 * (row + mine)).view({mine, 3}),
-                              grad.slice(0, size * mine)});
+      stat_pieces_.push_back(
+          {pieces_.slice(3 * row, 3 * (row + mine)).view({mine, 3}), grad.slice(0, size * mine)});
     }
   }
 }
@@ -83,8 +83,14 @@ void Optimizer::collect_stats() {
 void Optimizer::start_step(double lr, double loss_scale, int64_t step) {
   collect_stats();
   backend_.clip_control(control_, sum_, settings_.clip, static_cast<float>(1.0 / loss_scale));
-  AdamWOptions options{static_cast<float>(lr), settings_.beta1, settings_.beta2, settings_.eps, 0,
-                       step, settings_.seed, 0};
+  AdamWOptions options{static_cast<float>(lr),
+                       settings_.beta1,
+                       settings_.beta2,
+                       settings_.eps,
+                       0,
+                       step,
+                       settings_.seed,
+                       0};
   for (const Segment& s : segments_) {
     options.weight_decay = s.decay ? settings_.weight_decay : 0.0f;
     options.first_index = s.first_index;

@@ -1,5 +1,5 @@
-// AdamW over the part of the parameters that this rank owns, with the global gradient norm, clipping
-// and the decision to skip taken once for all ranks.
+// AdamW over the part of the parameters that this rank owns, with the global gradient norm,
+// clipping and the decision to skip taken once for all ranks.
 #pragma once
 
 #include <vector>
@@ -18,9 +18,9 @@ struct OptimizerSettings {
 };
 
 struct StepResult {
-  double grad_norm = 0;   // before clipping, loss scale removed
-  double zeros = 0;       // gradient elements that are exactly zero
-  bool skipped = false;   // NaN or infinite gradients: nothing was changed
+  double grad_norm = 0;  // before clipping, loss scale removed
+  double zeros = 0;      // gradient elements that are exactly zero
+  bool skipped = false;  // NaN or infinite gradients: nothing was changed
 };
 
 class Optimizer {

@@ -66,9 +66,13 @@ void Pipeline::train(const std::vector<Share>& shares, const Loader& load) {
     const MicroBatch mb = micro_batch(task, shares);
     if (on_task) on_task(task, true);
     switch (task.kind) {
-      case TaskKind::forward: forward(plan, task, mb, load, true); break;
+      case TaskKind::forward:
+        forward(plan, task, mb, load, true);
+        break;
       case TaskKind::backward:
-      case TaskKind::backward_input: backward(plan, task, mb); break;
+      case TaskKind::backward_input:
+        backward(plan, task, mb);
+        break;
       case TaskKind::backward_weight:
         gpt_.backward_weights(static_cast<size_t>(task.chunk), mb);
         break;

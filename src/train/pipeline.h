@@ -30,8 +30,8 @@ class Pipeline {
   std::function<void(const Task& task, bool begin)> on_task;
 
  private:
-  void forward(const Schedule& schedule, const Task& task, const MicroBatch& mb,
-               const Loader& load, bool train);
+  void forward(const Schedule& schedule, const Task& task, const MicroBatch& mb, const Loader& load,
+               bool train);
   void backward(const Schedule& schedule, const Task& task, const MicroBatch& mb);
   MicroBatch micro_batch(const Task& task, const std::vector<Share>& shares) const;
   RequestPtr& output_request(int chunk, int64_t slot);
@@ -41,9 +41,10 @@ class Pipeline {
   Comm& pp_;
   PipelineSchedule kind_;
   int chunks_;
-  std::map<int, Schedule> schedules_;              // by number of micro-batches
-  std::vector<std::vector<RequestPtr>> outputs_;   // [chunk][slot]: stream on its way to the next stage
-  RequestPtr gradients_[2];                        // gradient streams on their way back
+  std::map<int, Schedule> schedules_;  // by number of micro-batches
+  std::vector<std::vector<RequestPtr>>
+      outputs_;              // [chunk][slot]: stream on its way to the next stage
+  RequestPtr gradients_[2];  // gradient streams on their way back
   int next_gradient_ = 0;
 };
 

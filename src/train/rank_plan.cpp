@@ -99,18 +99,20 @@ void require_fits(const Config& config, size_t bytes) {
   full.activation_checkpointing = Checkpointing::full;
   std::string hint;
   if (fits > 0) {
-    hint = fmt::format("micro_batch={} fits ({})", fits, gib(largest_plan(with_micro_batch(config, fits))));
+    hint = fmt::format("micro_batch={} fits ({})", fits,
+                       gib(largest_plan(with_micro_batch(config, fits))));
   } else if (largest_plan(with_micro_batch(full, 1)) <= bytes) {
     hint = "activation_checkpointing=full micro_batch=1 fits";
   } else {
-    hint = "not even micro_batch=1 with full checkpointing fits: use a smaller model, more ranks "
-           "with tp, pp or zero, or raise memory_limit";
+    hint =
+        "not even micro_batch=1 with full checkpointing fits: use a smaller model, more ranks "
+        "with tp, pp or zero, or raise memory_limit";
   }
-  throw Error(ExitCode::out_of_memory,
-              fmt::format("{} with micro_batch {} and seq_len {} needs {} per rank, {} are there",
-                          config.model.name, config.micro_batch, config.seq_len, gib(need),
-                          gib(bytes)),
-              hint);
+  throw Error(
+      ExitCode::out_of_memory,
+      fmt::format("{} with micro_batch {} and seq_len {} needs {} per rank, {} are there",
+                  config.model.name, config.micro_batch, config.seq_len, gib(need), gib(bytes)),
+      hint);
 }
 
 }  // namespace stretto

@@ -29,9 +29,15 @@ void print_line(const Config& config, const StepRecord& record, double seconds_s
   const double per_step = seconds_so_far / static_cast<double>(steps_so_far);
   const double eta = per_step * static_cast<double>(record.steps - record.step);
   switch (config.log.format) {
-    case LogFormat::compact: fmt::print("{}\n", compact_line(config, record, eta)); break;
-    case LogFormat::megatron: fmt::print("{}\n", megatron_line(config, record)); break;
-    case LogFormat::json: fmt::print("{}\n", json_line(config, record)); break;
+    case LogFormat::compact:
+      fmt::print("{}\n", compact_line(config, record, eta));
+      break;
+    case LogFormat::megatron:
+      fmt::print("{}\n", megatron_line(config, record));
+      break;
+    case LogFormat::json:
+      fmt::print("{}\n", json_line(config, record));
+      break;
   }
   std::fflush(stdout);
 }
@@ -48,10 +54,11 @@ void require_progress(const Config& config, Trainer& trainer) {
   const TrainerState& state = trainer.state();
   if (state.skipped_in_a_row < config.train.max_skipped && !trainer.scaler().at_floor()) return;
   if (state.skipped_in_a_row == 0) return;
-  throw Error(ExitCode::diverged,
-              fmt::format("step {}: {} steps in a row had NaN or infinite gradients (loss scale {:g})",
-                          state.step, state.skipped_in_a_row, state.loss_scale.scale),
-              "lower train.lr or train.clip, check the data, or use bf16 or fp32");
+  throw Error(
+      ExitCode::diverged,
+      fmt::format("step {}: {} steps in a row had NaN or infinite gradients (loss scale {:g})",
+                  state.step, state.skipped_in_a_row, state.loss_scale.scale),
+      "lower train.lr or train.clip, check the data, or use bf16 or fp32");
 }
 
 // Saves when it is time to, and otherwise looks after a save under way.
@@ -131,9 +138,11 @@ RunResult run_training(const Config& config, Comm& world, const RunOptions& opti
         (last || record.step % config.train.eval_every == 0)) {
       watchdog.enter(Section::eval, record.step);
       result.eval_loss = trainer.evaluate(config.train.eval_batches);
-      metrics.write(fmt::format("{{\"step\":{},\"eval_loss\":{:.17g}}}", record.step, result.eval_loss));
-      if (speaks) fmt::print("eval at step {} | loss {:.4f} | perplexity {:.2f}\n", record.step,
-                             result.eval_loss, std::exp(result.eval_loss));
+      metrics.write(
+          fmt::format("{{\"step\":{},\"eval_loss\":{:.17g}}}", record.step, result.eval_loss));
+      if (speaks)
+        fmt::print("eval at step {} | loss {:.4f} | perplexity {:.2f}\n", record.step,
+                   result.eval_loss, std::exp(result.eval_loss));
     }
     const int signal = last ? 0 : agreed_stop(world, config.output);
     if (saver) {

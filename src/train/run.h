@@ -20,9 +20,9 @@ struct RunResult {
 };
 
 struct RunOptions {
-  bool print = true;  // rank 0 prints lines and messages
+  bool print = true;                               // rank 0 prints lines and messages
   std::function<void(const StepRecord&)> on_step;  // every rank, after each step
-  Fs* fs = nullptr;   // for checkpoints; nullptr: the real one
+  Fs* fs = nullptr;                                // for checkpoints; nullptr: the real one
 };
 
 // Collective over `world`; the same call on every rank.

@@ -16,7 +16,7 @@ struct StepTimes {
   double comm_pp = 0;                    // waiting for a stage: bubble and transfers
   double data = 0;                       // reading samples
   double compute() const { return total - comm_dp - comm_tp - comm_pp; }  // not waiting for others
-  double host() const {                  // everything else
+  double host() const {                                                   // everything else
     double rest = total - comm_dp - comm_tp - comm_pp - data;
     for (const double seconds : ops) rest -= seconds;
     return rest;
@@ -30,14 +30,14 @@ struct StepRecord {
   int64_t consumed_samples = 0;  // including this step
   int64_t consumed_tokens = 0;
   int64_t global_batch = 0;
-  double loss = 0;               // mean over the global batch's tokens, nats
+  double loss = 0;  // mean over the global batch's tokens, nats
   double learning_rate = 0;
   double loss_scale = 1;
   double grad_norm = 0;
   double zeros = 0;
   bool skipped = false;
-  int64_t skipped_total = 0;     // overflowed steps so far
-  int64_t nan_total = 0;         // steps whose loss was not finite
+  int64_t skipped_total = 0;  // overflowed steps so far
+  int64_t nan_total = 0;      // steps whose loss was not finite
   uint64_t comm_bytes_dp = 0, comm_bytes_tp = 0, comm_bytes_pp = 0;  // sent by this rank
   StepTimes times;
   std::array<OpTotals, kOps> operators{};  // with `trace` only

@@ -44,11 +44,14 @@ int threads_per_rank(const Config& config, int64_t ranks_here) {
 }
 
 Trainer::Trainer(const Config& config, Comm& world)
-    : config_(config), world_(world),
+    : config_(config),
+      world_(world),
       mesh_(config.parallel.dp, config.parallel.tp, config.parallel.pp, config.parallel.order,
             config.parallel.zero_group),
-      at_(mesh_.coordinates(world.rank())), comms_(make_mesh_comms(mesh_, world)),
-      backend_(make_backend(config, world)), scaler_(config.train.loss_scale, config.precision) {
+      at_(mesh_.coordinates(world.rank())),
+      comms_(make_mesh_comms(mesh_, world)),
+      backend_(make_backend(config, world)),
+      scaler_(config.train.loss_scale, config.precision) {
   config_.seq_len = seq_len(config);
   gpt_ = std::make_unique<Gpt>(*backend_, rank_shape(config_, at_), tensor_comms());
   pipeline_ = std::make_unique<Pipeline>(*gpt_, effective_schedule(config.parallel),
@@ -62,8 +65,9 @@ Trainer::Trainer(const Config& config, Comm& world)
   const auto largest = static_cast<size_t>(config_.micro_batch * config_.seq_len);
   tokens_.resize(largest);
   targets_.resize(largest);
-  losses_.resize(static_cast<size_t>(rounds(config_.global_batch, config_.micro_batch,
-                                            config_.parallel.dp) * config_.parallel.dp));
+  losses_.resize(
+      static_cast<size_t>(rounds(config_.global_batch, config_.micro_batch, config_.parallel.dp) *
+                          config_.parallel.dp));
   my_losses_.resize(losses_.size());
   open_data();
 }

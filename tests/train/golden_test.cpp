@@ -35,7 +35,8 @@ Config golden_config(const Golden& golden, bool alibi) {
   Config config = tiny_config();
   const auto& g = golden.index;
   const auto n = [&](const char* key) { return g[key].get<int64_t>(); };
-  config.model = {"golden", n("layers"), n("hidden"), n("heads"), n("vocab"), n("seq_len"), 4 * n("hidden")};
+  config.model = {"golden",   n("layers"),  n("hidden"),    n("heads"),
+                  n("vocab"), n("seq_len"), 4 * n("hidden")};
   config.model.position_kind = alibi ? Positions::alibi : Positions::learned;
   config.seq_len = n("seq_len");
   config.micro_batch = config.global_batch = n("batch");
@@ -48,7 +49,8 @@ Config golden_config(const Golden& golden, bool alibi) {
 }
 
 // |a - b| <= bound * largest |b|: what a float sum of this length can lose.
-void expect_close(const float* a, const float* b, int64_t count, double bound, const std::string& what) {
+void expect_close(const float* a, const float* b, int64_t count, double bound,
+                  const std::string& what) {
   double worst = 0, scale = 0;
   for (int64_t i = 0; i < count; ++i) {
     worst = std::max(worst, std::fabs(static_cast<double>(a[i]) - b[i]));
@@ -108,7 +110,8 @@ void check(const std::string& name, bool alibi) {
         for (size_t u = 0; u < layout.units.size(); ++u) {
           for (const FlatParameter& p : layout.units[u].parameters) {
             const auto grad = host_values(backend, gpt.gradients().parameter(u, p.spec.name));
-            expect_close(grad.data(), golden.at<float>("grad/" + p.spec.name), p.count, 1e-5, p.spec.name);
+            expect_close(grad.data(), golden.at<float>("grad/" + p.spec.name), p.count, 1e-5,
+                         p.spec.name);
           }
         }
       }

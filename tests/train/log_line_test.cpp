@@ -29,9 +29,10 @@ TEST(LogLine, MegatronFieldsInOrder) {
   const std::string line = megatron_line(tiny_config(), record());
   size_t at = 0;
   for (const char* field :
-       {"iteration        2/   95367", "consumed samples:         4096", "consumed tokens:      8388608",
-        "elapsed time per iteration (s): 2.00", "learning rate: 3.787E-09", "global batch size:  2048",
-        "lm loss: 1.250000E+01", "loss scale: 4096.0", "grad norm: 7.500", "num zeros: 0.0",
+       {"iteration        2/   95367", "consumed samples:         4096",
+        "consumed tokens:      8388608", "elapsed time per iteration (s): 2.00",
+        "learning rate: 3.787E-09", "global batch size:  2048", "lm loss: 1.250000E+01",
+        "loss scale: 4096.0", "grad norm: 7.500", "num zeros: 0.0",
         "number of skipped iterations:   0", "number of nan iterations:   0",
         "samples per second: 1024.000", "TFLOPs: "}) {
     const size_t found = line.find(field, at);
@@ -50,7 +51,8 @@ TEST(LogLine, JsonHasNoNaN) {
 
 TEST(LogLine, AttributionAddsUp) {
   for (const StepRecord& r : train(tiny_config())) {
-    double sum = r.times.comm_dp + r.times.comm_tp + r.times.comm_pp + r.times.data + r.times.host();
+    double sum =
+        r.times.comm_dp + r.times.comm_tp + r.times.comm_pp + r.times.data + r.times.host();
     for (const double s : r.times.ops) sum += s;
     EXPECT_NEAR(sum, r.times.total, 1e-9);
     EXPECT_GE(r.times.host(), 0);

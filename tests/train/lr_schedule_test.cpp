@@ -16,7 +16,8 @@ TrainConfig settings(LrSchedule schedule) {
 }
 
 TEST(LearningRate, WarmUpIsLinear) {
-  for (const LrSchedule s : {LrSchedule::constant, LrSchedule::linear, LrSchedule::cosine, LrSchedule::wsd}) {
+  for (const LrSchedule s :
+       {LrSchedule::constant, LrSchedule::linear, LrSchedule::cosine, LrSchedule::wsd}) {
     EXPECT_DOUBLE_EQ(learning_rate(settings(s), 1), 0.1);
     EXPECT_DOUBLE_EQ(learning_rate(settings(s), 10), 1.0);
   }

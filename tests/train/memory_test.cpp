@@ -1,4 +1,5 @@
-// The plan is what is used, nothing is allocated inside a step, and checkpointing saves what it says.
+// The plan is what is used, nothing is allocated inside a step, and checkpointing saves what it
+// says.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -26,7 +27,8 @@ namespace stretto {
 namespace {
 
 TEST(Memory, PlanEqualsUse) {
-  for (const Checkpointing mode : {Checkpointing::none, Checkpointing::selective, Checkpointing::full}) {
+  for (const Checkpointing mode :
+       {Checkpointing::none, Checkpointing::selective, Checkpointing::full}) {
     Config config = tiny_config();
     config.activation_checkpointing = mode;
     run_thread_ranks(1, [&](Comm& world) {
@@ -46,7 +48,8 @@ TEST(Memory, StepsDoNotAllocate) {
   const int64_t before = g_allocations.load();
   for (int i = 0; i < 3; ++i) trainer.step();
   // Handles of started collectives, two for each unit of parameters at most; no tensor, no buffer.
-  EXPECT_LE(g_allocations.load() - before, 3 * 2 * static_cast<int64_t>(trainer.gpt().layout().units.size()));
+  EXPECT_LE(g_allocations.load() - before,
+            3 * 2 * static_cast<int64_t>(trainer.gpt().layout().units.size()));
 }
 
 TEST(Memory, CheckpointingSavesActivations) {

@@ -22,7 +22,8 @@ TEST(Precision, EveryModeFollowsFp32) {
   }
 }
 
-// 8-bit operands keep 3 (e4m3) or 2 (e5m2) bits of fraction: the loss still follows, but not exactly.
+// 8-bit operands keep 3 (e4m3) or 2 (e5m2) bits of fraction: the loss still follows, but not
+// exactly.
 TEST(Precision, EightBitProductsAreEmulated) {
   Config config = tiny_config();
   config.train.steps = 10;
