@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <filesystem>
 
 #include "account/parameters.h"
 #include "base/log.h"
@@ -160,6 +161,13 @@ std::vector<PlannedPoint> plan(const Options& options, SweepOptions& how) {
   return plan_points(points);
 }
 
+// The shorter of the absolute path and the one from here, so that printed commands can be pasted.
+std::string program_as_typed(const std::string& path) {
+  std::error_code failed;
+  const std::string near = std::filesystem::relative(path, failed).string();
+  return failed || near.empty() || near.size() >= path.size() ? path : near;
+}
+
 void sweep(const Options& options) {
   SweepOptions how;
   how.directory = options.directory;
@@ -175,7 +183,9 @@ void sweep(const Options& options) {
     return;
   }
   run_all(points, how);
-  fmt::print("\nstretto collect {0}\nstretto report {0}\n", options.directory);
+  const std::string program = shell_word(program_as_typed(how.program));
+  const std::string directory = shell_word(options.directory);
+  fmt::print("\nnext: {0} collect {1}\n      {0} report {1}\n", program, directory);
 }
 
 void add_flags(Command* verb, SweepFlags& f) {
