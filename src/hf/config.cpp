@@ -79,7 +79,7 @@ ordered_json mpt_config(const ModelShape& m) {
           {"attn_config",
            {{"alibi", true},
             {"alibi_bias_max", 8},
-            {"attn_pdrop", 0.0},
+            {"attn_pdrop", 0},  // whole: transformers 5 refuses 0.0 here
             {"attn_type", "multihead_attention"},
             {"qk_ln", false}}}};
 }
