@@ -39,6 +39,7 @@ int64_t monotonic_ns();  // comparable between the processes of one machine
 // One rank's row. Lives in memory that other processes map: atomics only, no pointers.
 struct RankStatus {
   std::atomic<int64_t> beat_ns{0};
+  std::atomic<int64_t> alive_ns{0};  // by the rank's watchdog: its process runs; 0: no watchdog
   std::atomic<int64_t> step{-1};
   std::atomic<uint64_t> seq{0};    // collectives this rank has begun
   std::atomic<uint64_t> bytes{0};  // of the one it waits in
@@ -97,6 +98,7 @@ class RankMonitor {
   RankMonitor(StatusBoard board, int row, int rank);
 
   void beat() { status().beat_ns.store(monotonic_ns(), std::memory_order_relaxed); }
+  void alive() { status().alive_ns.store(monotonic_ns(), std::memory_order_relaxed); }
   void enter(Section section, int64_t step = -1);
   uint64_t begin(CommKind kind, uint64_t bytes, const GroupTag& group);  // returns its number
   void finish(uint64_t seq);

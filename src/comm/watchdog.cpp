@@ -41,9 +41,23 @@ std::string place_text(const RankStatus& row) {
   return fmt::format("{} at step {}", name_of(section_of(row)), step);
 }
 
-// Those to blame: ranks that do not wait for anyone. If all wait (one skipped a call, or a peer on
-// another machine is lost), those that have made the fewest calls.
-std::vector<const RankStatus*> culprits(const StatusBoard& board) {
+// A stopped process does not stamp its row any more, whatever its rank was doing.
+bool process_stopped(const RankStatus& row, int64_t now_ns, double limit_seconds) {
+  const int64_t alive = row.alive_ns.load(kRelaxed);
+  if (alive == 0 || section_of(row) == Section::done) return false;
+  return static_cast<double>(now_ns - alive) * 1e-9 > std::max(1.0, limit_seconds / 2);
+}
+
+// Those to blame: ranks whose process is stopped; else those that do not wait for anyone. If all
+// wait (one skipped a call, or a peer on another machine is lost), those that have made the fewest
+// calls.
+std::vector<const RankStatus*> culprits(const StatusBoard& board, int64_t now_ns,
+                                        double limit_seconds) {
+  std::vector<const RankStatus*> stopped;
+  for (int r = 0; r < board.count; ++r) {
+    if (process_stopped(board.rows[r], now_ns, limit_seconds)) stopped.push_back(&board.rows[r]);
+  }
+  if (!stopped.empty()) return stopped;
   std::vector<const RankStatus*> computing;
   uint64_t fewest = UINT64_MAX;
   uint64_t most = 0;
@@ -64,12 +78,15 @@ std::vector<const RankStatus*> culprits(const StatusBoard& board) {
 }  // namespace
 
 std::string describe_hang(const StatusBoard& board, int64_t now_ns, double limit_seconds) {
-  const std::vector<const RankStatus*> blamed = culprits(board);
+  const std::vector<const RankStatus*> blamed = culprits(board, now_ns, limit_seconds);
   std::string text = fmt::format("no progress for {:.3g} s:", limit_seconds);
   for (const RankStatus* row : blamed) {
     text += fmt::format(" rank {} stands still in {} since {:.1f} s{};", row->rank.load(kRelaxed),
                         place_text(*row), seconds_since(*row, now_ns),
                         waits_in(*row) == CommKind::none ? "" : ", in " + wait_text(*row));
+    if (process_stopped(*row, now_ns, limit_seconds)) {
+      text.insert(text.size() - 1, ", its process is stopped");
+    }
   }
   if (blamed.empty()) text += " every rank of this machine waits for another one;";
   std::map<std::string, std::vector<int>> waiting;  // where -> ranks
@@ -94,6 +111,7 @@ Watchdog::Watchdog(Comm& world, WatchdogOptions options)
       parent_(std::string_view(world.transport()) == "mpi" ? getppid() : 0) {
   beat();
   if (options_.timeout <= 0) return;
+  world_.monitor().alive();
   thread_ = std::jthread([this](const std::stop_token& stop) { watch(stop); });
 }
 
@@ -111,6 +129,7 @@ void Watchdog::watch(const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
   while (!wake_.wait_for(lock, stop, period, [&] { return stop.stop_requested(); })) {
     const int64_t now = monotonic_ns();
+    world_.monitor().alive();
     // If this very thread slept too long, the whole process was stopped (Ctrl-Z, a debugger, a
     // suspended machine), and so may its peers have been: start the clock again.
     if (static_cast<double>(now - last_look) * 1e-9 > period.count() + 1.0) watched_since = now;

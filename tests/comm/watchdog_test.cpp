@@ -61,6 +61,26 @@ TEST(Watchdog, WhenAllWaitTheOneBehindIsNamed) {
   EXPECT_NE(text.find("rank 1 stands still"), std::string::npos) << text;
 }
 
+TEST(Watchdog, AStoppedProcessIsNamedWhereverItsRankIs) {
+  const StatusBoard board = StatusBoard::in_process(3);
+  RankMonitor ranks[] = {{board, 0, 0}, {board, 1, 1}, {board, 2, 2}};
+  for (RankMonitor& rank : ranks) rank.alive();
+  ranks[0].begin(CommKind::send, 8, group_tag("pp"));
+  for (RankMonitor& rank : ranks) {
+    rank.begin(CommKind::all_reduce, 24, group_tag("pp"));
+    rank.wait_begins(CommKind::all_reduce, 24, group_tag("pp"));
+  }
+  const int64_t later = monotonic_ns() + 5'000'000'000;
+  board.rows[0].alive_ns.store(later - 100'000'000);
+  board.rows[2].alive_ns.store(later - 100'000'000);
+  const std::string text = describe_hang(board, later, 3);
+  EXPECT_NE(text.find("rank 1 stands still in init since 5.0 s, in all_reduce #1 (24 bytes, group "
+                      "pp), its process is stopped; "),
+            std::string::npos)
+      << text;
+  EXPECT_EQ(text.find("rank 2 stands"), std::string::npos) << text;
+}
+
 TEST(WatchdogDeathTest, EndsAHungJob) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(run_thread_ranks(3,
