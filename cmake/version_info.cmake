@@ -1,5 +1,5 @@
-# stretto_version_info(out): writes the header behind `stretto version`. The file is touched only
-# where its text changes, and the commit is the one that was configured.
+# stretto_version_info(out): writes the header with the versions of the parts, for `stretto version`.
+# The file is touched only where its text changes. The commit comes with the build (build_info.h).
 
 # The version that a header gives in lines `#define <prefix>MAJOR 8`; empty when it has none.
 function(stretto_header_version out header prefix)
@@ -16,17 +16,6 @@ function(stretto_header_version out header prefix)
 endfunction()
 
 function(stretto_version_info out)
-  set(STRETTO_COMMIT "unknown")
-  find_package(Git QUIET)
-  if(GIT_FOUND)
-    execute_process(COMMAND ${GIT_EXECUTABLE} describe --always --dirty --abbrev=12 --exclude=*
-      WORKING_DIRECTORY ${PROJECT_SOURCE_DIR} OUTPUT_VARIABLE commit RESULT_VARIABLE failed
-      OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
-    if(NOT failed)
-      set(STRETTO_COMMIT ${commit})
-    endif()
-  endif()
-
   # An empty version means that the part is not in the program.
   if(dnnl_FOUND)
     set(STRETTO_ONEDNN_VERSION ${dnnl_VERSION})

@@ -13,8 +13,8 @@
 #include "base/log.h"
 #include "base/units.h"
 #include "bench/statistics.h"
+#include "bench/survey.h"
 #include "config/rules.h"
-#include "machine/machine.h"
 #include "train/launch.h"
 #include "train/rank_plan.h"
 #include "train/run.h"
@@ -251,7 +251,7 @@ std::optional<RunRecord> measure(Config config, const MeasureOptions& options) {
   record.started = utc_now();
   config.train.steps = options.steps + options.warmup;
   record.config = std::move(config);
-  record.machine = options.machine.empty() ? to_json(probe_machine(true)).dump() : options.machine;
+  record.machine = options.machine.empty() ? to_json(survey_machine(true)).dump() : options.machine;
   describe_device(record);
   reset_peak_resident();
   record.memory.before = peak_resident_bytes();

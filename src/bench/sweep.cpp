@@ -13,7 +13,7 @@
 #include "base/units.h"
 #include "bench/measure.h"
 #include "bench/process.h"
-#include "machine/machine.h"
+#include "bench/survey.h"
 
 namespace stretto {
 namespace {
@@ -128,7 +128,7 @@ void prepare_sweep(const SweepOptions& options) {
   Fs& fs = posix_fs();
   make_dirs(fs, join_path(options.directory, "points"));
   if (fs.info(machine_path(options))) return;
-  const MachineInfo machine = probe_machine(true, options.directory);
+  const MachineInfo machine = survey_machine(true, options.directory);
   write_file_atomic(fs, machine_path(options), to_json(machine).dump(2) + "\n");
 }
 

@@ -7,8 +7,8 @@
 #include "account/peaks.h"
 #include "base/log.h"
 #include "base/units.h"
+#include "bench/survey.h"
 #include "cli/verbs.h"
-#include "machine/machine.h"
 
 namespace stretto::cli {
 namespace {
@@ -116,7 +116,7 @@ void add_doctor(Command& app) {
   verb->add_option("--disk", options->disk, "Directory whose disk is looked at")
       ->capture_default_str();
   verb->callback([options] {
-    const MachineInfo machine = probe_machine(!options->quick, options->disk);
+    const MachineInfo machine = survey_machine(!options->quick, options->disk);
     if (options->json) {
       fmt::print("{}\n", to_json(machine).dump(2));
     } else {

@@ -28,14 +28,14 @@ constexpr const char* kHelp =
 constexpr int64_t kMaxTextBytes = int64_t{1} << 32;
 
 struct Options {
-  std::string checkpoint, file, tokenizer, logits;
+  std::string checkpoint, file, tokenizer, logits, format = "auto";
   int64_t threads = 0, batch = 4, tokens = 0;
   bool json = false;
 };
 
 // Token files as they are; any other file is text.
 std::unique_ptr<TokenSource> tokens_of(const Options& o, const Config& config) {
-  auto source = open_tokens(o.file);
+  auto source = open_tokens(o.file, parse_token_format(o.format));
   if (source->format() != "bytes" || tokenizer_path(config, o.tokenizer).empty()) return source;
   const Tokenizer tokenizer = tokenizer_for(config, o.tokenizer);
   std::vector<int32_t> ids;
@@ -91,6 +91,8 @@ void add_eval(Command& app) {
   verb->add_option("CHECKPOINT", o->checkpoint, "a run, or one step-N of it")->required();
   verb->add_option("FILE", o->file, "text or tokens")->required();
   verb->add_option("--tokenizer", o->tokenizer, "instead of the one the run names");
+  verb->add_option("--format", o->format, "auto, megatron, llmc, u16 (raw, nanoGPT) or bytes")
+      ->capture_default_str();
   verb->add_option("--tokens", o->tokens, "at most this many; 0: the whole file")
       ->capture_default_str();
   verb->add_option("--batch", o->batch, "sequences at a time")->capture_default_str();

@@ -1,12 +1,12 @@
 // stretto version: what this program was built from.
 #include <fmt/format.h>
 
-#include <array>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <string_view>
+#include <vector>
 
+#include "bench/build_info.h"
 #include "cli/verbs.h"
 #include "version_info.h"
 
@@ -14,36 +14,39 @@ namespace stretto::cli {
 namespace {
 
 struct Part {
-  const char* key;         // in JSON
-  const char* name;        // for people
-  std::string_view value;  // empty: not in this program
+  const char* key;    // in JSON
+  const char* name;   // for people
+  std::string value;  // empty: not in this program
 };
 
-constexpr std::array kParts = {
-    Part{"commit", "commit", STRETTO_COMMIT},
-    Part{"compiler", "compiler", STRETTO_COMPILER},
-    Part{"build_type", "build", STRETTO_BUILD_TYPE},
-    Part{"sanitizers", "sanitizers", STRETTO_SANITIZERS},
-    Part{"openblas", "OpenBLAS", STRETTO_BLAS_VERSION},
-    Part{"onednn", "oneDNN", STRETTO_ONEDNN_VERSION},
-    Part{"mpi", "MPI", STRETTO_MPI_VERSION},
-    Part{"cuda", "CUDA", STRETTO_CUDA_VERSION},
-    Part{"cudnn", "cuDNN", STRETTO_CUDNN_VERSION},
-    Part{"nccl", "NCCL", STRETTO_NCCL_VERSION},
-};
+std::vector<Part> parts(const BuildInfo& build) {
+  return {
+      {"commit", "commit", build.commit},
+      {"compiler", "compiler", STRETTO_COMPILER},
+      {"build_type", "build", STRETTO_BUILD_TYPE},
+      {"sanitizers", "sanitizers", STRETTO_SANITIZERS},
+      {"openblas", "OpenBLAS", STRETTO_BLAS_VERSION},
+      {"onednn", "oneDNN", STRETTO_ONEDNN_VERSION},
+      {"mpi", "MPI", STRETTO_MPI_VERSION},
+      {"cuda", "CUDA", STRETTO_CUDA_VERSION},
+      {"cudnn", "cuDNN", STRETTO_CUDNN_VERSION},
+      {"nccl", "NCCL", STRETTO_NCCL_VERSION},
+  };
+}
 
-void print_json() {
-  nlohmann::ordered_json out = {{"program", "stretto"}, {"version", STRETTO_VERSION}};
-  for (const Part& part : kParts) {
+void print_json(const BuildInfo& build) {
+  nlohmann::ordered_json out = {{"program", "stretto"}, {"version", build.version}};
+  for (const Part& part : parts(build)) {
     // null: a reader can tell "not there" from a version it does not know.
-    out[part.key] = part.value.empty() ? nlohmann::ordered_json() : part.value;
+    out[part.key] = nullptr;
+    if (!part.value.empty()) out[part.key] = part.value;
   }
   fmt::print("{}\n", out.dump(2));
 }
 
-void print_text() {
-  fmt::print("stretto {}\n", STRETTO_VERSION);
-  for (const Part& part : kParts) {
+void print_text(const BuildInfo& build) {
+  fmt::print("stretto {}\n", build.version);
+  for (const Part& part : parts(build)) {
     fmt::print("  {:<11} {}\n", part.name, part.value.empty() ? "no" : part.value);
   }
 }
@@ -59,7 +62,7 @@ void add_version(Command& app) {
                                      "What this program was built from");
   const auto json = std::make_shared<bool>(false);
   verb->add_flag("--json", *json, "One JSON object; null for a part that is not there");
-  verb->callback([json] { *json ? print_json() : print_text(); });
+  verb->callback([json] { *json ? print_json(build_info()) : print_text(build_info()); });
 }
 
 }  // namespace stretto::cli

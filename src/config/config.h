@@ -9,6 +9,7 @@
 #include "account/model_shape.h"
 #include "account/run_shape.h"
 #include "base/dtype.h"
+#include "base/token_format.h"
 
 namespace stretto {
 
@@ -68,8 +69,9 @@ struct TrainConfig {
 };
 
 struct DataConfig {
-  std::string path;       // empty: synthetic tokens
-  std::string eval_path;  // empty: a held-out tail of `path`
+  std::string path;                          // empty: synthetic tokens
+  std::string eval_path;                     // empty: a held-out tail of `path`
+  TokenFormat format = TokenFormat::detect;  // of both
   double eval_fraction = 0.05;
   std::string tokenizer;
 };

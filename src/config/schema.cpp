@@ -241,6 +241,9 @@ void add_rest(std::vector<Key>& keys) {
       text("data.path", "text or token file; empty: synthetic tokens", FIELD(data.path)));
   keys.push_back(
       text("data.eval_path", "empty: a held-out tail of data.path", FIELD(data.eval_path)));
+  keys.push_back(choice("data.format", names(TokenFormat::bytes),
+                        "layout of both files; u16: raw uint16 without a header (nanoGPT)",
+                        FIELD(data.format)));
   keys.push_back(
       real("data.eval_fraction", 0, 1, "held-out share of data.path", FIELD(data.eval_fraction)));
   keys.push_back(text("data.tokenizer", "tokenizer file", FIELD(data.tokenizer)));

@@ -75,31 +75,6 @@ int64_t TokenSource::document_begin(int64_t) const {
   STRETTO_CHECK(false, "{} keeps no documents", name());
 }
 
-const char* name_of(TokenFormat format) {
-  switch (format) {
-    case TokenFormat::detect:
-      return "auto";
-    case TokenFormat::megatron:
-      return "megatron";
-    case TokenFormat::llmc:
-      return "llmc";
-    case TokenFormat::u16:
-      return "u16";
-    case TokenFormat::bytes:
-      return "bytes";
-  }
-  return "unknown";
-}
-
-TokenFormat parse_token_format(std::string_view name) {
-  for (const TokenFormat format : {TokenFormat::detect, TokenFormat::megatron, TokenFormat::llmc,
-                                   TokenFormat::u16, TokenFormat::bytes}) {
-    if (name == name_of(format)) return format;
-  }
-  throw Error(ExitCode::bad_config, fmt::format("unknown token file format \"{}\"", name),
-              "use auto, megatron, llmc, u16 or bytes");
-}
-
 std::unique_ptr<TokenSource> open_tokens(const std::string& path, TokenFormat format, Fs& fs) {
   const bool bin = path.ends_with(".bin"), idx = path.ends_with(".idx");
   const std::string stem = bin || idx ? path.substr(0, path.size() - 4) : path;

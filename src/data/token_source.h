@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/fs.h"
+#include "base/token_format.h"
 
 namespace stretto {
 
@@ -27,18 +28,6 @@ class TokenSource {
   virtual std::string format() const = 0;  // "megatron uint16", "llm.c uint16", "bytes", ...
   virtual std::string name() const = 0;    // the path, or what else people call it
 };
-
-enum class TokenFormat {
-  detect,    // by suffix, neighbours and magic number
-  megatron,  // prefix.bin with prefix.idx
-  llmc,      // 1024-byte header
-  u16,       // raw little-endian uint16, no header
-  bytes,     // any file, each byte a token
-};
-
-const char* name_of(TokenFormat format);
-// From "auto", "megatron", "llmc", "u16" or "bytes"; Error (bad_config) otherwise.
-TokenFormat parse_token_format(std::string_view name);
 
 // Opens a token file. Detection: .idx, or .bin beside an .idx, or their common prefix: Megatron;
 // .bin with a magic number: llm.c; .u16: raw; anything else: bytes.

@@ -99,9 +99,9 @@ void Trainer::open_data() {
     sampler_ = std::make_unique<Sampler>(*source_, options);
     return;
   }
-  source_ = open_tokens(config_.data.path);
+  source_ = open_tokens(config_.data.path, config_.data.format);
   if (!config_.data.eval_path.empty()) {
-    eval_source_ = open_tokens(config_.data.eval_path);
+    eval_source_ = open_tokens(config_.data.eval_path, config_.data.format);
     sampler_ = std::make_unique<Sampler>(*source_, options);
     options.shuffle = false;
     eval_sampler_ = std::make_unique<Sampler>(*eval_source_, options);

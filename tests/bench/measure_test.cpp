@@ -5,6 +5,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "bench/survey.h"
 #include "config/reader.h"
 
 namespace stretto {
@@ -70,6 +71,15 @@ TEST(Measure, AutoMicroBatchIsTheLargestThatFits) {
   Config config = small();
   config.micro_batch = kAuto;
   EXPECT_EQ(measure(config, options())->config.micro_batch, 2);
+}
+
+TEST(Survey, RateOfAProductIsFiniteOnAnyBackend) {
+  const auto backend = make_cpu_backend(1);
+  for (const DType type : {DType::f32, DType::bf16}) {
+    const double rate = measured_matmul_rate(*backend, type, 64);
+    EXPECT_GT(rate, 0);
+    EXPECT_TRUE(std::isfinite(rate));
+  }
 }
 
 TEST(Losses, MustBeFiniteAndFallUnlessSynthetic) {

@@ -54,8 +54,8 @@ TEST(ConfigVerb, ShowAndSchema) {
 
 TEST(ConfigVerb, ExitCodes) {
   const test::TempDir dir;
-  EXPECT_EQ(stretto_run({"config", "show", dir.path("none.yaml")}).code, 66);
-  EXPECT_EQ(stretto_run({"config", "show", dir.path("")}).code, 78);
+  EXPECT_EQ(stretto_run({"config", "show", dir / "none.yaml"}).code, 66);
+  EXPECT_EQ(stretto_run({"config", "show", dir / ""}).code, 78);
   EXPECT_EQ(stretto_run({"config", "show", dir.write("e.yaml", "")}).code, 78);
   EXPECT_EQ(stretto_run({"config", "show", dir.write("b.yaml", "\x7f\x01\xff")}).code, 78);
   EXPECT_EQ(stretto_run({"config", "show", dir.write("l.yaml", std::string(1'000'000, 'x'))}).code,

@@ -1,17 +1,15 @@
-// What the configuration tests share: catching an Error, and files that clean up after themselves.
+// What the configuration tests share: catching an Error, and looking into its text.
 #pragma once
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <filesystem>
-#include <fstream>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
 #include "config/reader.h"
+#include "support/temp_dir.h"
 
 namespace stretto::test {
 
@@ -38,27 +36,6 @@ inline bool contains(const std::string& text, const std::string& part) {
 #define EXPECT_CONTAINS(text, part) \
   EXPECT_TRUE(::stretto::test::contains(text, part)) << "text: " << (text) << "\nwanted: " << (part)
 
-class TempDir {
- public:
-  TempDir() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "stretto-XXXXXX").string();
-    path_ = ::mkdtemp(pattern.data());
-  }
-  ~TempDir() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  TempDir(const TempDir&) = delete;
-  TempDir& operator=(const TempDir&) = delete;
-
-  std::string path(const std::string& name) const { return path_ + "/" + name; }
-  std::string write(const std::string& name, const std::string& text) const {
-    std::ofstream(path(name), std::ios::binary) << text;
-    return path(name);
-  }
-
- private:
-  std::string path_;
-};
+using ::stretto::TempDir;
 
 }  // namespace stretto::test

@@ -107,11 +107,11 @@ TEST(Yaml, LongLinesAndManyKeys) {
 
 TEST(YamlFile, MissingDirectoryLargeUnreadable) {
   const TempDir dir;
-  Error error = error_of([&] { read_yaml_file(dir.path("none.yaml")); });
+  Error error = error_of([&] { read_yaml_file(dir / "none.yaml"); });
   EXPECT_EQ(error.code(), ExitCode::no_input);
   EXPECT_CONTAINS(std::string(error.what()), "none.yaml");
 
-  error = error_of([&] { read_yaml_file(dir.path("")); });
+  error = error_of([&] { read_yaml_file(dir / ""); });
   EXPECT_EQ(error.code(), ExitCode::bad_config);
   EXPECT_CONTAINS(std::string(error.what()), "is a directory");
 

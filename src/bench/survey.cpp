@@ -1,0 +1,74 @@
+#include "bench/survey.h"
+
+#include <algorithm>
+#include <chrono>
+#include <vector>
+
+#include "backend/cuda/cuda_options.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/random.h"
+
+namespace stretto {
+namespace {
+
+constexpr int64_t kGpuSize = 8192;  // far beyond where tiles and waves still matter
+constexpr int kTries = 5;
+constexpr int kProductsPerTry = 10;
+
+double now() {
+  using namespace std::chrono;
+  return duration<double>(steady_clock::now().time_since_epoch()).count();
+}
+
+void measure_gpus(GpuDriver& driver) {
+  // The driver counts all cards, CUDA those that this process may use: only where both agree is it
+  // known which is which.
+  if (cuda_device_count() != static_cast<int>(driver.gpus.size())) return;
+  for (size_t i = 0; i < driver.gpus.size(); ++i) {
+    try {
+      const auto backend = make_cuda_backend(static_cast<int>(i), {});
+      driver.gpus[i].bf16_measured = measured_matmul_rate(*backend, DType::bf16, kGpuSize);
+    } catch (const Error& error) {
+      spdlog::warn("GPU {} was not measured: {}", i, error.what());
+    }
+  }
+}
+
+}  // namespace
+
+double measured_matmul_rate(Backend& backend, DType type, int64_t size) {
+  const auto count = static_cast<size_t>(size * size);
+  // Random values: products of zeros draw less power, so a GPU would run them at a higher clock.
+  std::vector<float> values(count);
+  const CounterRng rng(1, stream_of("matmul"));
+  for (size_t i = 0; i < count; ++i) values[i] = 2 * rng.uniform(i) - 1;
+  Buffer random = backend.allocate(count * sizeof(float), "matmul values");
+  const Tensor source(random.data(), DType::f32, {size, size});
+  backend.copy_from_host(source, values.data());
+  Buffer memory[2] = {backend.allocate(count * dtype_size(type), "matmul inputs"),
+                      backend.allocate(count * dtype_size(type), "matmul output")};
+  const Tensor inputs(memory[0].data(), type, {size, size});
+  const Tensor output(memory[1].data(), type, {size, size});
+  backend.convert(inputs, source);
+  double best = 0;
+  for (int attempt = -1; attempt < kTries; ++attempt) {  // the first one warms up
+    const double begin = now();
+    for (int i = 0; i < kProductsPerTry; ++i) {
+      backend.linear_forward(output, inputs, inputs, {});
+    }
+    backend.synchronize();
+    const double seconds = now() - begin;
+    const auto n = static_cast<double>(size);
+    if (attempt >= 0) best = std::max(best, 2 * n * n * n * kProductsPerTry / seconds);
+  }
+  return best;
+}
+
+MachineInfo survey_machine(bool measure, const std::string& directory) {
+  MachineInfo machine = probe_machine(measure, directory);
+  if (measure) measure_gpus(machine.gpu);
+  return machine;
+}
+
+}  // namespace stretto

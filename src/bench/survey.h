@@ -1,0 +1,18 @@
+// What this machine has and delivers, its GPUs included: what `doctor` prints and records keep.
+#pragma once
+
+#include <string>
+
+#include "backend/backend.h"
+#include "machine/machine.h"
+
+namespace stretto {
+
+// probe_machine, and with `measure` also the matrix-product rate of each GPU that this program can
+// use (under a second each).
+MachineInfo survey_machine(bool measure, const std::string& directory = ".");
+
+// FLOP/s of one large square product of `size` in the element type, best of a few tries.
+double measured_matmul_rate(Backend& backend, DType type, int64_t size);
+
+}  // namespace stretto
