@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "comm/monitor.h"
+#include "comm/recycle.h"
 #include "tensor/tensor.h"
 
 namespace stretto {
@@ -37,6 +38,10 @@ class Request {
   virtual ~Request() = default;
   virtual void wait() = 0;
   virtual bool done() = 0;
+
+  // Every step starts the same operations again: their handles are recycled, not allocated.
+  static void* operator new(size_t bytes) { return take_block(bytes); }
+  static void operator delete(void* block, size_t bytes) noexcept { give_block(block, bytes); }
 };
 using RequestPtr = std::unique_ptr<Request>;
 

@@ -83,7 +83,7 @@ void Op::reduce_block(int64_t part, int64_t begin, int64_t len) {
   const size_t n = in.size();
   const int64_t from = (scatter ? part * call.count : 0) + begin;
   void* result = at(out[static_cast<size_t>(part)], begin, call.dtype);
-  std::vector<const void*> sources;
+  RecycledVector<const void*> sources;
   sources.reserve(n + 1);
   if (call.add == Accumulate::yes) sources.push_back(result);
   for (size_t r = 0; r < n; ++r) sources.push_back(at(in[r], from, call.dtype));
@@ -122,7 +122,7 @@ OpPtr Group::post(int rank, uint64_t seq, const Call& call, const void* in, void
   {
     const std::lock_guard lock(mutex_);
     const size_t index = seq - first_open_;
-    if (index == open_.size()) open_.push_back(std::make_shared<Op>(*this, call));
+    if (index == open_.size()) open_.push_back(make_recycled<Op>(*this, call));
     op = open_[index];
     if (op->call != call) {
       const std::string what = fmt::format(
@@ -244,7 +244,7 @@ MessagePtr Group::send(int from, int to, int tag, ConstTensor t) {
     mail.changed.notify_all();
     return nullptr;
   }
-  auto message = std::make_shared<Message>();
+  auto message = make_recycled<Message>();
   message->from = from;
   message->tag = tag;
   message->bytes = t.bytes();
@@ -260,7 +260,7 @@ MessagePtr Group::send(int from, int to, int tag, ConstTensor t) {
 
 MessagePtr Group::receive(int from, int to, int tag, Tensor t) {
   Mailbox& mail = box(to);
-  auto message = std::make_shared<Message>();
+  auto message = make_recycled<Message>();
   message->from = from;
   message->tag = tag;
   message->bytes = t.bytes();

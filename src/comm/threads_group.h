@@ -62,15 +62,15 @@ class Op {
   Op(Group& group, const Call& call);
 
   const Call call;
-  std::vector<const void*> in;  // by rank in the group
-  std::vector<void*> out;
-  std::vector<bool> posted;
+  RecycledVector<const void*> in;  // by rank in the group
+  RecycledVector<void*> out;
+  RecycledVector<bool> posted;
   int missing;  // guarded by the group's mutex
   std::atomic<bool> ready{false};
   std::atomic<bool> complete{false};
 
   // split only: what each rank asked for, and the group it got
-  std::vector<std::pair<int, int>> wishes;  // colour, key
+  RecycledVector<std::pair<int, int>> wishes;  // colour, key
   std::vector<std::pair<std::shared_ptr<Group>, int>> grants;
 
   void help(Group& group);  // works on blocks until none is left
@@ -98,7 +98,7 @@ struct Message {  // a send or a receive that waits for its counterpart
   const void* source = nullptr;
   void* target = nullptr;
   size_t bytes;
-  std::vector<char> kept;  // small sends: a copy, so that the sender goes on
+  RecycledVector<char> kept;  // small sends: a copy, so that the sender goes on
   std::atomic<bool> done{false};
 };
 using MessagePtr = std::shared_ptr<Message>;
@@ -106,8 +106,8 @@ using MessagePtr = std::shared_ptr<Message>;
 struct Mailbox {  // one per receiving rank
   std::mutex mutex;
   std::condition_variable changed;
-  std::list<MessagePtr> sends;
-  std::list<MessagePtr> receives;
+  std::list<MessagePtr, Recycled<MessagePtr>> sends;
+  std::list<MessagePtr, Recycled<MessagePtr>> receives;
 };
 
 // One per communicator, shared by its ranks.
@@ -144,7 +144,8 @@ class Group {
   std::vector<int> world_ranks_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<OpPtr> open_;  // not yet posted by all; open_[0] has number first_open_
+  std::deque<OpPtr, Recycled<OpPtr>>
+      open_;  // not yet posted by all; open_[0] has number first_open_
   uint64_t first_open_ = 0;
   std::vector<Mailbox> boxes_;
 };

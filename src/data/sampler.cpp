@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <vector>
 
 #include "base/random.h"
 
@@ -55,13 +54,15 @@ void Sampler::read_batch(int64_t first, int64_t count, std::span<int32_t> tokens
   STRETTO_CHECK(count >= 0 && tokens.size() == static_cast<size_t>(count) * T &&
                     targets.size() == tokens.size(),
                 "{} samples of {} into {} and {}", count, T, tokens.size(), targets.size());
-  std::vector<int32_t> ids(T + 1);
   for (int64_t i = 0; i < count; ++i) {
     const int64_t position = position_of(first + i);
-    source_.read(position, ids);
-    check_ids(ids, position);
-    std::copy_n(ids.begin(), T, tokens.begin() + i * options_.seq_len);
-    std::copy_n(ids.begin() + 1, T, targets.begin() + i * options_.seq_len);
+    const auto from = tokens.subspan(static_cast<size_t>(i) * T, T);
+    const auto to = targets.subspan(static_cast<size_t>(i) * T, T);
+    source_.read(position, from);
+    source_.read(position + options_.seq_len, to.last(1));
+    check_ids(from, position);
+    check_ids(to.last(1), position + options_.seq_len);
+    std::copy(from.begin() + 1, from.end(), to.begin());
   }
 }
 

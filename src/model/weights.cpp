@@ -124,19 +124,19 @@ Tensor Weights::owned(size_t u, int half) {
 void Weights::publish() {
   for (Slot& slot : slots_) slot.unit = -1;
   if (shape_.zero == 0 || shape_.zero == 3) return;
-  std::vector<RequestPtr> requests;
   for (size_t u = 0; u < layout_.units.size(); ++u) {
     const FlatUnit& unit = layout_.units[u];
     for (int half = 0; half < 2; ++half) {
       const int64_t begin = half == 0 ? unit.begin : unit.replicated;
       const int64_t end = half == 0 ? unit.replicated : unit.end;
       if (begin == end) continue;
-      requests.push_back(dp_.start_all_gather(flat_.slice(begin, end), owned(u, half)));
+      publishing_.push_back(dp_.start_all_gather(flat_.slice(begin, end), owned(u, half)));
     }
   }
-  for (RequestPtr& request : requests) {
+  for (RequestPtr& request : publishing_) {
     if (request) request->wait();
   }
+  publishing_.clear();
 }
 
 void Weights::assign(size_t u, int64_t begin, const float* values, int64_t count) {

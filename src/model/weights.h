@@ -69,11 +69,12 @@ class Weights {
   const RankShape& shape_;
   const FlatLayout& layout_;
   Comm& dp_;
-  Tensor flat_;                       // all of it, or the owned shard with ZeRO 3
-  std::vector<Slot> slots_;           // ZeRO 3: one per embedding or head unit, two for layers
-  std::vector<size_t> slot_index_;    // unit -> slot
-  std::vector<Tensor> base_;          // unit -> flat view
-  std::vector<LayerWeights> layers_;  // unit -> parameters by role
+  Tensor flat_;                         // all of it, or the owned shard with ZeRO 3
+  std::vector<Slot> slots_;             // ZeRO 3: one per embedding or head unit, two for layers
+  std::vector<size_t> slot_index_;      // unit -> slot
+  std::vector<Tensor> base_;            // unit -> flat view
+  std::vector<LayerWeights> layers_;    // unit -> parameters by role
+  std::vector<RequestPtr> publishing_;  // kept for its memory; empty between calls
 };
 
 }  // namespace stretto
