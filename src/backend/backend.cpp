@@ -5,6 +5,7 @@
 #include <chrono>
 #include <vector>
 
+#include "base/trace.h"
 #include "base/units.h"
 
 namespace stretto {
@@ -57,7 +58,14 @@ class Backend::Range {
 };
 
 void Backend::range_begin(Op) { range_start_ = now(); }
-void Backend::range_end(Op op) { profile_.add_seconds(op, now() - range_start_); }
+void Backend::range_end(Op op) {
+  const double end = now();
+  profile_.add_seconds(op, end - range_start_);
+  TraceBuffer* trace = current_trace();
+  if (trace != nullptr && trace->operators()) {
+    trace->span(TraceLane::compute, name_of(op), range_start_, end);
+  }
+}
 
 Buffer Backend::allocate(size_t bytes, const char* label) {
   Buffer buffer = do_allocate(bytes, label);

@@ -4,6 +4,8 @@
 #include <chrono>
 #include <exception>
 
+#include "base/trace.h"
+
 namespace stretto {
 namespace {
 
@@ -14,22 +16,39 @@ bool reducible(DType type) {
          type == DType::i32;
 }
 
+double seconds_of(Clock::time_point time) {
+  return std::chrono::duration<double>(time.time_since_epoch()).count();
+}
+
+TraceLane lane_of(std::string_view group) {
+  if (group.starts_with("dp")) return TraceLane::dp;
+  if (group == "tp") return TraceLane::tp;
+  return group == "pp" || group == "embedding" ? TraceLane::pp : TraceLane::job;
+}
+
 }  // namespace
 
 class Comm::Exposed {
  public:
-  Exposed(Comm& comm, CommKind kind, uint64_t bytes) : comm_(comm), begin_(Clock::now()) {
+  Exposed(Comm& comm, CommKind kind, uint64_t bytes)
+      : comm_(comm), kind_(kind), bytes_(bytes), begin_(Clock::now()) {
     comm_.monitor_->wait_begins(kind, bytes, comm_.tag_);
   }
   ~Exposed() {
     comm_.monitor_->wait_ends();
-    comm_.counters_.seconds += std::chrono::duration<double>(Clock::now() - begin_).count();
+    const Clock::time_point end = Clock::now();
+    comm_.counters_.seconds += std::chrono::duration<double>(end - begin_).count();
+    TraceBuffer* trace = current_trace();
+    if (trace == nullptr || !trace->operators() || comm_.size() == 1) return;
+    trace->span(lane_of(comm_.name_), name_of(kind_), seconds_of(begin_), seconds_of(end), bytes_);
   }
   Exposed(const Exposed&) = delete;
   Exposed& operator=(const Exposed&) = delete;
 
  private:
   Comm& comm_;
+  CommKind kind_;
+  uint64_t bytes_;
   Clock::time_point begin_;
 };
 

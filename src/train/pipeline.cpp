@@ -1,5 +1,7 @@
 #include "train/pipeline.h"
 
+#include "base/trace.h"
+
 namespace stretto {
 namespace {
 
@@ -33,6 +35,36 @@ RequestPtr& Pipeline::output_request(int chunk, int64_t slot) {
   return outputs_[static_cast<size_t>(chunk)][static_cast<size_t>(slot)];
 }
 
+template <typename Work>
+void Pipeline::traced(const Task& task, const Transfer& in, const Transfer& out, Work&& work) {
+  TraceBuffer* trace = current_trace();
+  if (trace == nullptr) return work();
+  TraceEvent span;
+  span.name = name_of(task.kind);
+  span.lane = TraceLane::compute;
+  span.number = task.micro_batch;
+  span.chunk = task.chunk;
+  span.start = trace_clock();
+  work();
+  span.end = trace_clock();
+  trace->add(span);
+  const auto arrow = [&](TraceEvent::Kind kind, double time, int from, int to, int tag) {
+    TraceEvent event;
+    event.name = task.kind == TaskKind::forward ? "activations" : "gradient";
+    event.lane = TraceLane::compute;
+    event.kind = kind;
+    event.start = event.end = time;
+    event.id = flow_id(trace->scope(), from, to, tag);
+    trace->add(event);
+  };
+  constexpr double kInside = 1e-9;  // an arrow belongs to the slice around its time
+  const int here = pp_.rank();
+  if (in.peer >= 0) arrow(TraceEvent::Kind::flow_in, span.start, in.peer, here, in.tag);
+  if (out.peer < 0) return;
+  const double leaves = std::max(span.start, span.end - kInside);
+  arrow(TraceEvent::Kind::flow_out, leaves, here, out.peer, out.tag);
+}
+
 void Pipeline::forward(const Schedule& schedule, const Task& task, const MicroBatch& mb,
                        const Loader& load, bool train) {
   const auto chunk = static_cast<size_t>(task.chunk);
@@ -40,8 +72,8 @@ void Pipeline::forward(const Schedule& schedule, const Task& task, const MicroBa
   if (gpt_.begins_model(chunk) || gpt_.ends_model(chunk)) load(chunk, mb);
   const Transfer in = input_of(schedule, pp_.rank(), task);
   if (in.peer >= 0) pp_.recv(gpt_.input(chunk, mb), in.peer, in.tag);
-  gpt_.forward(chunk, mb, train);
   const Transfer out = output_of(schedule, pp_.rank(), task);
+  traced(task, in, out, [&] { gpt_.forward(chunk, mb, train); });
   if (out.peer >= 0) {
     output_request(task.chunk, mb.slot) = pp_.start_send(gpt_.output(chunk, mb), out.peer, out.tag);
   }
@@ -55,8 +87,9 @@ void Pipeline::backward(const Schedule& schedule, const Task& task, const MicroB
   const Tensor dstream = gpt_.dstream(which, mb);
   const Transfer in = input_of(schedule, pp_.rank(), task);
   if (in.peer >= 0) pp_.recv(dstream, in.peer, in.tag);
-  gpt_.backward(chunk, mb, dstream, task.kind == TaskKind::backward_input);
   const Transfer out = output_of(schedule, pp_.rank(), task);
+  traced(task, in, out,
+         [&] { gpt_.backward(chunk, mb, dstream, task.kind == TaskKind::backward_input); });
   if (out.peer >= 0) gradients_[which] = pp_.start_send(dstream, out.peer, out.tag);
 }
 
@@ -64,7 +97,6 @@ void Pipeline::train(const std::vector<Share>& shares, const Loader& load) {
   const Schedule& plan = schedule(static_cast<int>(shares.size()));
   for (const Task& task : plan.ranks[static_cast<size_t>(pp_.rank())]) {
     const MicroBatch mb = micro_batch(task, shares);
-    if (on_task) on_task(task, true);
     switch (task.kind) {
       case TaskKind::forward:
         forward(plan, task, mb, load, true);
@@ -74,10 +106,9 @@ void Pipeline::train(const std::vector<Share>& shares, const Loader& load) {
         backward(plan, task, mb);
         break;
       case TaskKind::backward_weight:
-        gpt_.backward_weights(static_cast<size_t>(task.chunk), mb);
+        traced(task, {}, {}, [&] { gpt_.backward_weights(static_cast<size_t>(task.chunk), mb); });
         break;
     }
-    if (on_task) on_task(task, false);
   }
   finish_sends();
 }

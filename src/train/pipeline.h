@@ -26,9 +26,6 @@ class Pipeline {
 
   const Schedule& schedule(int micro_batches);
 
-  // Called around each task, for traces.
-  std::function<void(const Task& task, bool begin)> on_task;
-
  private:
   void forward(const Schedule& schedule, const Task& task, const MicroBatch& mb, const Loader& load,
                bool train);
@@ -36,6 +33,9 @@ class Pipeline {
   MicroBatch micro_batch(const Task& task, const std::vector<Share>& shares) const;
   RequestPtr& output_request(int chunk, int64_t slot);
   void finish_sends();
+  // Runs `work` as a span of the trace, with arrows from its input and to its output.
+  template <typename Work>
+  void traced(const Task& task, const Transfer& in, const Transfer& out, Work&& work);
 
   Gpt& gpt_;
   Comm& pp_;

@@ -19,6 +19,7 @@
 #include "train/saver.h"
 #include "train/signals.h"
 #include "train/straggler.h"
+#include "train/trace_file.h"
 
 namespace stretto {
 namespace {
@@ -71,6 +72,10 @@ void take_care_of(CheckpointSaver& saver, const Config& config, int64_t step, bo
   }
 }
 
+std::string trace_path(const Config& config, const RunOptions& options) {
+  return options.trace_path.empty() ? join_path(config.output, "trace.json") : options.trace_path;
+}
+
 std::vector<int> stages_of(const Mesh& mesh) {
   std::vector<int> stages;
   for (int rank = 0; rank < mesh.ranks(); ++rank) stages.push_back(mesh.coordinates(rank).pp);
@@ -104,8 +109,8 @@ RunResult run_training(const Config& config, Comm& world, const RunOptions& opti
   result.planned_bytes = trainer.gpt().memory().planned_bytes();
   std::optional<CheckpointSaver> saver;
   int64_t resumed = -1;
+  Fs& fs = options.fs != nullptr ? *options.fs : posix_fs();
   if (!config.output.empty()) {
-    Fs& fs = options.fs != nullptr ? *options.fs : posix_fs();
     resumed = resume(trainer, fs, speaks);
     saver.emplace(trainer, fs, resumed);
   }
@@ -117,9 +122,11 @@ RunResult run_training(const Config& config, Comm& world, const RunOptions& opti
 
   MetricsFile metrics(trainer.speaks() ? trainer.config().output : "");
   StragglerWatch stragglers(stages_of(trainer.mesh()));
+  StepTracer tracer(config, trainer.state().step, trace_path(config, options), fs);
   double seconds = 0;
   while (trainer.state().step < config.train.steps) {
     watchdog.enter(Section::step, trainer.state().step + 1);
+    const TraceScope scope(tracer.buffer(trainer, trainer.state().step + 1));
     const StepRecord record = trainer.step();
     seconds += record.times.total;
     result.steps.push_back(record);
@@ -149,6 +156,7 @@ RunResult run_training(const Config& config, Comm& world, const RunOptions& opti
       watchdog.enter(Section::save, record.step);
       take_care_of(*saver, config, record.step, last || signal != 0);
     }
+    tracer.after_step(trainer, record.step, speaks);
     if (signal != 0) {
       if (speaks) {
         spdlog::warn("{}: stopped after step {} of {}{}", strsignal(signal), record.step,

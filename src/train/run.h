@@ -22,7 +22,8 @@ struct RunResult {
 struct RunOptions {
   bool print = true;                               // rank 0 prints lines and messages
   std::function<void(const StepRecord&)> on_step;  // every rank, after each step
-  Fs* fs = nullptr;                                // for checkpoints; nullptr: the real one
+  Fs* fs = nullptr;        // for checkpoints and traces; nullptr: the real one
+  std::string trace_path;  // with config.trace; empty: OUTPUT/trace.json
 };
 
 // Collective over `world`; the same call on every rank.

@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "base/random.h"
+#include "base/trace.h"
 #include "train/checkpoint.h"
 
 namespace stretto {
@@ -42,11 +43,13 @@ void CheckpointSaver::launch(std::function<void()> work) {
   error_.clear();
   running_ = true;
   worker_ = std::thread([this, work = std::move(work)] {
+    work_start_ = trace_clock();
     try {
       work();
     } catch (const std::exception& error) {
       error_ = error.what();
     }
+    work_end_ = trace_clock();
     running_ = false;
   });
 }
@@ -84,6 +87,7 @@ void CheckpointSaver::commit() {
 }
 
 void CheckpointSaver::save() {
+  const TraceSpan span(TraceLane::save, "save", trainer_.state().step);
   const double start = now();
   finish();
   if (trainer_.state().step == saved_step_) return;
@@ -109,8 +113,15 @@ void CheckpointSaver::poll() {
   if (busy == 0) advance();
 }
 
+void CheckpointSaver::join() {
+  if (!worker_.joinable()) return;
+  worker_.join();
+  TraceBuffer* trace = current_trace();
+  if (trace != nullptr) trace->span(TraceLane::writer, "write", work_start_, work_end_);
+}
+
 void CheckpointSaver::advance() {
-  if (worker_.joinable()) worker_.join();
+  join();
   int32_t failed = error_.empty() ? 0 : 1;
   trainer_.world().all_reduce(Tensor(&failed, DType::i32, {1}), ReduceOp::max);
   if (failed != 0) {
@@ -131,7 +142,7 @@ void CheckpointSaver::advance() {
 
 void CheckpointSaver::finish() {
   while (stage_ != Stage::idle) {
-    if (worker_.joinable()) worker_.join();
+    join();
     poll();
   }
 }

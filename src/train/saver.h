@@ -41,6 +41,7 @@ class CheckpointSaver {
 
   bool begin();
   void launch(std::function<void()> work);
+  void join();  // the worker, and notes its work in the trace
   void commit();
   void advance();  // when no rank is at work any more
   void note_failure();
@@ -54,6 +55,7 @@ class CheckpointSaver {
   Stage stage_ = Stage::idle;
   std::thread worker_;
   std::atomic<bool> running_{false};
+  double work_start_ = 0, work_end_ = 0;  // trace_clock() of the worker; read after joining it
   std::string error_;  // of this rank's part; written by the worker, read after joining it
   int64_t saved_step_ = -1;
   int failures_ = 0;  // in a row

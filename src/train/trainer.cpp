@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "backend/cuda/cuda_options.h"
+#include "base/trace.h"
 #include "parallel/device_comm.h"
 #include "train/launch.h"
 #include "train/lr_schedule.h"
@@ -132,6 +133,7 @@ const std::vector<Share>& Trainer::deal(const Sampler& sampler, int64_t first_sa
 
 void Trainer::load_batch(size_t chunk, const MicroBatch& mb) {
   if (mb.batch == 0) return;
+  const TraceSpan span(TraceLane::loader, "load", mb.index);
   const double start = now();
   read_samples(*dealer_, first_sample_ + shares_[static_cast<size_t>(mb.index)].first, mb.batch);
   gpt_->set_batch(chunk, mb, tokens_.data(), targets_.data());
@@ -157,12 +159,13 @@ void Trainer::read_ahead(int64_t first_sample) {
 }
 
 StepRecord Trainer::step() {
+  const TraceSpan span(TraceLane::step, "step", state_.step + 1);
   const double start = now();
   data_seconds_ = 0;
   backend_->profile().reset();
   for (Comm* comm : {comms_.dp.get(), comms_.dp_shard.get(), comms_.dp_replica.get(),
-                     comms_.tp.get(), comms_.pp.get()}) {
-    comm->reset_counters();
+                     comms_.tp.get(), comms_.pp.get(), comms_.embedding.get()}) {
+    if (comm != nullptr) comm->reset_counters();
   }
 
   StepRecord record;
@@ -175,10 +178,7 @@ StepRecord Trainer::step() {
   const double scale = scaler_.scale() / static_cast<double>(record.tokens);
   gpt_->begin_step(static_cast<int64_t>(shares.size()), static_cast<float>(scale));
   pipeline_->train(shares, [this](size_t chunk, const MicroBatch& mb) { load_batch(chunk, mb); });
-  gpt_->gradients().finish_step(gpt_->comms().ends);
-  optimizer_->start_step(record.learning_rate, scaler_.scale(), state_.updates + 1);
-  read_ahead(state_.consumed_samples + record.global_batch);
-  const StepResult result = optimizer_->result(scaler_.scale());
+  const StepResult result = update(record);
   record.loss = global_loss(static_cast<int64_t>(shares.size()), record.tokens);
 
   scaler_.update(result.skipped);
@@ -202,6 +202,17 @@ StepRecord Trainer::step() {
   record.nan_total = state_.nan_total;
   take_times(record, start);
   return record;
+}
+
+StepResult Trainer::update(const StepRecord& record) {
+  {
+    const TraceSpan span(TraceLane::compute, "gradient sums");
+    gpt_->gradients().finish_step(gpt_->comms().ends);
+  }
+  const TraceSpan span(TraceLane::compute, "optimizer");
+  optimizer_->start_step(record.learning_rate, scaler_.scale(), state_.updates + 1);
+  read_ahead(state_.consumed_samples + record.global_batch);
+  return optimizer_->result(scaler_.scale());
 }
 
 // Sums the micro-batches' losses in their order in the global batch, whatever dp is.
@@ -240,6 +251,7 @@ void Trainer::take_times(StepRecord& record, double start) {
   }
   t.comm_tp = comms_.tp->counters().seconds;
   t.comm_pp = comms_.pp->counters().seconds;
+  if (comms_.embedding) t.comm_pp += comms_.embedding->counters().seconds;
   t.data = data_seconds_;
   record.comm_bytes_tp = comms_.tp->counters().bytes();
   record.comm_bytes_pp = comms_.pp->counters().bytes();

@@ -65,6 +65,7 @@ class Trainer {
   void load_batch(size_t chunk, const MicroBatch& mb);
   void read_samples(const Sampler& sampler, int64_t first, int64_t samples);
   void read_ahead(int64_t first_sample);
+  StepResult update(const StepRecord& record);
   double global_loss(int64_t count, int64_t tokens);
   void take_times(StepRecord& record, double start);
 

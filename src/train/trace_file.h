@@ -1,0 +1,52 @@
+// The timeline of traced steps as Chrome-trace JSON, which Perfetto (ui.perfetto.dev) opens: one
+// process per rank, a lane per kind of work, arrows for what pipeline ranks send each other.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/fs.h"
+#include "base/trace.h"
+#include "parallel/mesh.h"
+#include "train/trainer.h"
+
+namespace stretto {
+
+// Seconds to add to this rank's trace_clock() to get rank 0's. Collective. 0 on rank 0, and where
+// the difference cannot be told from the time that a message takes (one machine).
+double clock_offset(Comm& world);
+
+struct TraceRank {
+  int rank = 0;
+  Coordinates at;
+  double zero = 0;    // trace_clock() of rank 0 that is shown as 0
+  double offset = 0;  // clock_offset()
+};
+// Events of one rank: objects between commas, a comma at the end of each. Pure.
+std::string trace_events(const TraceBuffer& buffer, const TraceRank& rank);
+
+// Share of the steps' time in which the rank waited for another pipeline stage.
+double bubble_share(const TraceBuffer& buffer);
+
+// Records the steps that `trace` asks for and writes them when the last of them has ended: from the
+// second step of this call on, because the first is cold; fewer where fewer are left. One per rank;
+// every call but the constructor is collective.
+class StepTracer {
+ public:
+  StepTracer(const Config& config, int64_t steps_done, std::string path, Fs& fs);
+
+  // The buffer of this step; nullptr: it is not traced.
+  TraceBuffer* buffer(const Trainer& trainer, int64_t step);
+  void after_step(Trainer& trainer, int64_t step, bool speaks);
+
+ private:
+  void write(Trainer& trainer, bool speaks);
+
+  std::optional<TraceBuffer> buffer_;
+  int64_t first_ = 0, last_ = -1;
+  std::string path_;
+  Fs& fs_;
+};
+
+}  // namespace stretto
