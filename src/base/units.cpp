@@ -17,9 +17,9 @@ struct Unit {
 
 constexpr Unit kCounts[] = {{"", 1},    {"k", 1e3}, {"K", 1e3}, {"M", 1e6},
                             {"G", 1e9}, {"B", 1e9}, {"T", 1e12}};
-constexpr Unit kBytes[] = {{"", 1},         {"B", 1},       {"kB", 1e3},     {"MB", 1e6},
-                           {"GB", 1e9},     {"TB", 1e12},   {"KiB", 0x1p10}, {"MiB", 0x1p20},
-                           {"GiB", 0x1p30}, {"TiB", 0x1p40}};
+constexpr Unit kBytes[] = {{"", 1},         {"B", 1},        {"kB", 1e3},    {"KB", 1e3},
+                           {"MB", 1e6},     {"GB", 1e9},     {"TB", 1e12},   {"KiB", 0x1p10},
+                           {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40}};
 constexpr Unit kSeconds[] = {{"", 1},     {"ms", 1e-3}, {"s", 1},
                              {"min", 60}, {"h", 3600},  {"d", 86400}};
 

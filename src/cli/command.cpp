@@ -1,11 +1,14 @@
 #include "cli/command.h"
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
 #include "base/error.h"
 #include "base/log.h"
 #include "cli/verbs.h"
+#include "config/suggest.h"
 
 namespace stretto::cli {
 namespace {
@@ -28,6 +31,39 @@ class HelpFormatter : public CLI::Formatter {
     return out.str();
   }
 };
+
+// "train", "config show": the verb that was being read when an error came up; empty: none yet.
+std::string verb_of(const CLI::App& app) {
+  const CLI::App* at = &app;
+  std::string words;
+  while (!at->get_subcommands().empty()) {
+    at = at->get_subcommands().front();
+    words += (words.empty() ? "" : " ") + at->get_name();
+  }
+  return words;
+}
+
+std::vector<std::string> names_of(const std::vector<CLI::App*>& apps) {
+  std::vector<std::string> names;
+  for (const CLI::App* app : apps) names.push_back(app->get_name());
+  return names;
+}
+
+[[noreturn]] void refuse(const CLI::App& app, const CLI::ParseError& error) {
+  const std::string verb = verb_of(app);
+  const std::string command = verb.empty() ? "stretto" : "stretto " + verb;
+  throw Error(ExitCode::usage, fmt::format("{}: {}", command, error.what()),
+              fmt::format("`{} --help` shows its words, options and examples", command));
+}
+
+// Caught before CLI11 does, which would only say that a verb is missing.
+void check_verb(const CLI::App& app, const std::string& word) {
+  if (word.starts_with('-')) return;
+  const std::vector<std::string> known = names_of(app.get_subcommands({}));
+  if (std::find(known.begin(), known.end(), word) != known.end()) return;
+  throw Error(ExitCode::usage, fmt::format("there is no verb '{}'", printable(word)),
+              did_you_mean(word, known, "`stretto --help` lists the verbs"));
+}
 
 }  // namespace
 
@@ -87,14 +123,16 @@ int parse_and_run(int argc, char** argv, const char* examples) {
   bool version = false;  // for --help; the word stands for the verb, so that its options work
   app.add_flag("--version", version, "Short for: stretto version");
   std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
-  if (!words.empty() && words[0] == "--version") words[0] = "version";
+  if (words.empty()) words = {"--help"};
+  if (words[0] == "--version") words[0] = "version";
+  check_verb(app, words[0]);
   std::reverse(words.begin(), words.end());  // CLI11 takes them off the back
   try {
     app.parse(std::move(words));
     return 0;
   } catch (const CLI::ParseError& error) {
-    const int code = app.exit(error);  // prints help or the message
-    return code == 0 ? 0 : static_cast<int>(ExitCode::usage);
+    if (error.get_exit_code() != 0) refuse(app, error);
+    return app.exit(error);  // prints the help
   }
 }
 

@@ -1,26 +1,17 @@
 // What the program says of itself, as people and programs read it.
-#include <gtest/gtest.h>
-
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
-#include "cli/verbs.h"
+#include "support/run_verb.h"
 
 namespace stretto {
 namespace {
 
-std::string output_of(std::vector<std::string> words) {
-  words.insert(words.begin(), "stretto");
-  std::vector<char*> argv;
-  for (std::string& word : words) argv.push_back(word.data());
-  testing::internal::CaptureStdout();
-  const int code = cli::run(static_cast<int>(argv.size()), argv.data());
-  std::fflush(stdout);
-  std::string out = testing::internal::GetCapturedStdout();
-  EXPECT_EQ(code, 0) << out;
-  return out;
+std::string output_of(const std::vector<std::string>& words) {
+  const VerbAnswer answer = run_verb(words);
+  EXPECT_EQ(answer.code, 0) << answer.err;
+  return answer.out;
 }
 
 TEST(Version, FlagStandsForTheVerb) {
