@@ -43,23 +43,18 @@ std::string verb_of(const CLI::App& app) {
   return words;
 }
 
-std::vector<std::string> names_of(const std::vector<CLI::App*>& apps) {
-  std::vector<std::string> names;
-  for (const CLI::App* app : apps) names.push_back(app->get_name());
-  return names;
-}
-
 [[noreturn]] void refuse(const CLI::App& app, const CLI::ParseError& error) {
   const std::string verb = verb_of(app);
   const std::string command = verb.empty() ? "stretto" : "stretto " + verb;
-  throw Error(ExitCode::usage, fmt::format("{}: {}", command, error.what()),
+  throw Error(ExitCode::usage, fmt::format("{}{}", verb.empty() ? "" : verb + ": ", error.what()),
               fmt::format("`{} --help` shows its words, options and examples", command));
 }
 
 // Caught before CLI11 does, which would only say that a verb is missing.
 void check_verb(const CLI::App& app, const std::string& word) {
   if (word.starts_with('-')) return;
-  const std::vector<std::string> known = names_of(app.get_subcommands({}));
+  std::vector<std::string> known;
+  for (const CLI::App* verb : app.get_subcommands({})) known.push_back(verb->get_name());
   if (std::find(known.begin(), known.end(), word) != known.end()) return;
   throw Error(ExitCode::usage, fmt::format("there is no verb '{}'", printable(word)),
               did_you_mean(word, known, "`stretto --help` lists the verbs"));
