@@ -75,11 +75,12 @@ class MappedFile {
 
   int64_t size() const { return size_; }
   const std::string& path() const { return path_; }
-  // Bytes for parsers that have checked their bounds. If somebody shrinks the file afterwards,
-  // touching the lost pages is a SIGBUS: long-lived readers use copy().
-  std::string_view view() const { return {data_, static_cast<size_t>(size_)}; }
-  // Copies [offset, offset + bytes). Throws bad_data when the file has shrunk since it was mapped.
+  // Copies [offset, offset + bytes). Throws bad_data when the file has shrunk so far that the pages
+  // are gone. There is no pointer to the bytes: touching such a page elsewhere is a SIGBUS.
   void copy(void* out, size_t bytes, int64_t offset) const;
+  // Throws bad_data when the file is shorter than it was. What it lost of its last page reads as
+  // zeros, so readers ask after copying, once for many copies.
+  virtual void require_whole() const {}
 
  protected:
   MappedFile(std::string path, const char* data, int64_t size)

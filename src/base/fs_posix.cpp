@@ -87,16 +87,36 @@ class PosixFile final : public File {
   int fd_;
 };
 
+Error shrunk(const std::string& path, int64_t size) {
+  return {ExitCode::bad_data,
+          fmt::format("{} became shorter than {} bytes while it was being read", path, size),
+          "do not change data files during a run; restore the file and repeat the command"};
+}
+
 class PosixMapping final : public MappedFile {
  public:
-  PosixMapping(std::string path, void* data, int64_t size)
-      : MappedFile(std::move(path), static_cast<const char*>(data), size), data_(data) {}
+  PosixMapping(std::string path, void* data, const struct stat& status)
+      : MappedFile(std::move(path), static_cast<const char*>(data), status.st_size),
+        data_(data),
+        device_(status.st_dev),
+        inode_(status.st_ino) {}
   ~PosixMapping() override {
     if (data_ != nullptr) ::munmap(data_, static_cast<size_t>(size()));
   }
 
+  // By name, not by a descriptor kept open: a checkpoint may have more files than descriptors are
+  // allowed. A name that is gone or belongs to another file leaves the mapping as it is.
+  void require_whole() const override {
+    struct stat status {};
+    if (::stat(path().c_str(), &status) != 0) return;
+    const bool same = status.st_dev == device_ && status.st_ino == inode_;
+    if (same && status.st_size < size()) throw shrunk(path(), size());
+  }
+
  private:
   void* data_;
+  dev_t device_;
+  ino_t inode_;
 };
 
 FileKind kind_of(mode_t mode) {
@@ -124,11 +144,12 @@ class PosixFs final : public Fs {
   std::unique_ptr<MappedFile> map(const std::string& path) override {
     const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     PosixFile file(path, fd);  // closes; the mapping lives on
-    const auto size = checked(path, fd, "open", false).st_size;
-    if (size == 0) return std::make_unique<PosixMapping>(path, nullptr, 0);
-    void* data = ::mmap(nullptr, static_cast<size_t>(size), PROT_READ, MAP_SHARED, fd, 0);
+    const struct stat status = checked(path, fd, "open", false);
+    if (status.st_size == 0) return std::make_unique<PosixMapping>(path, nullptr, status);
+    const auto size = static_cast<size_t>(status.st_size);
+    void* data = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, fd, 0);
     if (data == MAP_FAILED) throw fs_error(errno, "map", path);
-    return std::make_unique<PosixMapping>(path, data, size);
+    return std::make_unique<PosixMapping>(path, data, status);
   }
 
   void rename(const std::string& from, const std::string& to) override {
@@ -236,10 +257,7 @@ void MappedFile::copy(void* out, size_t bytes, int64_t offset) const {
   sigjmp_buf target;
   if (sigsetjmp(target, 0) != 0) {
     bus_target = nullptr;
-    throw Error(
-        ExitCode::bad_data,
-        fmt::format("{} became shorter than {} bytes while it was being read", path_, size_),
-        "do not change data files during a run");
+    throw shrunk(path_, size_);
   }
   bus_target = &target;
   std::atomic_signal_fence(std::memory_order_seq_cst);

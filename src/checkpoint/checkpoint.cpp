@@ -133,6 +133,8 @@ void TensorReader::read(int64_t begin, int64_t count, float* out) const {
     begin += n;
     count -= n;
     out += n;
+    const bool last_of_file = count == 0 || (source + 1)->file != source->file;
+    if (last_of_file) source->file->require_whole();
   }
 }
 

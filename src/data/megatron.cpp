@@ -4,6 +4,8 @@
 // optionally int8 modes, which language models do not use.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "data/mapped_tokens.h"
@@ -16,13 +18,26 @@ constexpr std::string_view kMagic("MMIDIDX\0\0", 9);
 constexpr int64_t kHeaderBytes = 9 + 8 + 1 + 8 + 8;
 constexpr const char* kPrepareAgain = "the index is damaged: copy the pair or prepare it again";
 
-// The arrays of the index are not aligned: entries are copied, never cast.
+// One array of the index. Its entries are not aligned, and the file may shrink meanwhile: they are
+// copied, a page or so at a time, and never touched in place.
 template <typename T>
-T load(std::string_view bytes, int64_t offset) {
-  T value;
-  std::memcpy(&value, bytes.data() + offset, sizeof(T));
-  return value;
-}
+class IndexArray {
+ public:
+  IndexArray(const MappedFile& file, int64_t offset, int64_t count)
+      : file_(file), offset_(offset), count_(count) {}
+
+  // The entries from `i` on, as many as fit.
+  std::span<const T> from(int64_t i) {
+    const auto n = static_cast<size_t>(std::min<int64_t>(std::ssize(entries_), count_ - i));
+    file_.copy(entries_.data(), n * sizeof(T), offset_ + i * static_cast<int64_t>(sizeof(T)));
+    return std::span(entries_).first(n);
+  }
+
+ private:
+  const MappedFile& file_;
+  int64_t offset_, count_;
+  std::array<T, 1024> entries_;
+};
 
 struct Index {
   TokenWidth width = TokenWidth::u16;
@@ -38,16 +53,24 @@ struct Index {
 
 bool known_width(uint8_t code) { return (code >= 1 && code <= 5) || code == 8; }
 
+template <typename T>
+T load(std::string_view bytes, size_t offset) {
+  T value;
+  std::memcpy(&value, bytes.data() + offset, sizeof(T));
+  return value;
+}
+
 Index read_header(const MappedFile& file) {
-  const std::string_view bytes = file.view();
   const std::string& path = file.path();
-  if (file.size() < kHeaderBytes || bytes.substr(0, kMagic.size()) != kMagic) {
+  std::string header(static_cast<size_t>(std::min(kHeaderBytes, file.size())), '\0');
+  file.copy(header.data(), header.size(), 0);
+  if (std::ssize(header) < kHeaderBytes || !header.starts_with(kMagic)) {
     throw bad_token_file(path, "this is no Megatron index (MMIDIDX)", "give the .idx of the pair");
   }
-  const auto version = load<uint64_t>(bytes, 9);
-  const auto code = load<uint8_t>(bytes, 17);
-  const auto sequences = load<uint64_t>(bytes, 18);
-  const auto entries = load<uint64_t>(bytes, 26);
+  const auto version = load<uint64_t>(header, 9);
+  const auto code = load<uint8_t>(header, 17);
+  const auto sequences = load<uint64_t>(header, 18);
+  const auto entries = load<uint64_t>(header, 26);
   if (version != 1) {
     throw bad_token_file(path, fmt::format("index version {}, only 1 is known", version),
                          kPrepareAgain);
@@ -73,21 +96,26 @@ Index read_header(const MappedFile& file) {
 // corpus is one flat array and positions need no table.
 void check_sequences(Index& index, const MappedFile& file, int64_t bin_bytes,
                      const std::string& bin_path) {
-  const std::string_view bytes = file.view();
   const int64_t width = bytes_of(index.width);
+  IndexArray<int32_t> lengths(file, index.lengths_at(), index.sequences);
+  IndexArray<int64_t> pointers(file, index.pointers_at(), index.sequences);
   int64_t expected = 0;
-  for (int64_t i = 0; i < index.sequences; ++i) {
-    const int64_t length = load<int32_t>(bytes, index.lengths_at() + 4 * i);
-    const auto pointer = load<int64_t>(bytes, index.pointers_at() + 8 * i);
-    if (length < 0 || pointer != expected || length * width > bin_bytes - expected) {
-      throw bad_token_file(file.path(),
-                           fmt::format("sequence {}: {} tokens at byte {}, where byte {} of {} ({} "
-                                       "bytes) was expected",
-                                       i, length, pointer, expected, bin_path, bin_bytes),
-                           "index and .bin do not belong together or are truncated: copy the pair "
-                           "or prepare it again");
+  for (int64_t i = 0; i < index.sequences;) {
+    const auto some_lengths = lengths.from(i);
+    const auto some_pointers = pointers.from(i);
+    for (size_t k = 0; k < some_lengths.size(); ++k, ++i) {
+      const int64_t length = some_lengths[k], pointer = some_pointers[k];
+      if (length < 0 || pointer != expected || length * width > bin_bytes - expected) {
+        throw bad_token_file(
+            file.path(),
+            fmt::format("sequence {}: {} tokens at byte {}, where byte {} of {} ({} bytes) was "
+                        "expected",
+                        i, length, pointer, expected, bin_path, bin_bytes),
+            "index and .bin do not belong together or are truncated: copy the pair or prepare it "
+            "again");
+      }
+      expected += length * width;
     }
-    expected += length * width;
   }
   index.tokens = expected / width;
   if (expected != bin_bytes) {
@@ -101,16 +129,19 @@ void check_sequences(Index& index, const MappedFile& file, int64_t bin_bytes,
 }
 
 void check_documents(const Index& index, const MappedFile& file) {
+  IndexArray<int64_t> documents(file, index.documents_at(), index.document_entries);
   int64_t previous = 0;
-  for (int64_t i = 0; i < index.document_entries; ++i) {
-    const auto entry = load<int64_t>(file.view(), index.documents_at() + 8 * i);
-    if (entry < previous || entry > index.sequences || (i == 0 && entry != 0)) {
-      throw bad_token_file(file.path(),
-                           fmt::format("document {} begins at sequence {}, after {} and of {}", i,
-                                       entry, previous, index.sequences),
-                           kPrepareAgain);
+  for (int64_t i = 0; i < index.document_entries;) {
+    for (const int64_t entry : documents.from(i)) {
+      if (entry < previous || entry > index.sequences || (i == 0 && entry != 0)) {
+        throw bad_token_file(file.path(),
+                             fmt::format("document {} begins at sequence {}, after {} and of {}", i,
+                                         entry, previous, index.sequences),
+                             kPrepareAgain);
+      }
+      previous = entry;
+      ++i;
     }
-    previous = entry;
   }
 }
 
@@ -132,6 +163,7 @@ class MegatronTokens final : public MappedTokens {
     idx_->copy(&sequence, 8, index_.documents_at() + 8 * document);
     if (sequence == index_.sequences) return tokens();
     idx_->copy(&pointer, 8, index_.pointers_at() + 8 * sequence);
+    idx_->require_whole();
     return pointer / bytes_of(index_.width);
   }
 
@@ -231,6 +263,7 @@ std::unique_ptr<TokenSource> open_megatron(const std::string& stem, Fs& fs) {
   Index index = read_header(*idx);
   check_sequences(index, *idx, bin->size(), bin->path());
   check_documents(index, *idx);
+  idx->require_whole();
   return std::make_unique<MegatronTokens>(index, std::move(idx), std::move(bin));
 }
 

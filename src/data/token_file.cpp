@@ -155,6 +155,7 @@ void MappedTokens::read(int64_t begin, std::span<int32_t> out) const {
     begin += static_cast<int64_t>(count);
     out = out.subspan(count);
   }
+  file_->require_whole();
 }
 
 std::unique_ptr<TokenSource> open_llmc(const std::string& path, Fs& fs) {

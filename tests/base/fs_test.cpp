@@ -112,6 +112,23 @@ TEST(Fs, FileThatShrinksUnderAMappingIsAnError) {
   for (int i = 0; i < 3; ++i) {
     EXPECT_ERROR(mapped->copy(out.data(), out.size(), 90000), ExitCode::bad_data, "shorter");
   }
+  EXPECT_ERROR(mapped->require_whole(), ExitCode::bad_data, "shorter");
+}
+
+// No signal tells of bytes lost within a page: they read as zeros.
+TEST(Fs, FileThatShrinksWithinAPageIsAnError) {
+  const TempDir dir;
+  const std::string path = dir.write("a", std::string(100, 'x'));
+  const auto mapped = posix_fs().map(path);
+  ASSERT_EQ(truncate(path.c_str(), 99), 0);
+  EXPECT_ERROR(mapped->require_whole(), ExitCode::bad_data, "shorter than 100 bytes");
+  ASSERT_EQ(truncate(path.c_str(), 200), 0);
+  mapped->require_whole();
+  // Another file of that name is no concern of the mapping.
+  ASSERT_EQ(rename(dir.write("b", "").c_str(), path.c_str()), 0);
+  mapped->require_whole();
+  std::filesystem::remove(path);
+  mapped->require_whole();
 }
 
 TEST(Fs, Paths) {

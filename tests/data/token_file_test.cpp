@@ -256,6 +256,7 @@ TEST(BadTokenFile, ShrinksWhileMapped) {
   ASSERT_EQ(truncate(path.c_str(), 2), 0);
   std::vector<int32_t> ids(100);
   EXPECT_ERROR(source->read(90000, ids), ExitCode::bad_data, "shorter");
+  EXPECT_ERROR(source->read(0, ids), ExitCode::bad_data, "shorter");
 }
 
 }  // namespace
