@@ -2,6 +2,7 @@
 // returns an error.
 #pragma once
 
+#include <csignal>
 #include <functional>
 #include <memory>
 #include <stdexcept>
@@ -21,8 +22,9 @@ class FaultFs final : public Fs {
  public:
   explicit FaultFs(Fs& real) : real_(real) {}
 
-  int kill_at = -1;  // operation number, from 0; writes are half done
-  int fail_at = -1;  // among operations of kind `fail_kind` ("" = any)
+  int kill_at = -1;      // operation number, from 0; writes are half done
+  bool sigkill = false;  // death is a signal to this process, not an exception
+  int fail_at = -1;      // among operations of kind `fail_kind` ("" = any)
   std::string fail_kind;
   int error_number = 0;
   bool fail_from_then_on = false;
@@ -91,6 +93,7 @@ class FaultFs final : public Fs {
         if (!fs_.dead || !fs_.just_died_) throw;
         fs_.just_died_ = false;
         real_->write_at(data, bytes / 2, offset);
+        if (fs_.sigkill) ::raise(SIGKILL);
         throw;
       }
       real_->write_at(data, bytes, offset);
@@ -121,6 +124,7 @@ class FaultFs final : public Fs {
     if (dead) throw Killed();
     if (operations++ == kill_at) {
       dead = just_died_ = true;
+      if (sigkill && kind != "write") ::raise(SIGKILL);
       throw Killed();
     }
     if (error_number == 0 || (!fail_kind.empty() && kind != fail_kind)) return;
