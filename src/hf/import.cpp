@@ -54,8 +54,25 @@ class SourceTensors {
   }
 
   size_t files() const { return files_.size(); }
+  size_t tensors() const { return tensors_.size(); }
+
+  // bad_data unless the tensor is there, in a type and the shape that config.json promises.
+  void require(const HfTensor& wanted) const { find(wanted); }
 
   std::vector<float> read(const HfTensor& wanted) const {
+    const auto& [file, tensor] = find(wanted);
+    std::vector<char> bytes(static_cast<size_t>(tensor->end - tensor->begin));
+    file->copy(bytes.data(), bytes.size(), tensor->begin);
+    file->require_whole();
+    std::vector<float> values(static_cast<size_t>(tensor->count()));
+    floats_from(values.data(), bytes.data(), *dtype_of(tensor->type), tensor->count());
+    return values;
+  }
+
+ private:
+  using Place = std::pair<const MappedFile*, const StTensor*>;
+
+  const Place& find(const HfTensor& wanted) const {
     const auto found = tensors_.find(plain(wanted.name));
     if (found == tensors_.end()) {
       throw Error(ExitCode::bad_data,
@@ -63,22 +80,15 @@ class SourceTensors {
                   "the weights do not fit config.json");
     }
     const auto& [file, tensor] = found->second;
-    const auto type = dtype_of(tensor->type);
-    if (tensor->shape != wanted.shape() || !type) {
+    if (tensor->shape != wanted.shape() || !dtype_of(tensor->type)) {
       throw Error(ExitCode::bad_data,
                   fmt::format("{}: tensor {} is {} [{}], config.json wants [{}]", file->path(),
                               tensor->name, tensor->type, fmt::join(tensor->shape, ", "),
                               fmt::join(wanted.shape(), ", ")),
                   "the weights do not fit config.json");
     }
-    std::vector<char> bytes(static_cast<size_t>(tensor->end - tensor->begin));
-    file->copy(bytes.data(), bytes.size(), tensor->begin);
-    std::vector<float> values(static_cast<size_t>(tensor->count()));
-    floats_from(values.data(), bytes.data(), *type, tensor->count());
-    return values;
+    return found->second;
   }
-
- private:
   static std::string plain(const std::string& name) {
     constexpr std::string_view kPrefix = "transformer.";
     return name.rfind(kPrefix, 0) == 0 ? name.substr(kPrefix.size()) : name;
@@ -95,8 +105,24 @@ class SourceTensors {
 
   std::string directory_;
   std::vector<std::unique_ptr<SourceFile>> files_;
-  std::map<std::string, std::pair<const MappedFile*, const StTensor*>> tensors_;
+  std::map<std::string, Place> tensors_;
 };
+
+// What the files must hold for this model. config.json may claim any size: every tensor is found in
+// the files, whose sizes are true, before anything is allocated for it.
+std::vector<HfTensor> tensors_of(const ModelShape& model, HfFamily family,
+                                 const SourceTensors& source, const std::string& config_path) {
+  if (model.layers > static_cast<int64_t>(source.tensors())) {
+    throw Error(ExitCode::bad_data,
+                fmt::format("{}: {} layers, but the files hold {} tensors", config_path,
+                            model.layers, source.tensors()),
+                "the weights do not fit config.json");
+  }
+  std::vector<HfTensor> tensors = hf_tensors(family, model);
+  std::erase_if(tensors, [](const HfTensor& tensor) { return tensor.absent; });
+  for (const HfTensor& tensor : tensors) source.require(tensor);
+  return tensors;
+}
 
 void copy_values(const HfTensor& tensor, const std::vector<float>& stored, char* out) {
   const int64_t rows = tensor.spec.rows, columns = tensor.spec.columns;
@@ -121,10 +147,9 @@ ExchangeResult import_hf(Fs& fs, const std::string& directory, const std::string
   config.seq_len = config.model.positions;
   const HfFamily family = family_of(config.model);
   const SourceTensors source(fs, directory);
+  const std::vector<HfTensor> tensors = tensors_of(config.model, family, source, config_path);
 
   Shard shard;
-  std::vector<HfTensor> tensors = hf_tensors(family, config.model);
-  std::erase_if(tensors, [](const HfTensor& tensor) { return tensor.absent; });
   for (const HfTensor& tensor : tensors) {
     const ParameterSpec& spec = tensor.spec;
     std::vector<int64_t> shape = {spec.rows};
