@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <string_view>
 
@@ -22,6 +23,13 @@ std::string shard_head(const Shard& shard, int64_t step, std::vector<StTensor>& 
                        whole ? t.placement.shape : std::vector<int64_t>{count}, 0, 0});
   }
   return safetensors_head(tensors, metadata);
+}
+
+template <typename Work>
+void timed(double& seconds, const Work& work) {
+  const auto start = std::chrono::steady_clock::now();
+  work();
+  seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
 }  // namespace
@@ -50,7 +58,8 @@ int64_t shard_file_bytes(const Shard& shard, int64_t step) {
   return static_cast<int64_t>(shard_head(shard, step, tensors).size()) + shard.bytes;
 }
 
-FileRecord write_shard(Fs& fs, const std::string& path, const Shard& shard, int64_t step) {
+FileRecord write_shard(Fs& fs, const std::string& path, const Shard& shard, int64_t step,
+                       WriteTimes& times) {
   std::vector<StTensor> tensors;
   const std::string head = shard_head(shard, step, tensors);
   FileRecord record;
@@ -59,19 +68,21 @@ FileRecord write_shard(Fs& fs, const std::string& path, const Shard& shard, int6
   record.head = digest_of(head);
 
   const auto file = fs.create(path);
-  file->preallocate(record.bytes);
-  file->append(head);
+  timed(times.write, [&] {
+    file->preallocate(record.bytes);
+    file->append(head);
+  });
   for (const ShardTensor& t : shard.tensors) {
     TensorRecord entry{t.name, {}};
     for (int64_t begin = 0; begin < t.bytes(); begin += kChunkBytes) {
       const auto size = static_cast<size_t>(std::min(kChunkBytes, t.bytes() - begin));
       const std::string_view chunk(shard.data.get() + t.offset + begin, size);
-      entry.chunks.push_back(digest_of(chunk));
-      file->append(chunk);
+      timed(times.digest, [&] { entry.chunks.push_back(digest_of(chunk)); });
+      timed(times.write, [&] { file->append(chunk); });
     }
     record.tensors.push_back(std::move(entry));
   }
-  file->sync();
+  timed(times.sync, [&] { file->sync(); });
   file->close();
   return record;
 }

@@ -47,8 +47,13 @@ struct Shard {
 // Bytes of the file that write_shard would make.
 int64_t shard_file_bytes(const Shard& shard, int64_t step);
 
+struct WriteTimes {
+  double digest = 0, write = 0, sync = 0;  // seconds
+};
+
 // Writes a new safetensors file, space reserved first, digests taken while the bytes are hot,
-// synced and closed.
-FileRecord write_shard(Fs& fs, const std::string& path, const Shard& shard, int64_t step);
+// synced and closed. Adds what it took to `times`.
+FileRecord write_shard(Fs& fs, const std::string& path, const Shard& shard, int64_t step,
+                       WriteTimes& times);
 
 }  // namespace stretto

@@ -83,11 +83,13 @@ std::string CheckpointStore::begin(int64_t step, uint64_t nonce, int64_t bytes) 
   return temp;
 }
 
-void CheckpointStore::write_part(const std::string& temp, int part, const Shard& shard,
-                                 int64_t step) {
-  const FileRecord record = write_shard(fs_, join_path(temp, part_name(part)), shard, step);
+WriteTimes CheckpointStore::write_part(const std::string& temp, int part, const Shard& shard,
+                                       int64_t step) {
+  WriteTimes times;
+  const FileRecord record = write_shard(fs_, join_path(temp, part_name(part)), shard, step, times);
   write_new_file(fs_, join_path(temp, record_name(part)), file_record_text(record));
   fs_.sync_dir(temp);
+  return times;
 }
 
 void CheckpointStore::commit(const std::string& temp, int parts, Manifest manifest) {

@@ -36,7 +36,7 @@ class CheckpointStore {
   // directory, whose path it returns.
   std::string begin(int64_t step, uint64_t nonce, int64_t bytes);
   // Any rank, any thread.
-  void write_part(const std::string& temp, int part, const Shard& shard, int64_t step);
+  WriteTimes write_part(const std::string& temp, int part, const Shard& shard, int64_t step);
   // After all `parts` have been written. `manifest.files` is filled in here.
   void commit(const std::string& temp, int parts, Manifest manifest);
   void drop(const std::string& temp) noexcept;  // a save that failed

@@ -1,19 +1,61 @@
 #include "train/metrics_file.h"
 
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
+#include <string_view>
 
 #include "base/error.h"
 #include "base/log.h"
 
 namespace stretto {
+namespace {
 
-MetricsFile::MetricsFile(const std::string& directory) {
+// The step of a line, as json_line() and its neighbours begin them; -1: not a line of ours.
+int64_t step_of(std::string_view line) {
+  constexpr std::string_view kBegin = "{\"step\":";
+  if (!line.starts_with(kBegin) || !line.ends_with('}')) return -1;
+  int64_t step = -1;
+  std::from_chars(line.data() + kBegin.size(), line.data() + line.size(), step);
+  return step;
+}
+
+// Bytes of the whole lines before the first one of a step after `step`; lines are in that order.
+std::uintmax_t bytes_up_to(const std::string& path, int64_t step) {
+  std::ifstream file(path, std::ios::binary);
+  std::uintmax_t bytes = 0;
+  std::string line;
+  while (std::getline(file, line) && !file.eof()) {  // at the end of the file: no newline
+    const int64_t its_step = step_of(line);
+    if (its_step < 0 || its_step > step) break;
+    bytes += line.size() + 1;
+  }
+  return bytes;
+}
+
+// One system call cuts the file: it is there before or after, whenever this process dies.
+void cut_after(const std::string& path, int64_t step) {
+  std::error_code failed;
+  const std::uintmax_t size = std::filesystem::file_size(path, failed);
+  if (failed) return;  // a new run
+  const std::uintmax_t kept = bytes_up_to(path, step);
+  if (kept == size) return;
+  std::filesystem::resize_file(path, kept, failed);
+  if (failed) {
+    spdlog::warn("{}: steps after {} will be in it twice: {}", path, step, failed.message());
+  }
+}
+
+}  // namespace
+
+MetricsFile::MetricsFile(const std::string& directory, int64_t step) {
   if (directory.empty()) return;
   std::error_code failed;
   std::filesystem::create_directories(directory, failed);
   path_ = directory + "/metrics.jsonl";
+  cut_after(path_, step);
   if (!failed) file_ = std::fopen(path_.c_str(), "a");
   if (file_ == nullptr) {
     throw Error(ExitCode::cannot_create,

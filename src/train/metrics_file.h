@@ -2,6 +2,7 @@
 // a write that fails is reported once and the file is given up.
 #pragma once
 
+#include <cstdint>
 #include <cstdio>
 #include <string>
 
@@ -10,7 +11,8 @@ namespace stretto {
 class MetricsFile {
  public:
   // Empty directory: writes nothing. Creates the directory; throws cannot_create if that fails.
-  explicit MetricsFile(const std::string& directory);
+  // Lines of steps after `step`, which this run takes again, go, and so does an unfinished one.
+  MetricsFile(const std::string& directory, int64_t step);
   ~MetricsFile();
   MetricsFile(const MetricsFile&) = delete;
   MetricsFile& operator=(const MetricsFile&) = delete;

@@ -16,6 +16,7 @@
 #include "train/log_line.h"
 #include "train/metrics_file.h"
 #include "train/resume.h"
+#include "train/run_lock.h"
 #include "train/saver.h"
 #include "train/signals.h"
 #include "train/straggler.h"
@@ -62,6 +63,16 @@ void require_progress(const Config& config, Trainer& trainer) {
       "lower train.lr or train.clip, check the data, or use bf16 or fp32");
 }
 
+void record_save(CheckpointSaver& saver, MetricsFile& metrics) {
+  const std::optional<SaveReport> save = saver.take_report();
+  if (!save) return;
+  metrics.write(
+      fmt::format("{{\"step\":{},\"checkpoint\":{{\"bytes\":{},\"stall\":{:.4g},\"seconds\":{:.4g},"
+                  "\"digest\":{:.4g},\"write\":{:.4g},\"sync\":{:.4g}}}}}",
+                  save->step, save->bytes, save->stall, save->seconds, save->times.digest,
+                  save->times.write, save->times.sync));
+}
+
 // Saves when it is time to, and otherwise looks after a save under way.
 void take_care_of(CheckpointSaver& saver, const Config& config, int64_t step, bool stopping) {
   const int64_t every = config.checkpoint.every;
@@ -103,6 +114,7 @@ void watch_stragglers(StragglerWatch& watch, const StepRecord& record, Comm& wor
 RunResult run_training(const Config& config, Comm& world, const RunOptions& options) {
   Watchdog watchdog(world, {.timeout = config.train.watchdog, .dump_dir = config.output});
   watchdog.enter(Section::init);
+  const RunLock lock(world.rank() == 0 ? config.output : "");
   Trainer trainer(config, world);
   const bool speaks = options.print && trainer.speaks();
   RunResult result;
@@ -120,7 +132,7 @@ RunResult run_training(const Config& config, Comm& world, const RunOptions& opti
                  trainer.state().step, config.train.steps);
   }
 
-  MetricsFile metrics(trainer.speaks() ? trainer.config().output : "");
+  MetricsFile metrics(trainer.speaks() ? trainer.config().output : "", trainer.state().step);
   StragglerWatch stragglers(stages_of(trainer.mesh()));
   StepTracer tracer(config, trainer.state().step, trace_path(config, options), fs);
   double seconds = 0;
@@ -155,6 +167,7 @@ RunResult run_training(const Config& config, Comm& world, const RunOptions& opti
     if (saver) {
       watchdog.enter(Section::save, record.step);
       take_care_of(*saver, config, record.step, last || signal != 0);
+      record_save(*saver, metrics);
     }
     tracer.after_step(trainer, record.step, speaks);
     if (signal != 0) {
@@ -169,6 +182,7 @@ RunResult run_training(const Config& config, Comm& world, const RunOptions& opti
   if (saver && !result.steps.empty()) {
     watchdog.enter(Section::save, trainer.state().step);
     saver->require_saved();
+    record_save(*saver, metrics);
     result.save_stall_seconds = saver->stall_seconds();
     if (speaks) {
       spdlog::info("step {} is saved in {}; steps waited {} for checkpoints", saver->saved_step(),

@@ -50,6 +50,7 @@ void CheckpointSaver::launch(std::function<void()> work) {
       error_ = error.what();
     }
     work_end_ = trace_clock();
+    current_.seconds += work_end_ - work_start_;
     running_ = false;
   });
 }
@@ -98,12 +99,15 @@ void CheckpointSaver::save() {
     return;
   }
   stage_ = Stage::writing;
+  current_ = {manifest_.step, shard_.bytes, now() - start, now() - start, {}};
   launch([this] {
-    store_.write_part(temp_, trainer_.world().rank(), shard_, manifest_.step);
+    current_.times = store_.write_part(temp_, trainer_.world().rank(), shard_, manifest_.step);
     if (trainer_.world().size() == 1) commit();
   });
-  if (!trainer_.config().checkpoint.async) finish();
+  const bool async = trainer_.config().checkpoint.async;
+  if (!async) finish();
   stall_seconds_ += now() - start;
+  if (!async && report_) report_->stall = now() - start;
 }
 
 void CheckpointSaver::poll() {
@@ -138,6 +142,7 @@ void CheckpointSaver::advance() {
   stage_ = Stage::idle;
   saved_step_ = manifest_.step;
   failures_ = 0;
+  report_ = current_;
 }
 
 void CheckpointSaver::finish() {

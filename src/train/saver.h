@@ -3,8 +3,10 @@
 #pragma once
 
 #include <atomic>
+#include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "checkpoint/store.h"
 #include "train/trainer.h"
@@ -13,6 +15,15 @@ namespace stretto {
 
 // The directory of a run's checkpoints.
 std::string checkpoint_root(const Config& config);
+
+// What a save took, as this rank saw it; seconds.
+struct SaveReport {
+  int64_t step = 0;
+  int64_t bytes = 0;   // of this rank's part
+  double stall = 0;    // training waited
+  double seconds = 0;  // from the beginning until the old checkpoints were gone
+  WriteTimes times;    // of this rank's file
+};
 
 // One per rank. Every call but the destructor is collective over the trainer's world.
 class CheckpointSaver {
@@ -33,6 +44,8 @@ class CheckpointSaver {
   // finish(), then io_error unless the current step is saved.
   void require_saved();
 
+  // The save that ended since the last call, if any. Not collective.
+  std::optional<SaveReport> take_report() { return std::exchange(report_, std::nullopt); }
   double stall_seconds() const { return stall_seconds_; }  // training waited for saves, so far
   int64_t saved_step() const { return saved_step_; }       // -1: none
 
@@ -56,7 +69,10 @@ class CheckpointSaver {
   std::thread worker_;
   std::atomic<bool> running_{false};
   double work_start_ = 0, work_end_ = 0;  // trace_clock() of the worker; read after joining it
-  std::string error_;  // of this rank's part; written by the worker, read after joining it
+  // Of this rank's part; written by the worker, read after joining it.
+  std::string error_;
+  SaveReport current_;
+  std::optional<SaveReport> report_;
   int64_t saved_step_ = -1;
   int failures_ = 0;  // in a row
   double stall_seconds_ = 0;

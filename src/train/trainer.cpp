@@ -36,6 +36,18 @@ std::unique_ptr<Backend> make_backend(const Config& config, const Comm& world) {
   return make_cuda_backend(world.rank() % devices, options);
 }
 
+// A text beside a tokenizer would be trained on byte by byte, and its samples decoded as tokens.
+void require_tokens(const Config& config, const TokenSource& source) {
+  const std::string& tokenizer = config.data.tokenizer;
+  if (tokenizer.empty() || tokenizer == "bytes" || source.format() != "bytes") return;
+  throw Error(
+      ExitCode::bad_config,
+      fmt::format("data.path={} is text, but data.tokenizer={} is given", source.name(), tokenizer),
+      fmt::format("stretto data prepare {} --tokenizer {} -o NAME, then data.path=NAME.bin; "
+                  "or leave data.tokenizer out to train on bytes",
+                  source.name(), tokenizer));
+}
+
 }  // namespace
 
 int threads_per_rank(const Config& config, int64_t ranks_here) {
@@ -101,6 +113,7 @@ void Trainer::open_data() {
     return;
   }
   source_ = open_tokens(config_.data.path, config_.data.format);
+  require_tokens(config_, *source_);
   if (!config_.data.eval_path.empty()) {
     eval_source_ = open_tokens(config_.data.eval_path, config_.data.format);
     sampler_ = std::make_unique<Sampler>(*source_, options);
