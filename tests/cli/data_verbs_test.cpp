@@ -1,0 +1,142 @@
+// tokenizer and data: what they make, and what they say to files that are none.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "support/program.h"
+
+namespace stretto::test {
+namespace {
+
+using nlohmann::json;
+
+// Words, every UTF-8 length, a control character, and bytes that are no UTF-8.
+std::string odd_text() {
+  std::string text;
+  for (int i = 0; i < 40; ++i) {
+    text += "The quick brown fox; the lazy dog. \u00e4\u05d0\u4e2d\U0001F600\x01 \xff\xc3( 1234\n";
+  }
+  return text;
+}
+
+struct Files {
+  TempDir dir{Where::memory};
+  std::string text = dir.write("text.txt", odd_text());
+  std::string empty = dir.write("empty.txt", "");
+  std::string missing = dir / "none";
+  std::string tokenizer = dir / "tokenizer.json";
+
+  void train() const {
+    const Answer answer =
+        stretto_run({"tokenizer", "train", text, "-o", tokenizer, "--vocab", "300"});
+    ASSERT_EQ(answer.code, 0) << answer.err;
+  }
+};
+
+TEST(TokenizerVerb, TrainsEncodesDecodesAndImports) {
+  const Files f;
+  f.train();
+  const Answer ids = stretto_run({"tokenizer", "encode", f.tokenizer, f.text});
+  ASSERT_EQ(ids.code, 0) << ids.err;
+  EXPECT_LT(std::count(ids.out.begin(), ids.out.end(), ' '), std::ssize(odd_text()) * 3 / 4);
+  EXPECT_EQ(stretto_run({"tokenizer", "decode", f.tokenizer}, ids.out).out, odd_text());
+  const Answer list = stretto_run({"tokenizer", "encode", f.tokenizer, "--json"}, odd_text());
+  EXPECT_EQ(stretto_run({"tokenizer", "decode", f.tokenizer}, list.out).out, odd_text());
+  EXPECT_EQ(stretto_run({"tokenizer", "encode", f.tokenizer}, "").out, "\n");
+
+  const std::string pair = f.dir / "pair", back = f.dir / "back.json";
+  EXPECT_EQ(stretto_run({"tokenizer", "import", f.tokenizer, "-o", pair}).code, 0);
+  EXPECT_EQ(stretto_run({"tokenizer", "import", pair, "-o", back}).code, 0);
+  EXPECT_EQ(stretto_run({"tokenizer", "encode", back, f.text}).out, ids.out);
+}
+
+TEST(TokenizerVerb, RefusesWhatIsNone) {
+  const Files f;
+  f.train();
+  const std::string whole = content_of(f.tokenizer);
+  const std::string cut = f.dir.write("cut.json", whole.substr(0, whole.size() / 2));
+  const std::string binary = f.dir.write("binary.json", std::string("\x7f"
+                                                                    "ELF\0\xff",
+                                                                    6));
+  expect_refused({"tokenizer", "train", f.missing, "-o", f.dir / "t.json"}, 66, "none");
+  expect_refused({"tokenizer", "train", f.dir.path(), "-o", f.dir / "t.json"}, 65, "a directory");
+  expect_refused({"tokenizer", "train", f.empty, "-o", f.dir / "t.json"}, 65, "no text");
+  expect_refused({"tokenizer", "train", f.text, "--pattern", "bert"}, 64, "bert");
+  expect_refused({"tokenizer", "train", f.text, "-o", f.dir / "no/such/t.json"}, 73, "no/such");
+  expect_refused({"tokenizer", "encode", f.missing, f.text}, 66, "none");
+  expect_refused({"tokenizer", "encode", f.tokenizer, f.missing}, 66, "none");
+  expect_refused({"tokenizer", "encode", cut, f.text}, 65, "cut.json");
+  expect_refused({"tokenizer", "encode", binary, f.text}, 65, "binary.json");
+  expect_refused({"tokenizer", "encode", f.empty, f.text}, 65, "empty.txt");
+  expect_refused({"tokenizer", "import", cut, "-o", f.dir / "x.json"}, 65, "cut.json");
+  expect_refused({"tokenizer", "decode", f.tokenizer}, 65, "fox", "1 2 fox");
+  expect_refused({"tokenizer", "decode", f.tokenizer}, 65, "300", "1 300");
+  EXPECT_FALSE(std::filesystem::exists(f.dir / "x.json"));
+}
+
+TEST(DataVerb, PreparesAndDescribes) {
+  const Files f;
+  f.train();
+  const std::string lines = f.dir.write("lines.jsonl", R"({"text": "the quick fox"})"
+                                                       "\n\n"
+                                                       R"({"id": 3, "text": "lazy \u00e4"})"
+                                                       "\n");
+  for (const std::string& input : {f.text, lines}) {
+    const std::string out = f.dir / "out";
+    const Answer made =
+        stretto_run({"data", "prepare", input, "-t", f.tokenizer, "-o", out, "--json"});
+    ASSERT_EQ(made.code, 0) << made.err;
+    const Answer info = stretto_run({"data", "info", out + ".bin", "-t", f.tokenizer, "--json"});
+    ASSERT_EQ(info.code, 0) << info.err;
+    const json record = json::parse(made.out), described = json::parse(info.out);
+    EXPECT_EQ(record["tokens"], described["tokens"]);
+    EXPECT_EQ(described["documents"], input == lines ? 2 : 1);
+    EXPECT_EQ(described["format"], "megatron uint16");
+    EXPECT_EQ(described["samples"].size(), 3u);
+    EXPECT_LT(described["highest_id"], 300);
+  }
+  EXPECT_EQ(
+      stretto_run({"data", "prepare", f.text, "-t", "bytes", "-o", f.dir / "b", "--format", "llmc"})
+          .code,
+      0);
+  const json bytes = json::parse(stretto_run({"data", "info", f.dir / "b.bin", "--json"}).out);
+  EXPECT_EQ(bytes["format"], "llm.c uint16");
+  EXPECT_EQ(bytes["tokens"], odd_text().size());
+}
+
+TEST(DataVerb, RefusesWhatItCannotRead) {
+  const Files f;
+  f.train();
+  const auto prepare = [&](const std::string& input, int code, std::string_view part) {
+    expect_refused({"data", "prepare", input, "-t", f.tokenizer, "-o", f.dir / "o"}, code, part);
+    EXPECT_FALSE(std::filesystem::exists(f.dir / "o.bin"));
+    EXPECT_FALSE(std::filesystem::exists(f.dir / "o.idx"));
+  };
+  prepare(f.missing, 66, "none");
+  prepare(f.dir.path(), 65, "a directory");
+  prepare(f.empty, 65, "no text");
+  prepare(f.dir.write("cut.jsonl", "{\"text\": \"a\"}\n{\"text\": \"b"), 65, "cut.jsonl:2");
+  prepare(f.dir.write("other.jsonl", "{\"body\": \"a\"}\n"), 65, "other.jsonl:1");
+  prepare(f.dir.write("latin.jsonl", "{\"text\": \"\xe4\"}\n"), 65, "latin.jsonl:1");
+  prepare(f.dir.write("binary.jsonl", std::string("\x7f"
+                                                  "ELF\0\xff\n",
+                                                  7)),
+          65, "binary.jsonl:1");
+  expect_refused({"data", "prepare", f.text, "-t", f.missing, "-o", f.dir / "o"}, 66, "none");
+  expect_refused({"data", "prepare", f.text, "-t", f.tokenizer, "-o", f.dir / "o", "--format", "x"},
+                 64, "\"x\"");
+  expect_refused({"data", "prepare", f.text, "-t", f.tokenizer, "-o", f.dir / "no/o"}, 73, "no/o");
+
+  ASSERT_EQ(stretto_run({"data", "prepare", f.text, "-t", f.tokenizer, "-o", f.dir / "a"}).code, 0);
+  expect_refused({"data", "info", f.missing}, 66, "none");
+  expect_refused({"data", "info", f.dir.path()}, 65, "a directory");
+  expect_refused({"data", "info", f.empty}, 65, "empty");
+  expect_refused({"data", "info", f.dir.write("n.bin", std::string(5000, 'x'))}, 65, "header");
+  EXPECT_EQ(stretto_run({"data", "info", f.dir / "n.bin", "--format", "u16"}).code, 0);
+  expect_refused({"data", "info", f.dir.write("odd.u16", "abc")}, 65, "uint16");
+  std::filesystem::resize_file(f.dir / "a.idx", 50);
+  expect_refused({"data", "info", f.dir / "a.bin"}, 65, "a.idx");
+}
+
+}  // namespace
+}  // namespace stretto::test

@@ -1,0 +1,166 @@
+// checkpoint, eval, generate, export and import on a model of a few steps, and on damaged ones.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "support/program.h"
+
+namespace stretto::test {
+namespace {
+
+using nlohmann::json;
+
+struct Model {
+  TempDir dir{Where::memory};
+  std::string text = dir.write("text.txt", repeated("a model of a few steps, byte by byte. ", 60));
+  std::string run = dir / "run";
+
+  Model() {
+    const Answer answer = stretto_run(
+        {"train", "tiny-100k", "data.path=" + text, "train.steps=3", "threads=1", "output=" + run});
+    EXPECT_EQ(answer.code, 0) << answer.err;
+  }
+  static std::string repeated(const std::string& words, int times) {
+    std::string out;
+    for (int i = 0; i < times; ++i) out += words;
+    return out;
+  }
+  std::string shard() const { return run + "/checkpoints/step-3/shard-00000.safetensors"; }
+};
+
+void flip_bit(const std::string& path, std::streamoff at) {
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekg(at);
+  const auto byte = static_cast<char>(file.get() ^ 1);
+  file.seekp(at);
+  file.put(byte);
+}
+
+TEST(CheckpointVerb, ListsAndVerifies) {
+  const Model m;
+  const json list = json::parse(stretto_run({"checkpoint", "list", m.run, "--json"}).out);
+  ASSERT_EQ(list.size(), 1u);
+  EXPECT_EQ(list[0]["step"], 3);
+  EXPECT_EQ(list[0]["model"], "tiny-100k");
+  const Answer good = stretto_run({"checkpoint", "verify", m.run});
+  EXPECT_EQ(good.code, 0);
+  EXPECT_NE(good.out.find("verified"), std::string::npos) << good.out;
+
+  flip_bit(m.shard(), static_cast<std::streamoff>(std::filesystem::file_size(m.shard())) - 9);
+  for (const std::string& path : {m.run, m.run + "/checkpoints", m.run + "/checkpoints/step-3"}) {
+    const Answer bad = stretto_run({"checkpoint", "verify", path});
+    EXPECT_EQ(bad.code, 65) << bad.out;
+    for (const char* part : {"damaged", "shard-00000", "tensor optimizer.v.", "bytes "}) {
+      EXPECT_NE(bad.out.find(part), std::string::npos) << part << "\n" << bad.out;
+    }
+  }
+  expect_refused({"eval", m.run, m.text}, 65, "no checkpoint is whole");
+  expect_refused({"generate", m.run, "-p", "a"}, 65, "no checkpoint is whole");
+  expect_refused({"export", m.run, "-o", m.dir / "x"}, 65, "no checkpoint is whole");
+  EXPECT_FALSE(std::filesystem::exists(m.dir / "x"));
+  std::filesystem::resize_file(m.run + "/checkpoints/step-3/manifest.json", 200);
+  EXPECT_EQ(stretto_run({"checkpoint", "verify", m.run}).code, 65);
+  expect_refused({"checkpoint", "verify", m.dir / "none"}, 66, "none");
+  expect_refused({"checkpoint", "verify", m.dir.path()}, 66, "no checkpoint");
+  expect_refused({"checkpoint", "verify", m.text}, 66, "text.txt");
+}
+
+TEST(EvalVerb, MeasuresTextAndTokensAndRefusesTheRest) {
+  const Model m;
+  const json loss = json::parse(stretto_run({"eval", m.run, m.text, "--json"}).out);
+  EXPECT_GT(loss["loss"], 2.0);
+  EXPECT_LT(loss["loss"], 6.0);
+  const std::string tokens = m.dir / "tokens";
+  ASSERT_EQ(stretto_run({"data", "prepare", m.text, "-t", "bytes", "-o", tokens}).code, 0);
+  EXPECT_EQ(json::parse(stretto_run({"eval", m.run, tokens + ".bin", "--json"}).out)["loss"],
+            loss["loss"]);
+  const std::string odd = m.dir.write("odd", std::string("\xff\0\xc3(", 4) + content_of(m.text));
+  EXPECT_EQ(stretto_run({"eval", m.run, odd}).code, 0) << "bytes of any kind are text here";
+  expect_refused({"eval", m.run, m.dir / "none"}, 66, "none");
+  expect_refused({"eval", m.run, m.dir.path()}, 65, "a directory");
+  expect_refused({"eval", m.run, m.dir.write("empty", "")}, 65, "empty");
+  expect_refused({"eval", m.dir / "none", m.text}, 66, "none");
+  expect_refused({"eval", m.run, m.dir.write("big.u16", "\xff\xff\xff\xff")}, 65, "big.u16");
+  std::filesystem::resize_file(tokens + ".idx", 40);
+  expect_refused({"eval", m.run, tokens + ".bin"}, 65, "tokens.idx");
+}
+
+TEST(GenerateVerb, ContinuesTheSameWayForTheSameSeed) {
+  const Model m;
+  const Answer first = stretto_run({"generate", m.run, "-p", "a mo", "-n", "20", "--seed", "3"});
+  EXPECT_EQ(first.code, 0) << first.err;
+  EXPECT_EQ(first.out.rfind("a mo", 0), 0u);
+  EXPECT_EQ(stretto_run({"generate", m.run, "-p", "a mo", "-n", "20", "--seed", "3"}).out,
+            first.out);
+  EXPECT_NE(stretto_run({"generate", m.run, "-p", "a mo", "-n", "20", "--seed", "4"}).out,
+            first.out);
+  EXPECT_EQ(stretto_run({"generate", m.run, "-n", "2", "--top-k", "5", "--top-p", "0.9"}).code, 0);
+  EXPECT_EQ(stretto_run({"generate", m.run, "-p", "\xff\xc3", "-n", "2"}).code, 0);
+  expect_refused({"generate", m.run, "--temperature", "-1"}, 64, "temperature");
+  expect_refused({"generate", m.run, "--top-p", "0"}, 64, "top-p");
+  expect_refused({"generate", m.dir / "none"}, 66, "none");
+  expect_refused({"generate", m.run, "-p", std::string(200, 'a')}, 64, "200 tokens");
+  expect_refused({"generate", m.run, "--tokenizer", m.dir / "none.json"}, 66, "none.json");
+}
+
+// README's chain, on a text too short to learn from.
+TEST(TrainVerb, FromATextToAModel) {
+  const Model m;
+  const std::string tokenizer = m.dir / "t.json", data = m.dir / "d", run = m.dir / "bpe";
+  ASSERT_EQ(stretto_run({"tokenizer", "train", m.text, "--vocab", "280", "-o", tokenizer}).code, 0);
+  ASSERT_EQ(stretto_run({"data", "prepare", m.text, "-t", tokenizer, "-o", data}).code, 0);
+  std::vector<std::string> words = {"train",
+                                    "tiny-100k",
+                                    "model.vocab=280",
+                                    "seq_len=16",
+                                    "train.steps=2",
+                                    "threads=1",
+                                    "data.tokenizer=" + tokenizer,
+                                    "output=" + run,
+                                    "data.path=" + m.text};
+  expect_refused(words, 78, "is text, but data.tokenizer");
+  words.back() = "data.path=" + data + ".bin";
+  ASSERT_EQ(stretto_run(words).code, 0);
+  EXPECT_EQ(stretto_run({"generate", run, "-p", "a model", "-n", "5"}).out.rfind("a model", 0), 0u);
+  EXPECT_EQ(stretto_run({"eval", run, m.text}).code, 0);
+  ASSERT_EQ(stretto_run({"export", run, "-o", m.dir / "hf"}).code, 0);
+  EXPECT_EQ(content_of(m.dir / "hf/tokenizer.json"), content_of(tokenizer));
+  words.back() += "x";
+  words[7] = "output=" + run + "2";
+  expect_refused(words, 66, "d.binx");
+}
+
+TEST(ExportVerb, WhatGoesOutComesBackAndNothingElse) {
+  const Model m;
+  const std::string out = m.dir / "hf", back = m.dir / "back";
+  const Answer sent = stretto_run({"export", m.run, "-o", out, "--shard-gb", "0.0002", "--json"});
+  ASSERT_EQ(sent.code, 0) << sent.err;
+  EXPECT_GT(json::parse(sent.out)["files"], 1);
+  EXPECT_TRUE(std::filesystem::exists(out + "/model.safetensors.index.json"));
+  ASSERT_EQ(stretto_run({"import", out, "-o", back}).code, 0);
+  EXPECT_EQ(json::parse(stretto_run({"eval", back, m.text, "--json"}).out)["loss"],
+            json::parse(stretto_run({"eval", m.run, m.text, "--json"}).out)["loss"]);
+
+  expect_refused({"export", m.run, "-o", out}, 73, "exists");
+  expect_refused({"export", m.run, "-o", m.dir / "y", "--format", "onnx"}, 64, "onnx");
+  expect_refused({"import", out, "-o", back}, 73, "already");
+  expect_refused({"import", m.dir / "none", "-o", m.dir / "z"}, 66, "none");
+  expect_refused({"import", m.text, "-o", m.dir / "z"}, 66, "text.txt");
+  const std::string first =
+      out + "/model-00001-of-" +
+      (json::parse(sent.out)["files"] < 10 ? "0000" + json::parse(sent.out)["files"].dump()
+                                           : "00010") +
+      ".safetensors";
+  ASSERT_TRUE(std::filesystem::exists(first)) << first;
+  const auto bytes = std::filesystem::file_size(first);
+  std::filesystem::resize_file(first, bytes - 1);
+  expect_refused({"import", out, "-o", m.dir / "z"}, 65, "model-00001");
+  m.dir.write("hf/config.json", std::string("\x7f"
+                                            "ELF\0",
+                                            5));
+  expect_refused({"import", out, "-o", m.dir / "z"}, 65, "config.json");
+  EXPECT_FALSE(std::filesystem::exists(m.dir / "z/checkpoints/step-0"));
+}
+
+}  // namespace
+}  // namespace stretto::test

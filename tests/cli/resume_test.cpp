@@ -1,0 +1,107 @@
+// A run that is asked to stop, killed, or started twice, as schedulers and people do it.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "support/program.h"
+
+namespace stretto::test {
+namespace {
+
+using nlohmann::json;
+
+constexpr int kSteps = 16;
+
+std::vector<std::string> command(const std::string& output) {
+  return {
+      "train",           "tiny-100k", "seq_len=64",         "global_batch=8",
+      "micro_batch=4",   "threads=1", "checkpoint.every=4", "train.steps=" + std::to_string(kSteps),
+      "output=" + output};
+}
+
+// Step -> loss; every step must be there once.
+std::map<int64_t, double> losses(const std::string& run) {
+  std::map<int64_t, double> out;
+  std::istringstream lines(content_of(run + "/metrics.jsonl"));
+  for (std::string line; std::getline(lines, line);) {
+    const json record = json::parse(line);
+    if (!record.contains("loss")) continue;
+    EXPECT_TRUE(out.emplace(record["step"], record["loss"]).second) << record["step"] << " twice";
+  }
+  return out;
+}
+
+std::string weights(const std::string& run) {
+  return content_of(run + "/checkpoints/step-" + std::to_string(kSteps) +
+                    "/shard-00000.safetensors");
+}
+
+TEST(TrainVerb, SignalsStopItAndTheSameCommandContinues) {
+  const TempDir dir(Where::memory);
+  ASSERT_EQ(stretto_run(command(dir / "whole")).code, 0);
+  const auto expected = losses(dir / "whole");
+  ASSERT_EQ(expected.size(), size_t{kSteps});
+  for (const int signal : {SIGTERM, SIGUSR1, SIGINT, SIGKILL}) {
+    const std::string run = dir / std::to_string(signal);
+    Program program(command(run));
+    ASSERT_TRUE(program.wrote(run + "/metrics.jsonl", 6));
+    program.signal(signal);
+    const Answer stopped = program.wait();
+    if (signal == SIGKILL) {
+      EXPECT_EQ(stopped.signal, SIGKILL) << stopped.err;
+    } else {
+      EXPECT_EQ(stopped.code, 75) << stopped.err;
+      EXPECT_TRUE(stopped.says("the same command continues")) << stopped.err;
+    }
+    const Answer continued = stretto_run(command(run));
+    EXPECT_EQ(continued.code, 0) << continued.err;
+    EXPECT_TRUE(continued.says("from " + run + "/checkpoints/step-")) << continued.err;
+    EXPECT_EQ(losses(run), expected) << strsignal(signal);
+    EXPECT_TRUE(weights(run) == weights(dir / "whole")) << strsignal(signal);
+  }
+}
+
+TEST(TrainVerb, SaysWhereSettingsComeFrom) {
+  const TempDir dir(Where::memory);
+  std::vector<std::string> words = command(dir / "run");
+  ASSERT_EQ(stretto_run(words).code, 0);
+  words.insert(words.end(), {"train.steps=17", "train.lr=1e-4"});
+  const Answer more = stretto_run(words);
+  EXPECT_EQ(more.code, 0) << more.err;
+  EXPECT_TRUE(more.says("from this command: train.steps=17 (checkpoint: 16)")) << more.err;
+  EXPECT_TRUE(more.says("train.lr=0.0001")) << more.err;
+  EXPECT_TRUE(more.says("weights, optimizer state, step 16, 128 samples consumed")) << more.err;
+  words.push_back("seed=7");
+  expect_refused(words, 78, "seed=7 (checkpoint: 1234)");
+  EXPECT_TRUE(stretto_run(words).says("set output= to another directory"));
+}
+
+TEST(TrainVerb, OneRunPerDirectory) {
+  const TempDir dir(Where::memory);
+  std::vector<std::string> words = command(dir / "run");
+  words.push_back("train.steps=100000");
+  Program first(words);
+  ASSERT_TRUE(first.wrote(dir / "run/metrics.jsonl", 1));
+  expect_refused(words, 73, "process " + std::to_string(first.pid()) + " on ");
+  ASSERT_TRUE(first.wrote(dir / "run/metrics.jsonl", 6)) << "the first one goes on";
+  first.signal(SIGKILL);
+  first.wait();
+  EXPECT_EQ(stretto_run(command(dir / "run")).code, 0) << "the dead hold no locks";
+}
+
+TEST(TrainVerb, DataThatShrinksIsNamed) {
+  const TempDir dir(Where::memory);
+  const std::string text = dir.write("data.txt", std::string(100000, 'x'));
+  std::vector<std::string> words = command(dir / "run");
+  words.insert(words.end(), {"data.path=" + text, "train.steps=100000"});
+  Program program(words);
+  ASSERT_TRUE(program.wrote(dir / "run/metrics.jsonl", 2));
+  std::filesystem::resize_file(text, 99999);  // within the last page: no signal tells
+  const Answer answer = program.wait();
+  EXPECT_EQ(answer.code, 65) << answer.err;
+  EXPECT_TRUE(answer.says("data.txt became shorter than 100000 bytes")) << answer.err;
+}
+
+}  // namespace
+}  // namespace stretto::test
