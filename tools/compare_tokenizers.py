@@ -2,9 +2,9 @@
 """Stretto, Hugging Face `tokenizers` and tiktoken side by side on one text: ids, and how fast.
 
 Usage: tools/compare_tokenizers.py build/stretto TEXT [--vocab N] [--rounds N]
-Needs: what make_tokenizer_goldens.py needs. Trains with Stretto and `tokenizers`, compares the merges,
-then encodes the text in turns and compares every id. Encoding uses one thread on each side and is timed in CPU
-seconds, so that other work on the machine does not count.
+Needs: pip install tokenizers, and tiktoken if it is to take part. Trains with Stretto and `tokenizers`, compares
+the merges, then encodes the text in turns and compares every id: with one thread on each side, in CPU seconds,
+so that other work on the machine does not count; and as each does it by default, with all cores, in seconds.
 """
 import argparse
 import json
@@ -16,7 +16,10 @@ import time
 
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 
-import tiktoken  # noqa: E402
+try:
+    import tiktoken
+except ImportError:
+    tiktoken = None
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers  # noqa: E402
 
 from make_tokenizer_goldens import END, GPT2, LLAMA3, spelling  # noqa: E402
@@ -86,29 +89,36 @@ def main():
         inverse = {c: b for b, c in spelling().items()}
         ranks = {bytes(inverse[c] for c in t): i for t, i in tokenizer.get_vocab().items()
                  if t != END}
-        tik = tiktoken.Encoding("same", pat_str=GPT2 if args.pattern == "gpt2" else LLAMA3,
-                                mergeable_ranks=ranks, special_tokens={END: 0})
-        rates = {"stretto": [], "tokenizers": [], "tiktoken": []}
+        tik = tiktoken and tiktoken.Encoding("same", pat_str=GPT2 if args.pattern == "gpt2" else LLAMA3,
+                                             mergeable_ranks=ranks, special_tokens={END: 0})
+        out = f"{folder}/tokens"
+
+        def prepare(threads):
+            # The whole program: start, loading the tokenizer, reading, encoding, writing. The others only encode.
+            subprocess.run([args.stretto, "data", "prepare", args.text, "-t", theirs, "-o", out, "--threads",
+                            str(threads), "--format", "llmc", "--no-end-token"],
+                           check=True, stderr=subprocess.DEVNULL)
+
+        def encode(parallel):
+            os.environ["TOKENIZERS_PARALLELISM"] = "true" if parallel else "false"
+            return [e.ids for e in tokenizer.encode_batch_fast(batches)]
+
+        rates = {"stretto": [], "tokenizers": []}
+        default = {"stretto": [], "tokenizers": []}
         for _ in range(args.rounds):
-            out = f"{folder}/tokens"
-            # The whole program: start, loading the tokenizer, reading, encoding, writing.
-            seconds, _ = timed(lambda: subprocess.run(
-                [args.stretto, "data", "prepare", args.text, "-t", theirs, "-o", out, "--threads",
-                 "1", "--format", "llmc", "--no-end-token"],
-                check=True, stderr=subprocess.DEVNULL), children_cpu)
-            rates["stretto"].append(megabytes / seconds)
-            # The others: encoding alone.
-            seconds, _ = timed(lambda: [e.ids for e in tokenizer.encode_batch_fast(batches)],
-                               time.process_time)
-            rates["tokenizers"].append(megabytes / seconds)
-            seconds, _ = timed(lambda: [tik.encode_ordinary(b) for b in batches],
-                               time.process_time)
-            rates["tiktoken"].append(megabytes / seconds)
-        for name, values in rates.items():
-            print(f"encode   {name:<10} " + " ".join(f"{v:7.2f}" for v in values)
-                  + f" MB per CPU second, best {max(values):.2f}")
-        for name in ("tokenizers", "tiktoken"):
-            print(f"ratio    {max(rates['stretto']) / max(rates[name]):.1f} to {name}, best to best")
+            rates["stretto"].append(megabytes / timed(lambda: prepare(1), children_cpu)[0])
+            rates["tokenizers"].append(megabytes / timed(lambda: encode(False), time.process_time)[0])
+            if tik:
+                rates.setdefault("tiktoken", []).append(
+                    megabytes / timed(lambda: [tik.encode_ordinary(b) for b in batches], time.process_time)[0])
+            default["stretto"].append(megabytes / timed(lambda: prepare(0))[0])
+            default["tokenizers"].append(megabytes / timed(lambda: encode(True))[0])
+        for title, unit, table in (("encode", "MB per CPU second", rates), ("all", "MB/s with all cores", default)):
+            for name, values in table.items():
+                print(f"{title:<8} {name:<10} " + " ".join(f"{v:7.2f}" for v in values)
+                      + f" {unit}, best {max(values):.2f}")
+                if name != "stretto":
+                    print(f"ratio    {max(table['stretto']) / max(values):.1f} to {name}, best to best")
         import array
         raw = open(out + ".bin", "rb").read()[1024:]
         ids = array.array("H" if args.vocab <= 65536 else "I", raw).tolist()

@@ -10,8 +10,11 @@ import random
 import sys
 from pathlib import Path
 
-import tiktoken
-import unicodedata2 as ucd
+try:
+    import tiktoken
+    import unicodedata2 as ucd
+except ImportError:  # compare_tokenizers.py, which borrows from here, can do without
+    tiktoken = ucd = None
 from tokenizers import (AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers,
                         trainers)
 
@@ -155,6 +158,8 @@ def check_tiktoken(tokenizer, pattern, texts, table):
 
 
 def main():
+    if tiktoken is None:
+        raise SystemExit("needs: pip install tokenizers tiktoken unicodedata2==16.0.0")
     folder = Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
     table, texts, tokenizers = spelling(), cases(), build()
