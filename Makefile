@@ -4,7 +4,9 @@
 JOBS ?= $(shell nproc)
 CUDA ?=
 BUILD := build
-CMAKE_CUDA := $(if $(CUDA),-DSTRETTO_CUDA=$(if $(filter 0,$(CUDA)),OFF,ON))
+CUDA_ARCH ?=
+CMAKE_CUDA := $(if $(CUDA),-DSTRETTO_CUDA=$(if $(filter 0,$(CUDA)),OFF,ON)) \
+  $(if $(CUDA_ARCH),-DCMAKE_CUDA_ARCHITECTURES=$(CUDA_ARCH))
 CONFIGURE := cmake --preset release $(CMAKE_CUDA)
 
 .PHONY: all build bench test quick-test check fuzz clean help
@@ -18,6 +20,7 @@ help:
 	@echo "make check       format, tidy on changed files, file sizes, no machine paths"
 	@echo "make fuzz        every parser under libFuzzer for 60 s each (FUZZ_SECONDS=n)"
 	@echo "CUDA=1           build the CUDA parts although no GPU is present (CUDA=0: never)"
+	@echo "CUDA_ARCH=90a    for these GPUs only (default: 80-real and 90a-real)"
 
 $(BUILD)/.setup-%: tools/setup
 	@tools/setup $*

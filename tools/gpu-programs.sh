@@ -5,13 +5,22 @@ if [ -f "$bundle" ]; then
   programs=$(mktemp -d)
   tar -C "$programs" -xJf "$bundle" || exit 74
   export LD_LIBRARY_PATH="$programs/lib:${LD_LIBRARY_PATH:-}"
+  if [ -d "$programs/mpi" ]; then
+    export OPAL_PREFIX=$programs/mpi PATH="$programs/mpi/bin:$PATH"
+    export PMIX_MCA_pcompress_base_silence_warning=1
+  fi
 else
+  targets="test_cpu_ops test_cpu_matmul test_cuda_gpu test_golden test_gpu_train test_train test_topology"
   cmake --preset cuda > "$logs/configure.log" 2>&1 || { tail -20 "$logs/configure.log"; exit 70; }
-  cmake --build build --target test_cpu_ops test_cpu_matmul test_cuda_gpu bench_gpu_ops stretto \
-    > "$logs/build.log" 2>&1 || { tail -40 "$logs/build.log"; exit 70; }
+  grep -q "NCCL: yes" "$logs/configure.log" && targets="$targets test_nccl"
+  # shellcheck disable=SC2086
+  cmake --build build --target $targets bench_gpu_ops stretto > "$logs/build.log" 2>&1 ||
+    { tail -40 "$logs/build.log"; exit 70; }
   programs=$(mktemp -d)
-  cp build/tests/backend/test_cpu_ops build/tests/backend/test_cpu_matmul \
-    build/tests/backend/test_cuda_gpu build/bench/bench_gpu_ops build/stretto "$programs/"
+  for target in $targets; do
+    find build/tests -name "$target" -type f -exec cp {} "$programs/" \;
+  done
+  cp build/bench/bench_gpu_ops build/stretto "$programs/"
 fi
 folders=$(python3 - 2> /dev/null <<'PY'
 import glob, os, sys
@@ -23,6 +32,6 @@ print(":".join(sorted(found)))
 PY
 )
 export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:-}:/usr/local/cuda/lib64:$folders"
-if ldd "$programs/bench_gpu_ops" | grep "not found"; then
+if ldd "$programs/stretto" | grep "not found"; then
   echo "the libraries above are missing on this machine" >&2
 fi

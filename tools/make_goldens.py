@@ -2,7 +2,8 @@
 """Makes tests/goldens/gpt_{learned,alibi}.{json,bin}: a tiny GPT in PyTorch.
 
 The files hold initial weights, a batch of tokens, logits and the gradient of every parameter for the
-first batch, and the losses of 20 AdamW steps, all in float32 as little-endian bytes with an index.
+first batch, and the losses of 50 AdamW steps (also with weights and activations rounded to bf16, master
+weights in float32: how far PyTorch's own bf16 strays), all in float32 as little-endian bytes with an index.
 Run with any Python that has torch; the versions used are recorded in the index.
 """
 import json
@@ -13,7 +14,7 @@ import platform
 import torch
 import torch.nn.functional as F
 
-L, C, H, V, T, B, STEPS = 2, 24, 3, 61, 17, 3, 20
+L, C, H, V, T, B, STEPS = 2, 24, 3, 61, 17, 3, 50
 LR, BETAS, EPS, DECAY, CLIP = 3e-3, (0.9, 0.95), 1e-8, 0.1, 1.0
 
 
@@ -61,7 +62,7 @@ def forward(p, tokens, alibi):
         n = F.layer_norm(x, (C,), p[h + "ln1.weight"], p[h + "ln1.bias"], 1e-5)
         qkv = F.linear(n, p[h + "attn.qkv.weight"], p[h + "attn.qkv.bias"])
         q, k, v = (z.view(b, t, H, C // H).transpose(1, 2) for z in qkv.split(C, dim=-1))
-        scores = q @ k.transpose(-1, -2) / math.sqrt(C // H) + bias
+        scores = q @ k.transpose(-1, -2) / math.sqrt(C // H) + bias.to(q.dtype)
         out = (scores.softmax(-1) @ v).transpose(1, 2).reshape(b, t, C)
         x = x + F.linear(out, p[h + "attn.proj.weight"], p[h + "attn.proj.bias"])
         n = F.layer_norm(x, (C,), p[h + "ln2.weight"], p[h + "ln2.bias"], 1e-5)
@@ -69,6 +70,30 @@ def forward(p, tokens, alibi):
         x = x + F.linear(a, p[h + "mlp.down.weight"], p[h + "mlp.down.bias"])
     n = F.layer_norm(x, (C,), p["ln_f.weight"], p["ln_f.bias"], 1e-5)
     return F.linear(n, p["wte"])
+
+
+def make_optimizer(p):
+    decay = [v for v in p.values() if v.dim() == 2]
+    rest = [v for v in p.values() if v.dim() < 2]
+    return torch.optim.AdamW([{"params": decay, "weight_decay": DECAY},
+                              {"params": rest, "weight_decay": 0.0}],
+                             lr=LR, betas=BETAS, eps=EPS)
+
+
+def bf16_losses(start, stream, alibi):
+    p = {k: v.detach().clone().requires_grad_() for k, v in start.items()}
+    optimizer = make_optimizer(p)
+    losses = []
+    for step in range(STEPS):
+        tokens, targets = stream[step, :, :-1], stream[step, :, 1:]
+        logits = forward({k: v.bfloat16() for k, v in p.items()}, tokens, alibi)
+        loss = F.cross_entropy(logits.float().reshape(-1, V), targets.reshape(-1))
+        optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(p.values(), CLIP)
+        optimizer.step()
+        losses.append(loss.detach())
+    return torch.stack(losses)
 
 
 def main():
@@ -89,12 +114,9 @@ def main():
         for key, value in p.items():
             add("weight/" + key, value)
         add("tokens", stream.to(torch.int32))
-        decay = [v for k, v in p.items() if v.dim() == 2]
-        rest = [v for k, v in p.items() if v.dim() < 2]
-        optimizer = torch.optim.AdamW([{"params": decay, "weight_decay": DECAY},
-                                       {"params": rest, "weight_decay": 0.0}],
-                                      lr=LR, betas=BETAS, eps=EPS)
+        optimizer = make_optimizer(p)
         losses, norms = [], []
+        narrow = bf16_losses(p, stream, alibi)
         for step in range(STEPS):
             tokens, targets = stream[step, :, :-1], stream[step, :, 1:]
             logits = forward(p, tokens, alibi)
@@ -110,10 +132,11 @@ def main():
             losses.append(loss.detach())
         add("losses", torch.stack(losses))
         add("norms", torch.stack(norms))
+        add("losses_bf16", narrow)
         (folder / f"{name}.bin").write_bytes(blob)
         about = {"made_by": "tools/make_goldens.py", "torch": torch.__version__,
                  "python": platform.python_version(), "layers": L, "hidden": C, "heads": H,
-                 "vocab": V, "seq_len": T, "batch": B, "lr": LR, "weight_decay": DECAY,
+                 "vocab": V, "seq_len": T, "batch": B, "steps": STEPS, "lr": LR, "weight_decay": DECAY,
                  "clip": CLIP, "tensors": index}
         (folder / f"{name}.json").write_text(json.dumps(about, indent=1) + "\n")
         print(name, len(blob), "bytes, losses", float(losses[0]), "->", float(losses[-1]))

@@ -40,6 +40,22 @@ void append(std::vector<TensorSpec>& plan, const std::string& prefix,
   }
 }
 
+// "master", "m" and "v" of `count` elements.
+void append_optimizer(std::vector<TensorSpec>& plan, const RankShape& s, const std::string& prefix,
+                      int64_t count) {
+  const PrecisionTypes types = types_of(s.precision);
+  auto add = [&](const char* label, DType type) {
+    plan.push_back({MemoryTerm::optimizer, prefix + label, type, {count}});
+  };
+  if (types.has_master) add("master", DType::f32);
+  add("m", types.moment);
+  add("v", types.moment);
+}
+
+int64_t owned_elements(const RankShape& s, const FlatLayout& layout) {
+  return s.zero >= 1 ? layout.shard_total() : layout.total;
+}
+
 // Weights, gradients and optimizer state.
 void append_states(std::vector<TensorSpec>& plan, const RankShape& s) {
   const FlatLayout layout = flat_layout(s);
@@ -68,10 +84,14 @@ void append_states(std::vector<TensorSpec>& plan, const RankShape& s) {
   }
   if (!s.train) return;
 
-  const int64_t owned = s.zero >= 1 ? layout.shard_total() : layout.total;
-  if (types.has_master) add(MemoryTerm::optimizer, "master", DType::f32, owned);
-  add(MemoryTerm::optimizer, "m", types.moment, owned);
-  add(MemoryTerm::optimizer, "v", types.moment, owned);
+  const int64_t owned = owned_elements(s, layout);
+  if (s.optimizer_offload) {
+    for (const char* prefix : {"window.0.", "window.1."}) {
+      append_optimizer(plan, s, prefix, offload_window(owned));
+    }
+  } else {
+    append_optimizer(plan, s, "", owned);
+  }
   add(MemoryTerm::optimizer, "stats.pieces", DType::f64, 3 * stat_piece_count(layout));
   add(MemoryTerm::optimizer, "stats.sum", DType::f64, 3);
   add(MemoryTerm::optimizer, "stats.control", DType::f32, 2);
@@ -218,17 +238,44 @@ std::vector<TensorSpec> memory_plan(const RankShape& s) {
         append(plan, fmt::format("output.{}.{}", c, slot), {activation("", d.type, {d.rows, d.C})});
       }
       for (int64_t l = 0; l < layers; ++l) {
-        append(plan, fmt::format("act.{}.{}.{}.", c, slot, l), saved_specs(s));
+        if (!s.offloads()) {
+          append(plan, fmt::format("act.{}.{}.{}.", c, slot, l), saved_specs(s));
+        }
         if (s.split_backward) {
           append(plan, fmt::format("grad.{}.{}.{}.", c, slot, l), layer_gradient_specs(s));
         }
       }
     }
   }
+  for (int64_t set = 0; set < kOffloadSets && s.offloads(); ++set) {
+    append(plan, fmt::format("act.set.{}.", set), saved_specs(s));
+  }
   if (s.train || s.checkpointing != Checkpointing::none)
     append(plan, "again.", recomputed_specs(s));
   append_workspace(plan, s);
   if (s.last_stage) append_loss(plan, s);
+  return plan;
+}
+
+int64_t offload_window(int64_t owned) {
+  constexpr int64_t kMost = 4 << 20;
+  return std::min<int64_t>(kMost, (owned / 4 + 256) / 256 * 256);
+}
+
+std::vector<TensorSpec> host_plan(const RankShape& s) {
+  std::vector<TensorSpec> plan;
+  if (!s.train) return plan;
+  if (s.optimizer_offload) append_optimizer(plan, s, "", owned_elements(s, flat_layout(s)));
+  if (!s.activation_offload) return plan;
+  const auto bytes = static_cast<int64_t>(memory_totals(saved_specs(s)).total);
+  for (size_t c = 0; c < s.chunks.size(); ++c) {
+    for (int64_t slot = 0; slot < s.in_flight[c]; ++slot) {
+      for (size_t l = 0; l < s.chunks[c].size(); ++l) {
+        plan.push_back(
+            {MemoryTerm::activations, fmt::format("act.{}.{}.{}", c, slot, l), DType::u8, {bytes}});
+      }
+    }
+  }
   return plan;
 }
 

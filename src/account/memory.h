@@ -46,6 +46,8 @@ struct RankShape {
   bool train = true;                     // false: forward only (evaluation, generation)
   int64_t loss_chunk_bytes = 64 << 20;   // most that one chunk of logits may take
   int64_t accumulation = 1;              // micro-batches per step (loss slots)
+  bool activation_offload = false;       // layers' activations wait in host memory
+  bool optimizer_offload = false;        // optimizer state lives in host memory
 
   int64_t tokens() const { return micro_batch * seq_len; }
   // Rows of the residual stream on this rank.
@@ -54,6 +56,7 @@ struct RankShape {
   // Gradients are reduced after every micro-batch (ZeRO 2 and 3, and whenever the order of sums
   // must not depend on dp), through one buffer per unit instead of one for all.
   bool reduces_each_micro_batch() const { return zero >= 2 || deterministic; }
+  bool offloads() const { return train && activation_offload; }
   int64_t loss_rows() const;  // rows of logits computed at a time
   Holdings holdings() const;
 };
@@ -67,8 +70,18 @@ std::vector<TensorSpec> recomputed_specs(const RankShape& shape);
 // Gradients inside one layer that its weight gradients need.
 std::vector<TensorSpec> layer_gradient_specs(const RankShape& shape);
 
+// With activation_offload: sets of one layer's activations on the device, one in use and one on
+// its way.
+constexpr int64_t kOffloadSets = 2;
+// With optimizer_offload: elements of `owned` that are on the device at once, twice. At least four
+// windows, so that copies and updates overlap.
+int64_t offload_window(int64_t owned);
+
 // The whole plan, in the order in which the engine takes it. Labels are unique.
 std::vector<TensorSpec> memory_plan(const RankShape& shape);
+// What lies in (pinned) host memory instead: "act.0.0.3" for a layer's saved activations as one
+// piece, "master", "m", "v". Empty without offload.
+std::vector<TensorSpec> host_plan(const RankShape& shape);
 
 struct MemoryTotals {
   size_t by_term[kMemoryTerms] = {};

@@ -91,6 +91,35 @@ void Backend::copy_to_host(void* dst, ConstTensor src) {
   do_copy_to_host(dst, src);
 }
 
+Buffer Backend::allocate_host(size_t bytes, const char* label) {
+  return do_allocate_host(bytes, label);
+}
+
+// Counted, not timed: they run beside the operators.
+void Backend::start_copy_to_host(Lane lane, void* host, ConstTensor src) {
+  if (src.count() == 0) return;
+  profile_.add(Op::copy, 0, size_of(src));
+  do_start_copy_to_host(lane, host, src);
+}
+
+void Backend::start_copy_from_host(Lane lane, Tensor dst, const void* host) {
+  if (dst.count() == 0) return;
+  profile_.add(Op::copy, 0, size_of(dst));
+  do_start_copy_from_host(lane, dst, host);
+}
+
+Buffer Backend::do_allocate_host(size_t bytes, const char* label) {
+  return do_allocate(bytes, label);
+}
+
+void Backend::do_start_copy_to_host(Lane, void* host, ConstTensor src) {
+  do_copy_to_host(host, src);
+}
+
+void Backend::do_start_copy_from_host(Lane, Tensor dst, const void* host) {
+  do_copy_from_host(dst, host);
+}
+
 void Backend::fill_zero(Tensor t) {
   Range range(*this, Op::fill, 0, sizes_of(t));
   do_fill_zero(t);

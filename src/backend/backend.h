@@ -81,7 +81,13 @@ class Backend {
   void copy_to_host(void* dst, ConstTensor src);     // complete on return
   void fill_zero(Tensor t);
   void convert(Tensor dst, ConstTensor src);  // between element types, round to nearest
-  virtual void synchronize() {}               // all lanes idle on return
+  // Host memory that the device copies to and from by itself (pinned, with CUDA).
+  Buffer allocate_host(size_t bytes, const char* label);
+  // Queued on a lane, in its order; `host` is part of an allocate_host() buffer, and neither side
+  // may be touched before the lane is done (record, wait, synchronize).
+  void start_copy_to_host(Lane lane, void* host, ConstTensor src);
+  void start_copy_from_host(Lane lane, Tensor dst, const void* host);
+  virtual void synchronize() {}  // all lanes idle on return
   virtual Event record(Lane) { return {}; }
   virtual void wait(Lane, Event) {}
   virtual bool host_memory() const { return true; }  // tensors can be read by the CPU
@@ -169,6 +175,10 @@ class Backend {
   class Range;
 
   virtual Buffer do_allocate(size_t bytes, const char* label) = 0;
+  // Where memory is host memory: plain allocations, and copies at once.
+  virtual Buffer do_allocate_host(size_t bytes, const char* label);
+  virtual void do_start_copy_to_host(Lane lane, void* host, ConstTensor src);
+  virtual void do_start_copy_from_host(Lane lane, Tensor dst, const void* host);
   virtual void do_copy(Tensor dst, ConstTensor src) = 0;
   virtual void do_copy_from_host(Tensor dst, const void* src) = 0;
   virtual void do_copy_to_host(void* dst, ConstTensor src) = 0;

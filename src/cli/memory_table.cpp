@@ -33,7 +33,9 @@ std::vector<StageMemory> stage_memory(const Config& config) {
       shape.checkpointing = mode;
       const MemoryTotals totals = memory_totals(memory_plan(shape));
       memory.activations[static_cast<size_t>(mode)] = totals.by_term[kActivations];
-      if (mode == config.activation_checkpointing) memory.totals = totals;
+      if (mode != config.activation_checkpointing) continue;
+      memory.totals = totals;
+      memory.host = memory_totals(host_plan(shape)).total;
     }
     stages.push_back(memory);
   }
@@ -46,12 +48,17 @@ std::string memory_text(const Config& config, const std::vector<StageMemory>& st
   for (size_t term = 0; term < kMemoryTerms; ++term) {
     headings.push_back(std::string(">") + name_of(static_cast<MemoryTerm>(term)));
   }
-  headings.insert(headings.end(), {">total", ">act. none", ">selective", ">full"});
+  const bool offloads = std::any_of(stages.begin(), stages.end(),
+                                    [](const StageMemory& stage) { return stage.host > 0; });
+  headings.push_back(">total");
+  if (offloads) headings.push_back(">in host memory");
+  headings.insert(headings.end(), {">act. none", ">selective", ">full"});
   TextTable table(headings);
   for (const StageMemory& stage : stages) {
     std::vector<std::string> cells = {fmt::to_string(stage.stage), fmt::to_string(stage.layers)};
     for (size_t n : stage.totals.by_term) cells.push_back(bytes(n));
     cells.push_back(bytes(stage.totals.total));
+    if (offloads) cells.push_back(bytes(stage.host));
     for (size_t n : stage.activations) cells.push_back(bytes(n));
     table.add(std::move(cells));
   }
@@ -68,6 +75,7 @@ nlohmann::json memory_json(const std::vector<StageMemory>& stages) {
     nlohmann::json row = {{"stage", stage.stage},
                           {"layers", stage.layers},
                           {"total_bytes", stage.totals.total},
+                          {"host_bytes", stage.host},
                           {"activations_by_checkpointing",
                            {{"none", stage.activations[0]},
                             {"selective", stage.activations[1]},

@@ -15,6 +15,7 @@ struct StageMemory {
   int64_t layers = 0;
   MemoryTotals totals;         // under the configuration's checkpointing
   size_t activations[3] = {};  // under none, selective, full
+  size_t host = 0;             // offloaded to host memory
 };
 
 // One entry per pipeline stage; the tensor shards and replicas of a stage all hold the same.

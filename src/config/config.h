@@ -16,6 +16,7 @@ namespace stretto {
 enum class Device { cpu, cuda };
 enum class LrSchedule { constant, linear, cosine, wsd };
 enum class LogFormat { compact, megatron, json };
+enum class GpuTransport { automatic, nccl, host };
 
 constexpr int64_t kAuto = -1;  // "auto" for micro_batch
 
@@ -32,6 +33,7 @@ struct ParallelConfig {
   std::string order = "tp,dp,pp";         // rank order, innermost first
   DType reduce_dtype = DType::f32;        // gradient reduction: f32 or bf16
   int64_t bucket_bytes = 25 << 20;        // gradient bucket
+  GpuTransport gpu_transport = GpuTransport::automatic;  // how GPU ranks talk
 };
 
 struct RampUp {       // global batch grows from `start` by `increment` over `samples` samples
@@ -120,5 +122,6 @@ const char* name_of(Checkpointing value);
 const char* name_of(PipelineSchedule value);
 const char* name_of(LrSchedule value);
 const char* name_of(LogFormat value);
+const char* name_of(GpuTransport value);
 
 }  // namespace stretto

@@ -30,4 +30,9 @@ const char* name_of(LogFormat value) {
   return kNames[static_cast<int>(value)];
 }
 
+const char* name_of(GpuTransport value) {
+  constexpr const char* kNames[] = {"auto", "nccl", "host"};
+  return kNames[static_cast<int>(value)];
+}
+
 }  // namespace stretto

@@ -60,22 +60,16 @@ void tf32_device(const Config& c, Report& report) {
 void offload_device(const Config& c, Report& report) {
   if (c.device == Device::cuda) return;
   const char* fix = "remove it, or set device=cuda";
-  const std::string why = "has no effect with " + shown(c, "device") + ": memory is host memory";
+  const std::string why = "saves nothing with " + shown(c, "device") + ": memory is host memory";
   if (c.activation_offload) report.add("activation_offload", why, fix);
   if (c.optimizer_offload) report.add("optimizer_offload", why, fix);
 }
 
 // What the engine does not do is refused, never silently left out.
 void not_yet(const Config& c, Report& report) {
-  const char* why = "is not supported by the engine yet";
-  if (c.device == Device::cuda) {
-    const char* fix = "remove it; activation_checkpointing and zero save memory, too";
-    if (c.activation_offload) report.add("activation_offload", why, fix);
-    if (c.optimizer_offload) report.add("optimizer_offload", why, fix);
-  }
-  if (c.parallel.reduce_dtype != DType::f32) {
-    report.add("parallel.reduce_dtype", why, "use f32: gradients are reduced in their own type");
-  }
+  if (c.parallel.reduce_dtype == DType::f32) return;
+  report.add("parallel.reduce_dtype", "is not supported by the engine yet",
+             "use f32: gradients are reduced in their own type");
 }
 
 constexpr Rule kRules[] = {

@@ -183,6 +183,10 @@ void add_parallel(std::vector<Key>& keys) {
   keys.push_back(reduce_dtype_key());
   keys.push_back(number<int64_t>(ValueType::bytes, "parallel.bucket_bytes", "bytes", 1, kMaxBytes,
                                  "gradients reduced together", FIELD(parallel.bucket_bytes)));
+  keys.push_back(choice("parallel.gpu_transport", names(GpuTransport::host),
+                        "GPU ranks: NCCL, or by way of host memory; auto: NCCL where each rank has "
+                        "a GPU of its own",
+                        FIELD(parallel.gpu_transport)));
 }
 
 void add_train(std::vector<Key>& keys) {

@@ -68,7 +68,9 @@ ChunkActivations chunk_activations(const RankMemory& memory, const RankShape& sh
   for (size_t l = 0; l < shape.chunks[chunk].size(); ++l) {
     // Forward only: one set serves all layers.
     const size_t set = shape.train ? l : 0;
-    a.layers.push_back(find.layer(fmt::format("act.{}.{}.{}.", chunk, slot, set)));
+    a.layers.push_back(find.layer(
+        shape.offloads() ? fmt::format("act.set.{}.", static_cast<int64_t>(l) % kOffloadSets)
+                         : fmt::format("act.{}.{}.{}.", chunk, slot, set)));
     if (!shape.train) continue;
     a.gradients.push_back(find.gradients(
         shape.split_backward ? fmt::format("grad.{}.{}.{}.", chunk, slot, l) : "grad."));

@@ -17,6 +17,7 @@ Gpt::Gpt(Backend& backend, const RankShape& shape, RankComms comms)
     gradients_ = std::make_unique<Gradients>(backend, shape_, layout_, memory_, *comms.dp,
                                              *comms.tp, comms.replica);
   }
+  if (shape.offloads()) offload_ = std::make_unique<ActivationOffload>(backend, shape_, memory_);
   for (const auto& chunk : shape.chunks) {
     units_.emplace_back();
     for (const int64_t layer : chunk) units_.back().push_back(weights_.layer_unit(layer));
@@ -64,6 +65,7 @@ void Gpt::set_batch(size_t chunk, const MicroBatch& mb, const int32_t* tokens,
 }
 
 Tensor Gpt::input(size_t chunk, const MicroBatch& mb) {
+  if (offload_) offload_->claim({chunk, mb.slot, 0});
   return activations(chunk, mb).layers[0].stream;
 }
 Tensor Gpt::output(size_t chunk, const MicroBatch& mb) { return activations(chunk, mb).output; }
@@ -83,11 +85,14 @@ void Gpt::forward(size_t chunk, const MicroBatch& mb, bool train) {
   const ChunkActivations& a = activations(chunk, mb);
   const auto& units = units_[chunk];
   backend_.eight_bit_products(shape_.precision == Precision::amp_fp8);
+  if (offload_ && begins_model(chunk)) offload_->claim({chunk, mb.slot, 0});
   if (begins_model(chunk)) embed(a, mb.batch);
   for (size_t l = 0; l < units.size(); ++l) {
     const LayerWeights& w = weights_.layer(units[l]);
     if (l + 1 < units.size()) weights_.prefetch(units[l + 1]);
+    if (offload_ && l > 0) offload_->claim({chunk, mb.slot, l});
     layer_.forward(w, a.layers[l], l == 0 ? Tensor() : a.layers[l - 1].stream2, mb.batch);
+    if (offload_ && train) offload_->store({chunk, mb.slot, l});
   }
   if (ends_model(chunk)) {
     head_forward(a, mb, train);
@@ -177,6 +182,7 @@ void Gpt::backward(size_t chunk, const MicroBatch& mb, Tensor dstream, bool defe
   for (size_t l = units.size(); l-- > 0;) {
     const LayerWeights& w = weights_.layer(units[l]);
     if (l > 0) weights_.prefetch(units[l - 1]);
+    bring_back(chunk, mb, l);
     layer_.recompute(w, a.layers[l], mb.batch);
     const LayerGrads& dw = gradients_->layer(units[l]);
     const Grad mode = deferred ? Grad::accumulate : gradients_->matrix_mode(units[l]);
@@ -186,11 +192,19 @@ void Gpt::backward(size_t chunk, const MicroBatch& mb, Tensor dstream, bool defe
   if (begins_model(chunk)) embed_backward(a, dstream, mb.batch);
 }
 
+// Activations of layer l are needed now, and those of the layer before it next.
+void Gpt::bring_back(size_t chunk, const MicroBatch& mb, size_t l) {
+  if (!offload_) return;
+  offload_->require({chunk, mb.slot, l});
+  if (l > 0) offload_->fetch({chunk, mb.slot, l - 1});
+}
+
 void Gpt::backward_weights(size_t chunk, const MicroBatch& mb) {
   backend_.eight_bit_products(shape_.precision == Precision::amp_fp8);
   const ChunkActivations& a = activations(chunk, mb);
   const auto& units = units_[chunk];
   for (size_t l = units.size(); l-- > 0;) {
+    bring_back(chunk, mb, l);
     layer_.recompute(weights_.layer(units[l]), a.layers[l], mb.batch);
     layer_.weight_gradients(gradients_->layer(units[l]), a.layers[l], a.gradients[l],
                             gradients_->matrix_mode(units[l]), mb.batch);

@@ -10,6 +10,7 @@
 
 #include "model/gradients.h"
 #include "model/layer.h"
+#include "model/offload.h"
 #include "model/weights.h"
 
 namespace stretto {
@@ -70,6 +71,7 @@ class Gpt {
 
  private:
   const ChunkActivations& activations(size_t chunk, const MicroBatch& mb);
+  void bring_back(size_t chunk, const MicroBatch& mb, size_t l);
   void embed(const ChunkActivations& a, int64_t batch);
   void embed_backward(const ChunkActivations& a, Tensor dstream, int64_t batch);
   void head_forward(const ChunkActivations& a, const MicroBatch& mb, bool train);
@@ -85,6 +87,7 @@ class Gpt {
   std::unique_ptr<Gradients> gradients_;  // none when forward only
   TensorParallel tp_;
   Layer layer_;
+  std::unique_ptr<ActivationOffload> offload_;  // none when activations stay on the device
   std::map<std::tuple<size_t, int64_t, int64_t>, ChunkActivations> activations_;
 
   struct Head {  // units and tensors of embedding and head, found once

@@ -1,6 +1,27 @@
 #include "model/rank_memory.h"
 
+#include <cstring>
+
 namespace stretto {
+namespace {
+
+using Labels = std::unordered_map<std::string, Tensor>;
+
+void take_all(Arena& arena, const std::vector<TensorSpec>& plan, Labels& labels) {
+  for (const TensorSpec& spec : plan) {
+    const bool fresh =
+        labels.emplace(spec.label, arena.take(spec.label, spec.type, spec.shape)).second;
+    STRETTO_CHECK(fresh, "label '{}' twice in the memory plan", spec.label);
+  }
+}
+
+Tensor find(const Labels& labels, const std::string& label) {
+  const auto it = labels.find(label);
+  STRETTO_CHECK(it != labels.end(), "no '{}' in the memory plan", label);
+  return it->second;
+}
+
+}  // namespace
 
 RankMemory::RankMemory(Backend& backend, const RankShape& shape) {
   const auto plan = memory_plan(shape);
@@ -9,17 +30,18 @@ RankMemory::RankMemory(Backend& backend, const RankShape& shape) {
   const Tensor whole(buffer.data(), DType::u8, {static_cast<int64_t>(planned_)});
   arena_ = Arena(std::move(buffer));
   backend.fill_zero(whole);
-  for (const TensorSpec& spec : plan) {
-    const bool fresh =
-        tensors_.emplace(spec.label, arena_.take(spec.label, spec.type, spec.shape)).second;
-    STRETTO_CHECK(fresh, "label '{}' twice in the memory plan", spec.label);
-  }
+  take_all(arena_, plan, tensors_);
+
+  const auto outside = host_plan(shape);
+  if (outside.empty()) return;
+  const size_t bytes = memory_totals(outside).total;
+  Buffer host_buffer = backend.allocate_host(bytes, "what is offloaded");
+  std::memset(host_buffer.data(), 0, bytes);
+  host_arena_ = Arena(std::move(host_buffer));
+  take_all(host_arena_, outside, host_tensors_);
 }
 
-Tensor RankMemory::at(const std::string& label) const {
-  const auto it = tensors_.find(label);
-  STRETTO_CHECK(it != tensors_.end(), "no '{}' in the memory plan", label);
-  return it->second;
-}
+Tensor RankMemory::at(const std::string& label) const { return find(tensors_, label); }
+Tensor RankMemory::host(const std::string& label) const { return find(host_tensors_, label); }
 
 }  // namespace stretto

@@ -15,14 +15,16 @@ class RankMemory {
   // Allocates the whole plan and zeroes it (so that every planned page is really there).
   RankMemory(Backend& backend, const RankShape& shape);
 
-  Tensor at(const std::string& label) const;  // throws for a label that is not in the plan
+  Tensor at(const std::string& label) const;    // throws for a label that is not in the plan
+  Tensor host(const std::string& label) const;  // in host memory: the list of host_plan()
   size_t planned_bytes() const { return planned_; }
   size_t used_bytes() const { return arena_.peak(); }
+  size_t host_bytes() const { return host_arena_.peak(); }
 
  private:
-  Arena arena_;
+  Arena arena_, host_arena_;
   size_t planned_ = 0;
-  std::unordered_map<std::string, Tensor> tensors_;
+  std::unordered_map<std::string, Tensor> tensors_, host_tensors_;
 };
 
 }  // namespace stretto

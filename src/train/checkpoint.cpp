@@ -59,13 +59,14 @@ int64_t state_begin(const FlatUnit& unit, int half, const Ownership& own) {
 }
 
 struct Copy {
+  Backend& backend;   // in whose memory the source lies
   size_t tensor = 0;  // in the shard
   Tensor source;      // the range's elements
   std::vector<ShardPiece> pieces;
   int64_t first_position = 0;
 };
 
-void copy_out(Backend& backend, const Copy& copy, Shard& shard) {
+void copy_out(const Copy& copy, Shard& shard) {
   // Pieces follow each other in the rank's memory; only padding rows, at the end, are left out.
   int64_t count = 0;
   for (const ShardPiece& piece : copy.pieces) {
@@ -73,7 +74,7 @@ void copy_out(Backend& backend, const Copy& copy, Shard& shard) {
     count += piece.count;
   }
   if (count == 0) return;
-  backend.copy_to_host(shard.at(copy.tensor), copy.source.slice(0, count));
+  copy.backend.copy_to_host(shard.at(copy.tensor), copy.source.slice(0, count));
 }
 
 }  // namespace
@@ -105,17 +106,18 @@ void collect_shard(Trainer& trainer, Shard& shard) {
                  const Tensor weight = master.none() ? gpt.weights().owned(u, half).slice(
                                                            place, place + range.count())
                                                      : master.slice(begin, end);
-                 const auto add = [&](const std::string& name, Tensor source) {
-                   copies.push_back({shard.tensors.size(), source, pieces, range.begin});
+                 const auto add = [&](const std::string& name, Backend& backend, Tensor source) {
+                   copies.push_back({backend, shard.tensors.size(), source, pieces, range.begin});
                    shard.add(name, placement, source.dtype());
                  };
-                 add(p.spec.name, weight);
+                 Backend& state = optimizer.state_backend();
+                 add(p.spec.name, master.none() ? trainer.backend() : state, weight);
                  for (int i = 0; i < 2; ++i)
-                   add(kMomentPrefix[i] + p.spec.name, moments[i].slice(begin, end));
+                   add(kMomentPrefix[i] + p.spec.name, state, moments[i].slice(begin, end));
                });
   }
   shard.allocate();
-  for (const Copy& copy : copies) copy_out(trainer.backend(), copy, shard);
+  for (const Copy& copy : copies) copy_out(copy, shard);
 }
 
 std::string state_json(const TrainerState& state) {
@@ -224,12 +226,12 @@ void restore(Trainer& trainer, const Checkpoint& checkpoint) {
                      optimizer.state(i == 0 ? "m" : "v").slice(begin, begin + range.count());
                  const std::string name = kMomentPrefix[i] + p.spec.name;
                  if (!checkpoint.has(name)) {
-                   trainer.backend().fill_zero(moment);
+                   optimizer.state_backend().fill_zero(moment);
                    continue;
                  }
                  const TensorReader reader = checked_reader(checkpoint, name, p.spec, shape.model);
                  read_positions(reader, shape, p.spec, tp_rank, range, values);
-                 assign_host_values(trainer.backend(), moment, values.data());
+                 assign_host_values(optimizer.state_backend(), moment, values.data());
                }
              });
   trainer.state() = state_of(checkpoint.manifest());

@@ -1,5 +1,6 @@
 #include "train/optimizer.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "model/host_values.h"
@@ -10,17 +11,22 @@ namespace stretto {
 Optimizer::Optimizer(Backend& backend, Gpt& gpt, OptimizerSettings settings)
     : backend_(backend), gpt_(gpt), settings_(settings) {
   RankMemory& memory = gpt.memory();
-  if (types_of(gpt.shape().precision).has_master) master_ = memory.at("master");
-  m_ = memory.at("m");
-  v_ = memory.at("v");
+  const bool offload = gpt.shape().optimizer_offload;
+  const auto find = [&](const char* name) { return offload ? memory.host(name) : memory.at(name); };
+  if (types_of(gpt.shape().precision).has_master) master_ = find("master");
+  m_ = find("m");
+  v_ = find("v");
+  if (offload && !backend.host_memory()) host_backend_ = make_cpu_backend(1);
   pieces_ = memory.at("stats.pieces");
   sum_ = memory.at("stats.sum");
   control_ = memory.at("stats.control");
   plan_segments();
+  offload ? plan_windows() : attach_state();
   plan_pieces();
 }
 
 Tensor Optimizer::state(const char* name) {
+  if (host_backend_) backend_.synchronize();  // copies of the last step may be on their way
   const std::string_view which = name;
   return which == "master" ? master_ : which == "m" ? m_ : v_;
 }
@@ -41,7 +47,7 @@ void Optimizer::assign(size_t unit, int64_t begin, const float* values, int64_t 
   for (const OwnedStretch& s :
        owned_stretches(flat, {begin, begin + count}, sharded ? gpt_.layout().dp : 1,
                        sharded ? gpt_.comms().dp->rank() : 0)) {
-    assign_host_values(backend_, master_.slice(s.shard_begin, s.shard_begin + s.count),
+    assign_host_values(state_backend(), master_.slice(s.shard_begin, s.shard_begin + s.count),
                        values + (s.flat_begin - begin));
   }
 }
@@ -91,12 +97,37 @@ void Optimizer::start_step(double lr, double loss_scale, int64_t step) {
                        step,
                        settings_.seed,
                        0};
-  for (const Segment& s : segments_) {
+  windows_.empty() ? update(segments_, options) : update_windows(options);
+  gpt_.weights().publish();
+}
+
+void Optimizer::update(const std::vector<Segment>& segments, AdamWOptions options) {
+  for (const Segment& s : segments) {
     options.weight_decay = s.decay ? settings_.weight_decay : 0.0f;
     options.first_index = s.first_index;
     backend_.adamw(s.weight, s.master, s.m, s.v, s.grad, control_, options);
   }
-  gpt_.weights().publish();
+}
+
+// Copies in run on the copy lane, copies out on the comm lane, which has nothing to do here: the
+// link to the host carries both directions at once.
+void Optimizer::update_windows(const AdamWOptions& options) {
+  for (const Event& event : left_) backend_.wait(Lane::copy, event);  // the last step's results
+  for (size_t w = 0; w < windows_.size(); ++w) {
+    const Window& window = windows_[w];
+    Event& left = left_[w % 2];
+    backend_.wait(Lane::copy, left);
+    for (const Window::Part& part : window.parts) {
+      backend_.start_copy_from_host(Lane::copy, part.device, part.host.data());
+    }
+    backend_.wait(Lane::compute, backend_.record(Lane::copy));
+    update(window.segments, options);
+    backend_.wait(Lane::comm, backend_.record(Lane::compute));
+    for (const Window::Part& part : window.parts) {
+      backend_.start_copy_to_host(Lane::comm, part.host.data(), part.device);
+    }
+    left = backend_.record(Lane::comm);
+  }
 }
 
 StepResult Optimizer::result(double loss_scale) {
@@ -122,14 +153,60 @@ void Optimizer::plan_segments() {
       for (const FlatSegment& segment : decay_segments(unit, range)) {
         const int64_t begin = segment.begin - range.begin, end = segment.end - range.begin;
         const Tensor w = weight.slice(begin, end);
-        // fp32 weights are their own master.
-        const Tensor master = w.dtype() == DType::f32 ? w
-                              : master_.none()        ? Tensor()
-                                                      : master_.slice(state + begin, state + end);
-        segments_.push_back({w, master, m_.slice(state + begin, state + end),
-                             v_.slice(state + begin, state + end), grad.slice(begin, end),
-                             segment.decay, static_cast<uint64_t>(segment.begin)});
+        // fp32 weights are their own master; others have one in the state, or none.
+        const Tensor master = w.dtype() == DType::f32 ? w : Tensor();
+        segments_.push_back({w,
+                             master,
+                             {},
+                             {},
+                             grad.slice(begin, end),
+                             segment.decay,
+                             static_cast<uint64_t>(segment.begin),
+                             state + begin});
       }
+    }
+  }
+}
+
+void Optimizer::attach_state() {
+  for (Segment& s : segments_) {
+    const int64_t end = s.state + s.count();
+    if (!master_.none()) s.master = master_.slice(s.state, end);
+    s.m = m_.slice(s.state, end);
+    s.v = v_.slice(s.state, end);
+  }
+}
+
+void Optimizer::plan_windows() {
+  const int64_t size = offload_window(m_.count());
+  for (int64_t begin = 0; begin < m_.count(); begin += size) {
+    const int64_t end = std::min(begin + size, m_.count());
+    const std::string prefix = fmt::format("window.{}.", windows_.size() % 2);
+    Window& window = windows_.emplace_back();
+    const auto device = [&](const char* name) { return gpt_.memory().at(prefix + name); };
+    const auto add = [&](const char* name, Tensor host) {
+      if (host.none()) return;
+      window.parts.push_back({device(name).slice(0, end - begin), host.slice(begin, end)});
+    };
+    add("master", master_);
+    add("m", m_);
+    add("v", v_);
+    for (const Segment& s : segments_) {
+      const int64_t from = std::max(begin, s.state), to = std::min(end, s.state + s.count());
+      if (from >= to) continue;
+      const auto inside = [&](Tensor t) { return t.slice(from - s.state, to - s.state); };
+      const auto staged = [&](const char* name) {
+        return device(name).slice(from - begin, to - begin);
+      };
+      Segment part = s;
+      part.weight = inside(s.weight);
+      part.grad = s.grad.slice(from - s.state, to - s.state);
+      part.master =
+          master_.none() ? (s.master.none() ? Tensor() : inside(s.master)) : staged("master");
+      part.m = staged("m");
+      part.v = staged("v");
+      part.first_index += static_cast<uint64_t>(from - s.state);
+      window.segments.push_back(part);
     }
   }
 }

@@ -1,7 +1,13 @@
 // AdamW over the part of the parameters that this rank owns, with the global gradient norm,
 // clipping and the decision to skip taken once for all ranks.
+//
+// With optimizer_offload the state lies in host memory and passes through two windows on the
+// device: one is copied in and one out while a third is updated by the same operator, so bits do
+// not change.
 #pragma once
 
+#include <array>
+#include <memory>
 #include <vector>
 
 #include "model/gpt.h"
@@ -42,8 +48,10 @@ class Optimizer {
   void start_step(double lr, double loss_scale, int64_t step);
   StepResult result(double loss_scale);
 
-  // State tensors by name ("master", "m", "v"); a checkpoint walks them with owned_stretches().
+  // State tensors by name ("master", "m", "v"), in the memory of state_backend(); a checkpoint
+  // walks them with owned_stretches().
   Tensor state(const char* name);
+  Backend& state_backend() { return host_backend_ ? *host_backend_ : backend_; }
 
  private:
   // A stretch of owned parameters with one decay setting.
@@ -52,6 +60,16 @@ class Optimizer {
     ConstTensor grad;
     bool decay = false;
     uint64_t first_index = 0;
+    int64_t state = 0;  // of its first element, in the state tensors
+    int64_t count() const { return weight.count(); }
+  };
+  // A stretch of the offloaded state with what is updated in it.
+  struct Window {
+    struct Part {
+      Tensor device, host;
+    };
+    std::vector<Part> parts;  // master, m, v
+    std::vector<Segment> segments;
   };
   // One half of a unit: rows (n, 3) of statistics, one per equal part of its gradients.
   struct Piece {
@@ -59,6 +77,10 @@ class Optimizer {
     ConstTensor grad;
   };
   void plan_segments();
+  void attach_state();
+  void plan_windows();
+  void update(const std::vector<Segment>& segments, AdamWOptions options);
+  void update_windows(const AdamWOptions& options);
   void plan_pieces();
   void collect_stats();
 
@@ -69,6 +91,9 @@ class Optimizer {
   Tensor pieces_, sum_, control_;
   std::vector<Segment> segments_;  // made once: a step allocates nothing
   std::vector<Piece> stat_pieces_;
+  std::unique_ptr<Backend> host_backend_;  // offloaded state of a device
+  std::vector<Window> windows_;            // not empty: the state is offloaded
+  std::array<Event, 2> left_;              // a window's last copy to the host
 };
 
 }  // namespace stretto

@@ -3,15 +3,21 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "account/stages.h"
+#include "backend/cuda/cuda_options.h"
 #include "base/units.h"
+#include "comm/launch.h"
 #include "config/schema.h"
 #include "parallel/schedule.h"
 #include "train/batch_plan.h"
+#include "train/launch.h"
 
 namespace stretto {
 namespace {
+
+std::string gib(size_t bytes) { return format_bytes(static_cast<double>(bytes)); }
 
 Config with_micro_batch(Config config, int64_t micro_batch) {
   config.micro_batch = micro_batch;
@@ -24,12 +30,73 @@ size_t largest_plan(const Config& config) {
   for (int pp = 0; pp < config.parallel.pp; ++pp) {
     Coordinates at;
     at.pp = pp;
-    most = std::max(most, memory_totals(memory_plan(rank_shape(config, at))).total);
+    const RankShape shape = rank_shape(config, at);
+    size_t bytes = memory_totals(memory_plan(shape)).total;
+    if (config.device == Device::cpu) bytes += memory_totals(host_plan(shape)).total;
+    most = std::max(most, bytes);
   }
   return most;
 }
 
-std::string gib(size_t bytes) { return format_bytes(static_cast<double>(bytes)); }
+size_t largest_host_plan(const Config& config) {
+  size_t most = 0;
+  for (int pp = 0; pp < config.parallel.pp; ++pp) {
+    Coordinates at;
+    at.pp = pp;
+    most = std::max(most, memory_totals(host_plan(rank_shape(config, at))).total);
+  }
+  return most;
+}
+
+// A rank's share of the machine's memory. A twentieth stays with the system.
+size_t host_share(int64_t ranks_here) {
+  const auto pages = static_cast<size_t>(sysconf(_SC_PHYS_PAGES));
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGE_SIZE));
+  return pages * page / 20 * 19 / static_cast<size_t>(std::max<int64_t>(1, ranks_here));
+}
+
+// A rank's share of the smallest of the GPUs that the ranks of this machine take in turn. Zero
+// where there is none: making the backend says so. All ranks must find the same, so what others use
+// of a GPU counts only where one process decides.
+size_t gpu_share(int64_t ranks_here) {
+  const int devices = cuda_device_count();
+  if (devices == 0) return 0;
+  size_t least = std::numeric_limits<size_t>::max();
+  const bool one_process = !detect_launch().wants_mpi();
+  for (int d = 0; d < std::min<int64_t>(devices, ranks_here); ++d) {
+    least = std::min(least, cuda_total_bytes(d) / 20 * 19);
+    if (one_process) least = std::min(least, cuda_free_bytes(d));
+  }
+  return least / static_cast<size_t>((ranks_here + devices - 1) / devices);
+}
+
+// The first way to run it that fits.
+std::string what_fits(const Config& config, size_t bytes) {
+  Config tried = config;
+  const auto fits = [&](const char* name) -> std::string {
+    tried.micro_batch = 1;
+    const size_t need = largest_plan(tried);
+    return need <= bytes ? fmt::format("{} micro_batch=1 fits ({})", name, gib(need)) : "";
+  };
+  if (const int64_t most = largest_micro_batch(config, bytes); most > 0) {
+    return fmt::format("micro_batch={} fits ({})", most,
+                       gib(largest_plan(with_micro_batch(config, most))));
+  }
+  tried.activation_checkpointing = Checkpointing::full;
+  std::string hint = fits("activation_checkpointing=full");
+  if (config.device == Device::cuda && hint.empty()) {
+    tried.optimizer_offload = true;
+    hint = fits("activation_checkpointing=full optimizer_offload=true");
+    tried.activation_offload = true;
+    if (hint.empty()) {
+      hint = fits("activation_checkpointing=full optimizer_offload=true activation_offload=true");
+    }
+  }
+  return !hint.empty()
+             ? hint
+             : "not even micro_batch=1 with full checkpointing fits: use a smaller model, "
+               "more ranks with tp, pp or zero, or raise memory_limit";
+}
 
 }  // namespace
 
@@ -60,6 +127,8 @@ RankShape rank_shape(const Config& config, const Coordinates& at) {
   shape.accumulation = rounds(config.global_batch, config.micro_batch, p.dp);
   shape.first_stage = at.pp == 0;
   shape.last_stage = at.pp == p.pp - 1;
+  shape.activation_offload = config.activation_offload;
+  shape.optimizer_offload = config.optimizer_offload;
   if (config.device == Device::cuda) shape.loss_chunk_bytes = int64_t{1} << 30;
   shape.chunks = stage_chunks(layer_partition(config), p.pp, at.pp);
   const Schedule schedule =
@@ -85,34 +154,26 @@ int64_t largest_micro_batch(const Config& config, size_t bytes) {
 
 size_t memory_budget(const Config& config, int64_t ranks_here) {
   if (config.memory_limit > 0) return static_cast<size_t>(config.memory_limit);
-  const auto pages = static_cast<size_t>(sysconf(_SC_PHYS_PAGES));
-  const auto page = static_cast<size_t>(sysconf(_SC_PAGE_SIZE));
-  // A twentieth stays with the system.
-  return pages * page / 20 * 19 / static_cast<size_t>(std::max<int64_t>(1, ranks_here));
+  if (config.device == Device::cpu) return host_share(ranks_here);
+  const size_t share = gpu_share(ranks_here);
+  return share > 0 ? share : std::numeric_limits<size_t>::max();
 }
 
 void require_fits(const Config& config, size_t bytes) {
   const size_t need = largest_plan(config);
-  if (need <= bytes) return;
-  const int64_t fits = largest_micro_batch(config, bytes);
-  Config full = config;
-  full.activation_checkpointing = Checkpointing::full;
-  std::string hint;
-  if (fits > 0) {
-    hint = fmt::format("micro_batch={} fits ({})", fits,
-                       gib(largest_plan(with_micro_batch(config, fits))));
-  } else if (largest_plan(with_micro_batch(full, 1)) <= bytes) {
-    hint = "activation_checkpointing=full micro_batch=1 fits";
-  } else {
-    hint =
-        "not even micro_batch=1 with full checkpointing fits: use a smaller model, more ranks "
-        "with tp, pp or zero, or raise memory_limit";
+  const size_t outside = config.device == Device::cpu ? 0 : largest_host_plan(config);
+  if (const size_t host = host_share(ranks_here(config)); outside > host) {
+    throw Error(ExitCode::out_of_memory,
+                fmt::format("{} with micro_batch {} keeps {} per rank in host memory, {} are there",
+                            config.model.name, config.micro_batch, gib(outside), gib(host)),
+                "use a smaller micro_batch or activation_checkpointing=full, or offload less");
   }
+  if (need <= bytes) return;
   throw Error(
       ExitCode::out_of_memory,
       fmt::format("{} with micro_batch {} and seq_len {} needs {} per rank, {} are there",
                   config.model.name, config.micro_batch, config.seq_len, gib(need), gib(bytes)),
-      hint);
+      what_fits(config, bytes));
 }
 
 }  // namespace stretto

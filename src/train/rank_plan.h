@@ -20,10 +20,12 @@ RankShape rank_shape(const Config& config, const Coordinates& at);
 // rank; 0 if not even one sequence fits.
 int64_t largest_micro_batch(const Config& config, size_t bytes);
 
-// Bytes that a rank may use: config.memory_limit, else its share of the machine's memory.
+// Bytes that a rank may use where its tensors live: config.memory_limit, else its share of the
+// machine's memory, or of its GPU's.
 size_t memory_budget(const Config& config, int64_t ranks_here);
 
-// Throws out_of_memory with what would fit if some rank's plan exceeds `bytes`.
+// Throws out_of_memory with what would fit if some rank's plan exceeds `bytes`, or what it offloads
+// exceeds the machine's memory.
 void require_fits(const Config& config, size_t bytes);
 
 }  // namespace stretto

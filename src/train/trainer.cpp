@@ -7,7 +7,9 @@
 
 #include "backend/cuda/cuda_options.h"
 #include "base/trace.h"
+#include "comm/launch.h"
 #include "parallel/device_comm.h"
+#include "parallel/nccl_comm.h"
 #include "train/launch.h"
 #include "train/lr_schedule.h"
 #include "train/rank_plan.h"
@@ -28,12 +30,14 @@ std::unique_ptr<Backend> make_backend(const Config& config, const Comm& world) {
   if (config.device == Device::cpu) {
     return make_cpu_backend(threads_per_rank(config, ranks_here(config)));
   }
-  // Ranks take the machine's GPUs in turn; more ranks than GPUs share them.
+  // Ranks of a machine take its GPUs in turn; more ranks than GPUs share them.
   const int devices = std::max(1, cuda_device_count());
+  const LaunchInfo launch = detect_launch();
+  const int here = launch.wants_mpi() ? launch.local_rank : world.rank();
   CudaOptions options;
   options.tf32 = config.tf32;
   options.time_operators = config.trace > 0;
-  return make_cuda_backend(world.rank() % devices, options);
+  return make_cuda_backend(here % devices, options);
 }
 
 // A text beside a tokenizer would be trained on byte by byte, and its samples decoded as tokens.
@@ -92,14 +96,26 @@ RankComms Trainer::tensor_comms() {
   const bool hybrid = mesh_.shard_group() < mesh_.dp();
   Comm* dp = hybrid ? comms_.dp_shard.get() : comms_.dp.get();
   Comm* replica = hybrid ? comms_.dp_replica.get() : nullptr;
+  counted_ = {comms_.dp.get(), comms_.dp_shard.get(), comms_.dp_replica.get(), comms_.tp.get(),
+              comms_.pp.get()};
+  if (comms_.embedding) counted_.push_back(comms_.embedding.get());
   if (backend_->host_memory()) return {dp, comms_.tp.get(), comms_.pp.get(), ends, replica};
-  device_comms_.dp = make_device_comm(*dp, *backend_);
-  device_comms_.tp = make_device_comm(*comms_.tp, *backend_);
-  device_comms_.pp = make_device_comm(*comms_.pp, *backend_);
-  if (ends != nullptr) device_comms_.ends = make_device_comm(*ends, *backend_);
-  if (replica != nullptr) device_comms_.replica = make_device_comm(*replica, *backend_);
-  return {device_comms_.dp.get(), device_comms_.tp.get(), device_comms_.pp.get(),
-          device_comms_.ends.get(), device_comms_.replica.get()};
+  const GpuTransport asked = config_.parallel.gpu_transport;
+  const bool required = asked == GpuTransport::nccl;
+  const bool nccl =
+      asked != GpuTransport::host &&
+      wants_nccl(world_, *backend_, required ? NcclUse::required : NcclUse::automatic);
+  const auto face = [&](std::unique_ptr<Comm>& own, Comm* host, bool ring) -> Comm* {
+    if (host == nullptr) return nullptr;
+    // A rank alone needs no NCCL, unless it is asked for by name.
+    const bool staged = !nccl || (host->size() == 1 && !required);
+    own = staged ? make_device_comm(*host, *backend_) : make_nccl_comm(*host, *backend_, ring);
+    if (!staged) counted_.push_back(own.get());
+    return own.get();
+  };
+  return {face(device_comms_.dp, dp, false), face(device_comms_.tp, comms_.tp.get(), false),
+          face(device_comms_.pp, comms_.pp.get(), true), face(device_comms_.ends, ends, false),
+          face(device_comms_.replica, replica, false)};
 }
 
 void Trainer::open_data() {
@@ -176,10 +192,7 @@ StepRecord Trainer::step() {
   const double start = now();
   data_seconds_ = 0;
   backend_->profile().reset();
-  for (Comm* comm : {comms_.dp.get(), comms_.dp_shard.get(), comms_.dp_replica.get(),
-                     comms_.tp.get(), comms_.pp.get(), comms_.embedding.get()}) {
-    if (comm != nullptr) comm->reset_counters();
-  }
+  for (Comm* comm : counted_) comm->reset_counters();
 
   StepRecord record;
   record.global_batch = ramped_batch(config_, state_.consumed_samples);
@@ -257,17 +270,17 @@ void Trainer::take_times(StepRecord& record, double start) {
   for (int c = 0; c < kOpClasses; ++c) {
     t.ops[static_cast<size_t>(c)] = backend_->profile().of(static_cast<OpClass>(c)).seconds;
   }
-  t.comm_dp = 0;
-  for (Comm* comm : {comms_.dp.get(), comms_.dp_shard.get(), comms_.dp_replica.get()}) {
-    t.comm_dp += comm->counters().seconds;
-    record.comm_bytes_dp += comm->counters().bytes();
+  t.comm_dp = t.comm_tp = t.comm_pp = 0;
+  for (const Comm* comm : counted_) {
+    const bool tp = comm->name() == "tp", pp = comm->name() == "pp";
+    const bool ends = comm->name() == "embedding";
+    (tp ? t.comm_tp : pp || ends ? t.comm_pp : t.comm_dp) += comm->counters().seconds;
+    if (ends) continue;  // not in the volume of docs/parallelism.md
+    (tp   ? record.comm_bytes_tp
+     : pp ? record.comm_bytes_pp
+          : record.comm_bytes_dp) += comm->counters().bytes();
   }
-  t.comm_tp = comms_.tp->counters().seconds;
-  t.comm_pp = comms_.pp->counters().seconds;
-  if (comms_.embedding) t.comm_pp += comms_.embedding->counters().seconds;
   t.data = data_seconds_;
-  record.comm_bytes_tp = comms_.tp->counters().bytes();
-  record.comm_bytes_pp = comms_.pp->counters().bytes();
   t.total = now() - start;
 }
 

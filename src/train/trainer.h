@@ -76,6 +76,7 @@ class Trainer {
   MeshComms comms_;  // between hosts
   std::unique_ptr<Backend> backend_;
   DeviceComms device_comms_;
+  std::vector<Comm*> counted_;  // whose bytes and seconds a step reports
   std::unique_ptr<Gpt> gpt_;
   std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<Pipeline> pipeline_;

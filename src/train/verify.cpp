@@ -40,6 +40,7 @@ Config reference(const Config& base, int64_t steps) {
   config.parallel = {};
   config.parallel.order = order;
   config.activation_checkpointing = Checkpointing::none;
+  config.activation_offload = config.optimizer_offload = false;
   config.deterministic = false;
   config.train.steps = steps;
   config.train.eval_every = 0;
@@ -157,6 +158,10 @@ void add_products(Grid& grid) {
     set(c, 1, 2, 2);
     c.activation_checkpointing = Checkpointing::full;
   });
+  grid.add("tp2 x pp2, offload", "tp2 x pp2", kExact, [](Config& c) {
+    set(c, 1, 2, 2);
+    c.activation_offload = c.optimizer_offload = true;
+  });
   grid.add_close("dp2 x tp2, ragged", [](Config& c) {
     set(c, 2, 2, 1);
     c.micro_batch = ragged(c.global_batch);
@@ -227,6 +232,8 @@ std::vector<VerifyCase> verify_grid(const Config& base, int64_t most_ranks, int6
     grid.add(fmt::format("{} recomputation", name_of(level)), kOneProcess, kExact,
              [=](Config& c) { c.activation_checkpointing = level; });
   }
+  grid.add("offload", kOneProcess, kExact,
+           [](Config& c) { c.activation_offload = c.optimizer_offload = true; });
   grid.add_close("ragged", [](Config& c) { c.micro_batch = ragged(c.global_batch); });
   add_data_parallel(grid);
   add_tensor_parallel(grid);

@@ -26,6 +26,20 @@ TEST(TuneCache, RemembersAcrossRunsAndTheLastValueWins) {
   EXPECT_EQ(again.find("other"), "5");
 }
 
+// Ranks that time the same product at the same time agree: the first to store it decides.
+TEST(TuneCache, TheFirstOfTwoRanksDecides) {
+  const TempDir dir;
+  const std::string path = std::filesystem::path(dir.path()) / "cache.txt";
+  TuneCache one(path, "unused"), other(path, "unused");
+  one.store("768x1024", "1 2");
+  other.store("768x1024", "3 4");
+  EXPECT_EQ(one.find("768x1024"), "1 2");
+  EXPECT_EQ(other.find("768x1024"), "1 2");
+  other.store("768x1024", "5 6");  // it knew "1 2" and does not want it
+  EXPECT_EQ(other.find("768x1024"), "5 6");
+  EXPECT_EQ(TuneCache(path, "unused").find("768x1024"), "5 6");
+}
+
 // A killed run leaves half a line; another program's file has none of ours.
 TEST(TuneCache, IgnoresTornAndForeignLines) {
   const TempDir dir;

@@ -3,7 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <numeric>
+#include <tuple>
+#include <utility>
 
 #include "base/error.h"
 #include "comm/threads.h"
@@ -31,6 +34,115 @@ void for_all_schedules(Check check) {
 std::string label(const Schedule& s) {
   return "kind " + std::to_string(static_cast<int>(s.kind)) + " p " + std::to_string(s.stages) +
          " m " + std::to_string(s.micro_batches) + " v " + std::to_string(s.chunks);
+}
+
+struct Message {
+  int peer, tag;
+};
+
+// What a rank's tasks receive and send, in order.
+std::vector<Message> messages_of(const Schedule& s, int rank, bool sent) {
+  std::vector<Message> all;
+  for (const Task& task : s.ranks[static_cast<size_t>(rank)]) {
+    const Transfer t = sent ? output_of(s, rank, task) : input_of(s, rank, task);
+    if (t.peer >= 0) all.push_back({t.peer, t.tag});
+  }
+  return all;
+}
+
+std::vector<int> tags_with(const std::vector<Message>& all, int peer, int parity) {
+  std::vector<int> tags;
+  for (const Message& m : all) {
+    if (m.peer == peer && m.tag % 2 == parity) tags.push_back(m.tag);
+  }
+  return tags;
+}
+
+// NCCL has no tags: over each link of the ring, messages of one direction arrive as they were sent.
+TEST(Schedule, MessagesOfALinkKeepTheirOrder) {
+  for_all_schedules([](const Schedule& s) {
+    for (int from = 0; from < s.stages; ++from) {
+      const auto sent = messages_of(s, from, true);
+      size_t received = 0;
+      for (int parity = 0; parity < 2; ++parity) {
+        const int to = (from + (parity == 0 ? 1 : s.stages - 1)) % s.stages;
+        const auto tags = tags_with(sent, to, parity);
+        EXPECT_EQ(tags, tags_with(messages_of(s, to, false), from, parity)) << label(s);
+        received += tags.size();
+      }
+      EXPECT_EQ(received, sent.size()) << label(s) << ": a message to no neighbour";
+    }
+  });
+}
+
+// A message over NCCL leaves only when its receiver waits for it. With a channel for each direction
+// of each link, and the buffers that the trainer waits for, no schedule stands still.
+class Rendezvous {
+ public:
+  explicit Rendezvous(const Schedule& s)
+      : s_(s), at_(s.ranks.size()), peak_(check_schedule(s).peak) {}
+
+  bool finishes() {
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (int r = 0; r < s_.stages; ++r) moved |= step(r);
+    }
+    for (size_t r = 0; r < at_.size(); ++r) {
+      if (at_[r] != s_.ranks[r].size()) return false;
+    }
+    return true;
+  }
+
+ private:
+  using Link = std::pair<int, int>;  // sender, parity
+  struct Ends {
+    size_t sent = 0, posted = 0;  // by sender and receiver
+  };
+
+  // Runs the rank's next task if what it receives has come and what it overwrites has gone.
+  bool step(int rank) {
+    const auto r = static_cast<size_t>(rank);
+    if (at_[r] == s_.ranks[r].size()) return false;
+    const Task& task = s_.ranks[r][at_[r]];
+    const Transfer in = input_of(s_, rank, task), out = output_of(s_, rank, task);
+    if (!gone(rank, task)) return false;
+    if (in.peer >= 0) {
+      Ends& link = links_[{in.peer, in.tag % 2}];
+      if (link.sent <= link.posted) return false;  // not sent yet
+      ++link.posted;
+    }
+    if (out.peer >= 0) {
+      const size_t number = links_[{rank, out.tag % 2}].sent++;
+      last_[key(rank, task)] = {{rank, out.tag % 2}, number};
+    }
+    if (task.kind != TaskKind::forward && task.kind != TaskKind::backward_weight)
+      ++backwards_[rank];
+    ++at_[r];
+    return true;
+  }
+
+  // Forward writes its slot's output again, backward one of two gradient buffers.
+  std::tuple<int, int, int> key(int rank, const Task& task) {
+    if (task.kind != TaskKind::forward) return {rank, -1, backwards_[rank] % 2};
+    const auto slots = peak_[static_cast<size_t>(rank)][static_cast<size_t>(task.chunk)];
+    return {rank, task.chunk, static_cast<int>(task.micro_batch % slots)};
+  }
+  bool gone(int rank, const Task& task) {
+    if (task.kind == TaskKind::backward_weight) return true;
+    const auto it = last_.find(key(rank, task));
+    return it == last_.end() || links_[it->second.first].posted > it->second.second;
+  }
+
+  const Schedule& s_;
+  std::vector<size_t> at_;
+  decltype(ScheduleCheck::peak) peak_;
+  std::map<Link, Ends> links_;
+  std::map<std::tuple<int, int, int>, std::pair<Link, size_t>> last_;
+  std::map<int, int> backwards_;
+};
+
+TEST(Schedule, NeverStandsStillWithoutBuffersInBetween) {
+  for_all_schedules([](const Schedule& s) { EXPECT_TRUE(Rendezvous(s).finishes()) << label(s); });
 }
 
 TEST(Schedule, AllAreValid) {

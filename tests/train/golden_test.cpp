@@ -1,4 +1,4 @@
-// Against PyTorch: logits and every gradient of one batch, and the losses of 20 AdamW steps. The
+// Against PyTorch: logits and every gradient of one batch, and the losses of 50 AdamW steps. The
 // files and the script that made them: tests/goldens, tools/make_goldens.py.
 #include <gtest/gtest.h>
 
@@ -19,7 +19,9 @@ struct Golden {
   std::string bytes;
 
   explicit Golden(const std::string& name) {
-    const std::string path = std::string(STRETTO_SOURCE_DIR) + "/tests/goldens/" + name;
+    const char* moved = std::getenv("STRETTO_SOURCE_DIR");  // another machine (tools/gpu-check)
+    const std::string path =
+        std::string(moved ? moved : STRETTO_SOURCE_DIR) + "/tests/goldens/" + name;
     std::ifstream(path + ".json") >> index;
     std::ostringstream content;
     content << std::ifstream(path + ".bin", std::ios::binary).rdbuf();
@@ -59,73 +61,128 @@ void expect_close(const float* a, const float* b, int64_t count, double bound,
   EXPECT_LE(worst, bound * scale) << what;
 }
 
+// The golden model on one rank.
+class GoldenRun {
+ public:
+  GoldenRun(const Golden& golden, const Config& config, Comm& world)
+      : golden_(golden), trainer_(config, world), mb_{0, 0, config.micro_batch} {
+    const FlatLayout& layout = gpt().layout();
+    for (size_t u = 0; u < layout.units.size(); ++u) {
+      for (const FlatParameter& p : layout.units[u].parameters) {
+        trainer_.optimizer().assign(u, p.offset, golden.at<float>("weight/" + p.spec.name),
+                                    p.count);
+      }
+    }
+    tokens_.resize(static_cast<size_t>(config.micro_batch * config.seq_len));
+    targets_.resize(tokens_.size());
+  }
+
+  Gpt& gpt() { return trainer_.gpt(); }
+  Backend& backend() { return trainer_.backend(); }
+
+  void start(int64_t step, float scale) {
+    const int64_t B = trainer_.config().micro_batch, T = trainer_.config().seq_len;
+    const int32_t* stream = golden_.at<int32_t>("tokens") + step * B * (T + 1);
+    for (int64_t b = 0; b < B; ++b) {
+      for (int64_t t = 0; t < T; ++t) {
+        tokens_[static_cast<size_t>(b * T + t)] = stream[b * (T + 1) + t];
+        targets_[static_cast<size_t>(b * T + t)] = stream[b * (T + 1) + t + 1];
+      }
+    }
+    gpt().begin_step(1, scale);
+    gpt().set_batch(0, mb_, tokens_.data(), targets_.data());
+  }
+  void forward_only() {
+    start(0, 1.0f);
+    gpt().forward(0, mb_, false);
+  }
+  // Loss and gradients of one batch.
+  double run(int64_t step) {
+    const auto count = static_cast<double>(tokens_.size());
+    start(step, static_cast<float>(1 / count));
+    gpt().forward(0, mb_);
+    gpt().backward(0, mb_, gpt().dstream(0, mb_));
+    gpt().gradients().finish_step(nullptr);
+    double loss = 0;
+    backend().copy_to_host(&loss, gpt().loss_sums().slice(0, 1));
+    return loss / count;
+  }
+  StepResult update(int64_t step) {
+    return trainer_.optimizer().step(trainer_.config().train.lr, 1, step + 1);
+  }
+
+ private:
+  const Golden& golden_;
+  Trainer trainer_;
+  MicroBatch mb_;
+  std::vector<int32_t> tokens_, targets_;
+};
+
 void check(const std::string& name, bool alibi) {
   const Golden golden(name);
   const Config config = golden_config(golden, alibi);
-  const int64_t B = config.micro_batch, T = config.seq_len;
+  const auto steps = golden.index["steps"].get<int64_t>();
   run_thread_ranks(1, [&](Comm& world) {
-    Trainer trainer(config, world);
-    Gpt& gpt = trainer.gpt();
-    Backend& backend = trainer.backend();
-    const FlatLayout& layout = gpt.layout();
-    for (size_t u = 0; u < layout.units.size(); ++u) {
-      for (const FlatParameter& p : layout.units[u].parameters) {
-        trainer.optimizer().assign(u, p.offset, golden.at<float>("weight/" + p.spec.name), p.count);
-      }
-    }
-    std::vector<int32_t> tokens(static_cast<size_t>(B * T)), targets(tokens.size());
-    auto load = [&](int64_t step) {
-      const int32_t* stream = golden.at<int32_t>("tokens") + step * B * (T + 1);
-      for (int64_t b = 0; b < B; ++b) {
-        for (int64_t t = 0; t < T; ++t) {
-          tokens[static_cast<size_t>(b * T + t)] = stream[b * (T + 1) + t];
-          targets[static_cast<size_t>(b * T + t)] = stream[b * (T + 1) + t + 1];
-        }
-      }
-    };
-    const MicroBatch mb{0, 0, B};
-    auto run_batch = [&](int64_t step) {
-      load(step);
-      gpt.begin_step(1, 1.0f / static_cast<float>(B * T));
-      gpt.set_batch(0, mb, tokens.data(), targets.data());
-      gpt.forward(0, mb);
-      gpt.backward(0, mb, gpt.dstream(0, mb));
-      gpt.gradients().finish_step(nullptr);
-      double loss = 0;
-      backend.copy_to_host(&loss, gpt.loss_sums().slice(0, 1));
-      return loss / static_cast<double>(B * T);
-    };
-
-    load(0);
-    gpt.begin_step(1, 1.0f);
-    gpt.set_batch(0, mb, tokens.data(), targets.data());
-    gpt.forward(0, mb, false);
-    expect_close(host_values(backend, gpt.memory().at("loss.logits")).data(),
-                 golden.at<float>("logits"), B * T * config.model.vocab, 2e-6, "logits");
-
-    for (int64_t step = 0; step < 20; ++step) {
-      const double loss = run_batch(step);
+    GoldenRun run(golden, config, world);
+    run.forward_only();
+    expect_close(host_values(run.backend(), run.gpt().memory().at("loss.logits")).data(),
+                 golden.at<float>("logits"),
+                 config.micro_batch * config.seq_len * config.model.vocab, 2e-6, "logits");
+    const FlatLayout& layout = run.gpt().layout();
+    for (int64_t step = 0; step < steps; ++step) {
+      const double loss = run.run(step);
       EXPECT_NEAR(loss, golden.at<float>("losses")[step], 1e-5 * loss) << "step " << step;
-      if (step == 0) {
-        for (size_t u = 0; u < layout.units.size(); ++u) {
-          for (const FlatParameter& p : layout.units[u].parameters) {
-            const auto grad = host_values(backend, gpt.gradients().parameter(u, p.spec.name));
-            expect_close(grad.data(), golden.at<float>("grad/" + p.spec.name), p.count, 1e-5,
-                         p.spec.name);
-          }
+      for (size_t u = 0; u < layout.units.size() && step == 0; ++u) {
+        for (const FlatParameter& p : layout.units[u].parameters) {
+          const auto grad =
+              host_values(run.backend(), run.gpt().gradients().parameter(u, p.spec.name));
+          expect_close(grad.data(), golden.at<float>("grad/" + p.spec.name), p.count, 1e-5,
+                       p.spec.name);
         }
       }
-      const StepResult result = trainer.optimizer().step(config.train.lr, 1, step + 1);
+      const StepResult result = run.update(step);
       EXPECT_NEAR(result.grad_norm, golden.at<float>("norms")[step], 1e-4 * result.grad_norm);
     }
   });
 }
 
+// Distances from PyTorch's fp32 curve, ours in bf16 and PyTorch's own in bf16. Both round the same
+// values, in another order of sums, so neither may stray much farther than the other.
+void check_bf16(const std::string& name, bool alibi) {
+  const Golden golden(name);
+  Config config = golden_config(golden, alibi);
+  config.precision = Precision::amp_bf16;
+  const auto steps = golden.index["steps"].get<int64_t>();
+  double ours = 0, theirs = 0, ours_mean = 0, theirs_mean = 0;
+  run_thread_ranks(1, [&](Comm& world) {
+    GoldenRun run(golden, config, world);
+    for (int64_t step = 0; step < steps; ++step) {
+      const double exact = static_cast<double>(golden.at<float>("losses")[step]);
+      const double narrow = static_cast<double>(golden.at<float>("losses_bf16")[step]);
+      const double mine = std::fabs(run.run(step) - exact) / exact;
+      const double other = std::fabs(narrow - exact) / exact;
+      ours = std::max(ours, mine);
+      theirs = std::max(theirs, other);
+      ours_mean += mine / static_cast<double>(steps);
+      theirs_mean += other / static_cast<double>(steps);
+      run.update(step);
+    }
+  });
+  fmt::print(
+      "{}: bf16 differs from fp32 by {:.2e} at most, {:.2e} on average (PyTorch: {:.2e}, {:.2e})\n",
+      name, ours, ours_mean, theirs, theirs_mean);
+  EXPECT_LE(ours, 2 * theirs);
+  EXPECT_LE(ours_mean, 2 * theirs_mean);
+}
+
 TEST(Golden, LearnedPositionsFollowPyTorch) { check("gpt_learned", false); }
 TEST(Golden, AlibiFollowsPyTorch) { check("gpt_alibi", true); }
+TEST(Golden, Bf16StraysAsPyTorchDoes) { check_bf16("gpt_learned", false); }
+TEST(Golden, AlibiBf16StraysAsPyTorchDoes) { check_bf16("gpt_alibi", true); }
 
 // (L(p + h v) - L(p - h v)) / 2h equals <gradient, v> for a random direction v.
 TEST(Golden, DirectionalDerivative) {
+  if (test_device() != Device::cpu) GTEST_SKIP() << "reads tensors in place";
   const Golden golden("gpt_learned");
   const Config config = golden_config(golden, false);
   run_thread_ranks(1, [&](Comm& world) {

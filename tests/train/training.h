@@ -1,7 +1,9 @@
 // Whole training runs in a test: a tiny model, thread ranks, all step records of rank 0.
 #pragma once
 
+#include <cstdlib>
 #include <mutex>
+#include <string_view>
 #include <vector>
 
 #include "comm/threads.h"
@@ -11,8 +13,16 @@
 
 namespace stretto {
 
+// The tests of this folder train on the cpu, and on a GPU with STRETTO_TEST_DEVICE=cuda
+// (tools/gpu-check).
+inline Device test_device() {
+  const char* device = std::getenv("STRETTO_TEST_DEVICE");
+  return device != nullptr && std::string_view(device) == "cuda" ? Device::cuda : Device::cpu;
+}
+
 inline Config tiny_config() {
   Config config;
+  config.device = test_device();
   config.model = {"test", 4, 32, 4, 61, 16, 128};
   config.seq_len = 16;
   config.micro_batch = 2;

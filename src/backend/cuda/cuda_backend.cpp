@@ -56,8 +56,10 @@ void CudaBackend::synchronize() {
   timer_.resolve(profile());
 }
 
+void CudaBackend::make_current() const { CUDA_CHECK(cudaSetDevice(device_)); }
+
 void CudaBackend::range_begin(Op op) {
-  CUDA_CHECK(cudaSetDevice(device_));  // the caller may be another thread than the constructor's
+  make_current();
   nvtxRangePushA(name_of(op));
   span_open_ = timing_ && !is_capturing(stream());
   if (span_open_) timer_.begin(op, stream());
@@ -90,6 +92,33 @@ Buffer CudaBackend::do_allocate(size_t bytes, const char* label) {
             cudaSetDevice(device);
             cudaFree(memory);
           }};
+}
+
+Buffer CudaBackend::do_allocate_host(size_t bytes, const char* label) {
+  if (bytes == 0) return {};
+  make_current();
+  void* data = nullptr;
+  const cudaError_t status = cudaHostAlloc(&data, bytes, cudaHostAllocPortable);
+  if (status == cudaErrorMemoryAllocation) {
+    cudaGetLastError();
+    throw Error(ExitCode::out_of_memory,
+                fmt::format("{} of host memory for {} could not be pinned",
+                            format_bytes(static_cast<double>(bytes)), label),
+                "use a smaller micro_batch or activation_checkpointing=full, raise the limit of "
+                "locked memory (ulimit -l), or keep it on the GPU");
+  }
+  CUDA_CHECK(status);
+  return {data, bytes, [](void* memory) { cudaFreeHost(memory); }};
+}
+
+void CudaBackend::do_start_copy_to_host(Lane lane, void* host, ConstTensor src) {
+  make_current();
+  CUDA_CHECK(cudaMemcpyAsync(host, src.data(), src.bytes(), cudaMemcpyDeviceToHost, stream(lane)));
+}
+
+void CudaBackend::do_start_copy_from_host(Lane lane, Tensor dst, const void* host) {
+  make_current();
+  CUDA_CHECK(cudaMemcpyAsync(dst.data(), host, dst.bytes(), cudaMemcpyHostToDevice, stream(lane)));
 }
 
 void CudaBackend::do_copy(Tensor dst, ConstTensor src) {
@@ -132,6 +161,24 @@ int cuda_device_count() {
     return 0;
   }
   return count;
+}
+
+size_t cuda_total_bytes(int device) {
+  cudaDeviceProp properties{};
+  if (cudaGetDeviceProperties(&properties, device) == cudaSuccess) {
+    return properties.totalGlobalMem;
+  }
+  cudaGetLastError();
+  return 0;
+}
+
+size_t cuda_free_bytes(int device) {
+  size_t free = 0, total = 0;
+  if (cudaSetDevice(device) == cudaSuccess && cudaMemGetInfo(&free, &total) == cudaSuccess) {
+    return free;
+  }
+  cudaGetLastError();
+  return 0;
 }
 
 }  // namespace stretto

@@ -31,6 +31,7 @@ class CudaBackend final : public Backend {
   void time_operators(bool on) override { timing_ = on; }
   void eight_bit_products(bool on) override { eight_bit_ = on; }
 
+  void make_current() const;  // of the calling thread, which may not be the constructor's
   cudaStream_t stream(Lane lane = Lane::compute) const { return lanes_.stream(lane); }
   const cudaDeviceProp& properties() const { return properties_; }
 
@@ -40,6 +41,9 @@ class CudaBackend final : public Backend {
 
  private:
   Buffer do_allocate(size_t bytes, const char* label) override;
+  Buffer do_allocate_host(size_t bytes, const char* label) override;
+  void do_start_copy_to_host(Lane lane, void* host, ConstTensor src) override;
+  void do_start_copy_from_host(Lane lane, Tensor dst, const void* host) override;
   void do_copy(Tensor dst, ConstTensor src) override;
   void do_copy_from_host(Tensor dst, const void* src) override;
   void do_copy_to_host(void* dst, ConstTensor src) override;

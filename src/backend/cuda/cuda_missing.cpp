@@ -15,6 +15,9 @@ std::unique_ptr<Backend> make_cuda_backend(int device) { return make_cuda_backen
 
 int cuda_device_count() { return 0; }
 
+size_t cuda_total_bytes(int) { return 0; }
+size_t cuda_free_bytes(int) { return 0; }
+
 std::unique_ptr<GpuTelemetry> open_gpu_telemetry(int) { return nullptr; }
 
 }  // namespace stretto

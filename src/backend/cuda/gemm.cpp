@@ -279,7 +279,9 @@ void Gemm::tune(Plan& p, const GemmProblem& problem, const GemmOperands& operand
 
   std::string value = fmt::format("{:.9f} ", p.seconds);
   for (const uint64_t word : p.algo.data) value += fmt::format("{:016x}", word);
-  cache_.store(problem.text() + (tf32_ ? " tf32" : ""), value);
+  const std::string key = problem.text() + (tf32_ ? " tf32" : "");
+  cache_.store(key, value);
+  if (cache_.find(key) != value) restore(p, problem);  // another rank was first
 }
 
 bool Gemm::restore(Plan& p, const GemmProblem& problem) {
@@ -333,7 +335,8 @@ size_t Gemm::choose(const GemmProblem& problem,
     }
   }
   cache_.store(key, std::to_string(best));
-  return choices_[problem] = best;
+  best = static_cast<size_t>(std::strtoul(cache_.find(key)->c_str(), nullptr, 10));
+  return choices_[problem] = std::min(best, seconds.size() - 1);
 }
 
 }  // namespace stretto::cuda

@@ -1,5 +1,9 @@
 #include "backend/cuda/tune_cache.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -21,10 +25,36 @@ std::filesystem::path user_cache_folder() {
 // The format's own mark: lines of another format, or a torn last line, are not taken for ours.
 constexpr const char* kEnd = " .";
 
+// The file, held by one rank at a time.
+class Locked {
+ public:
+  explicit Locked(const std::string& path)
+      : fd_(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666)) {
+    if (fd_ >= 0) ::flock(fd_, LOCK_EX);
+  }
+  ~Locked() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  Locked(const Locked&) = delete;
+  Locked& operator=(const Locked&) = delete;
+
+  bool open() const { return fd_ >= 0; }
+  bool append(const std::string& line) const {
+    return open() && ::write(fd_, line.data(), line.size()) == std::ssize(line);
+  }
+
+ private:
+  int fd_;
+};
+
 }  // namespace
 
 TuneCache::TuneCache(std::string path, const std::string& name) : path_(std::move(path)) {
   if (path_.empty()) path_ = user_cache_folder() / "stretto" / (name + ".txt");
+  read();
+}
+
+void TuneCache::read() {
   std::ifstream file(path_);
   std::string line;
   while (std::getline(file, line)) {
@@ -41,13 +71,16 @@ std::optional<std::string> TuneCache::find(const std::string& key) const {
 }
 
 void TuneCache::store(const std::string& key, const std::string& value) {
-  entries_[key] = value;
   std::error_code ignored;
   std::filesystem::create_directories(std::filesystem::path(path_).parent_path(), ignored);
-  // One short write per line: ranks that tune at the same time append whole lines.
-  std::ofstream file(path_, std::ios::app);
-  file << key + '\t' + value + kEnd + '\n' << std::flush;
-  if (!file) spdlog::debug("cuda: cannot remember measurements in {}", path_);
+  const Locked file(path_);
+  const auto before = find(key);
+  if (file.open()) read();
+  if (find(key) != before) return;  // another rank was first
+  entries_[key] = value;
+  if (!file.append(key + '\t' + value + kEnd + '\n')) {
+    spdlog::debug("cuda: cannot remember measurements in {}", path_);
+  }
 }
 
 }  // namespace stretto::cuda

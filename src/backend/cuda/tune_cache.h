@@ -14,10 +14,14 @@ class TuneCache {
   TuneCache(std::string path, const std::string& name);
 
   std::optional<std::string> find(const std::string& key) const;
-  void store(const std::string& key, const std::string& value);  // appended to the file at once
+  // Appended to the file at once, unless another rank stored a value since this one looked: then
+  // find() gives theirs, so that all ranks, and later runs, choose alike.
+  void store(const std::string& key, const std::string& value);
   const std::string& path() const { return path_; }
 
  private:
+  void read();
+
   std::string path_;
   std::map<std::string, std::string> entries_;
 };

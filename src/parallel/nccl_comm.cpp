@@ -1,0 +1,374 @@
+#include "parallel/nccl_comm.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <exception>
+#include <utility>
+#include <vector>
+
+#include "backend/cuda/cuda_backend.h"
+#include "backend/cuda/cuda_check.h"
+#include "parallel/device_comm.h"
+#include "parallel/nccl_library.h"
+#include "parallel/ordered_sum.h"
+
+namespace stretto {
+namespace {
+
+using cuda::CudaBackend;
+using nccl::check;
+
+CudaBackend& cuda_of(Backend& backend) {
+  auto* gpu = dynamic_cast<CudaBackend*>(&backend);
+  STRETTO_CHECK(gpu != nullptr, "NCCL for backend {}", backend.name());
+  return *gpu;
+}
+
+ncclDataType_t type_of(DType type) {
+  switch (type) {
+    case DType::f32:
+      return ncclFloat32;
+    case DType::f64:
+      return ncclFloat64;
+    case DType::bf16:
+      return ncclBfloat16;
+    case DType::f16:
+      return ncclFloat16;
+    case DType::i32:
+      return ncclInt32;
+    default:
+      STRETTO_CHECK(false, "a sum of {} over NCCL", dtype_name(type));
+  }
+}
+
+ncclUniqueId shared_id(Comm& host, int root) {
+  ncclUniqueId id{};
+  if (host.rank() == root) check(nccl::library().get_unique_id(&id), "a new communicator");
+  host.broadcast(Tensor(&id, DType::u8, {static_cast<int64_t>(sizeof(id))}), root);
+  return id;
+}
+
+// One NCCL communicator with a stream of its own: what it does overlaps with everything else.
+// Events come from a ring; one whose slot was reused waits for later work, never for less.
+class Channel {
+ public:
+  Channel(CudaBackend& gpu, const ncclUniqueId& id, int ranks, int rank) : gpu_(gpu) {
+    gpu_.make_current();
+    check(nccl::library().init_rank(&comm_, ranks, id, rank), "ncclCommInitRank");
+    int least = 0, greatest = 0;
+    CUDA_CHECK(cudaDeviceGetStreamPriorityRange(&least, &greatest));
+    CUDA_CHECK(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, greatest));
+    for (cudaEvent_t& event : events_) {
+      CUDA_CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+    }
+  }
+  ~Channel() {
+    // While an error unwinds the stack the peers will not come: nothing may wait for them.
+    const bool lost = std::uncaught_exceptions() > exceptions_;
+    if (comm_ != nullptr) (lost ? nccl::library().abort : nccl::library().destroy)(comm_);
+    for (cudaEvent_t event : events_) cudaEventDestroy(event);
+    cudaStreamDestroy(stream_);
+  }
+  Channel(const Channel&) = delete;
+  Channel& operator=(const Channel&) = delete;
+
+  // Runs `call` (with the communicator and the stream) after what the compute lane has queued so
+  // far; returns the number of its event.
+  template <typename Call>
+  uint64_t run(const char* what, Call&& call) {
+    gpu_.make_current();
+    ncclResult_t state = ncclSuccess;
+    check(nccl::library().async_error(comm_, &state), what, comm_);
+    check(state, what, comm_);
+    cudaEvent_t ready = event_at(used_++);
+    CUDA_CHECK(cudaEventRecord(ready, gpu_.stream()));
+    CUDA_CHECK(cudaStreamWaitEvent(stream_, ready, 0));
+    check(call(comm_, stream_), what, comm_);
+    const uint64_t done = used_++;
+    CUDA_CHECK(cudaEventRecord(event_at(done), stream_));
+    return done;
+  }
+  void wait(uint64_t done) {
+    gpu_.make_current();
+    CUDA_CHECK(cudaStreamWaitEvent(gpu_.stream(), event_at(done), 0));
+  }
+  bool done(uint64_t done) {
+    const cudaError_t state = cudaEventQuery(event_at(done));
+    if (state == cudaErrorNotReady) return false;
+    CUDA_CHECK(state);
+    return true;
+  }
+
+ private:
+  static constexpr size_t kEvents = 256;
+  cudaEvent_t event_at(uint64_t number) const { return events_[number % kEvents]; }
+
+  CudaBackend& gpu_;
+  ncclComm_t comm_ = nullptr;
+  cudaStream_t stream_ = nullptr;
+  std::array<cudaEvent_t, kEvents> events_{};
+  uint64_t used_ = 0;
+  int exceptions_ = std::uncaught_exceptions();
+};
+
+class NcclRequest : public Request {
+ public:
+  NcclRequest(Channel& channel, uint64_t event) : channel_(channel), event_(event) {}
+  void wait() override { channel_.wait(event_); }
+  bool done() override { return channel_.done(event_); }
+
+ private:
+  Channel& channel_;
+  uint64_t event_;
+};
+
+// Device memory that is kept for the next call.
+class ScratchPool {
+ public:
+  Buffer take(Backend& backend, size_t bytes) {
+    for (Buffer& buffer : free_) {
+      if (buffer.bytes() < bytes) continue;
+      Buffer found = std::move(buffer);
+      buffer = std::move(free_.back());
+      free_.pop_back();
+      return found;
+    }
+    return backend.allocate(bytes, "sums in rank order");
+  }
+  void give(Buffer buffer) { free_.push_back(std::move(buffer)); }
+
+ private:
+  std::vector<Buffer> free_;
+};
+
+// The parts of all ranks are here when the event comes; wait() adds them up.
+class OrderedSum final : public NcclRequest {
+ public:
+  OrderedSum(Channel& channel, uint64_t event, Backend& backend, ScratchPool& pool, Tensor out,
+             std::vector<ConstTensor> parts, Buffer buffer, void* scratch)
+      : NcclRequest(channel, event),
+        backend_(backend),
+        pool_(pool),
+        out_(out),
+        parts_(std::move(parts)),
+        buffer_(std::move(buffer)),
+        scratch_(scratch) {}
+
+  void wait() override {
+    NcclRequest::wait();
+    add_in_order(backend_, out_, parts_, scratch_);
+    pool_.give(std::move(buffer_));
+  }
+
+ private:
+  Backend& backend_;
+  ScratchPool& pool_;
+  Tensor out_;
+  std::vector<ConstTensor> parts_;
+  Buffer buffer_;
+  void* scratch_;
+};
+
+class NcclComm final : public Comm {
+ public:
+  // `owned`: a part made by split(); it lives here.
+  NcclComm(Comm& host, Backend& backend, bool ring, std::unique_ptr<Comm> owned = nullptr)
+      : Comm(host.name(), {std::shared_ptr<void>(), &host.monitor()}),
+        owned_(std::move(owned)),
+        host_(host),
+        backend_(backend),
+        staged_(make_device_comm(host, backend)),
+        all_(cuda_of(backend), shared_id(host, 0), host.size(), host.rank()) {
+    if (ring && size() > 1) connect_ring();
+  }
+
+  int rank() const override { return host_.rank(); }
+  int size() const override { return host_.size(); }
+  const char* transport() const override { return "nccl"; }
+  void abort(int exit_code, const std::string& message) override {
+    host_.abort(exit_code, message);
+  }
+
+ protected:
+  RequestPtr do_all_reduce(Tensor t, ReduceOp op) override {
+    if (t.count() == 0) return nullptr;
+    return started("all_reduce", [&](ncclComm_t comm, cudaStream_t stream) {
+      return nccl::library().all_reduce(t.data(), t.data(), size_of(t), type_of(t.dtype()),
+                                        op == ReduceOp::sum ? ncclSum : ncclMax, comm, stream);
+    });
+  }
+
+  RequestPtr do_reduce_scatter(Tensor out, ConstTensor in, Accumulate add) override {
+    if (out.count() == 0) return nullptr;
+    if (add == Accumulate::yes) return ordered_sum(out, in);
+    return started("reduce_scatter", [&](ncclComm_t comm, cudaStream_t stream) {
+      return nccl::library().reduce_scatter(in.data(), out.data(), size_of(out),
+                                            type_of(out.dtype()), ncclSum, comm, stream);
+    });
+  }
+
+  RequestPtr do_all_gather(Tensor out, ConstTensor in) override {
+    if (in.count() == 0) return nullptr;
+    return started("all_gather", [&](ncclComm_t comm, cudaStream_t stream) {
+      return nccl::library().all_gather(in.data(), out.data(), in.bytes(), ncclUint8, comm, stream);
+    });
+  }
+
+  RequestPtr do_broadcast(Tensor t, int root) override {
+    if (t.count() == 0) return nullptr;
+    return started("broadcast", [&](ncclComm_t comm, cudaStream_t stream) {
+      return nccl::library().broadcast(t.data(), t.data(), t.bytes(), ncclUint8, root, comm,
+                                       stream);
+    });
+  }
+
+  RequestPtr do_send(ConstTensor t, int to, int tag) override {
+    Channel* link = out_[tag & 1].get();
+    if (link == nullptr || to != neighbour(rank(), tag)) return staged_->start_send(t, to, tag);
+    if (t.count() == 0) return nullptr;
+    const uint64_t event = link->run("send", [&](ncclComm_t comm, cudaStream_t stream) {
+      return nccl::library().send(t.data(), t.bytes(), ncclUint8, 1, comm, stream);
+    });
+    return std::make_unique<NcclRequest>(*link, event);
+  }
+
+  RequestPtr do_recv(Tensor t, int from, int tag) override {
+    Channel* link = in_[tag & 1].get();
+    if (link == nullptr || rank() != neighbour(from, tag)) return staged_->start_recv(t, from, tag);
+    if (t.count() == 0) return nullptr;
+    const uint64_t event = link->run("receive", [&](ncclComm_t comm, cudaStream_t stream) {
+      return nccl::library().recv(t.data(), t.bytes(), ncclUint8, 0, comm, stream);
+    });
+    return std::make_unique<NcclRequest>(*link, event);
+  }
+
+  RequestPtr do_barrier() override {
+    host_.barrier();
+    return nullptr;
+  }
+
+  std::unique_ptr<Comm> do_split(int colour, int key, const std::string& name) override {
+    std::unique_ptr<Comm> part = host_.split(colour, key, name);
+    if (!part) return nullptr;
+    Comm& host = *part;
+    return std::make_unique<NcclComm>(host, backend_, false, std::move(part));
+  }
+
+ private:
+  static size_t size_of(ConstTensor t) { return static_cast<size_t>(t.count()); }
+
+  template <typename Call>
+  RequestPtr started(const char* what, Call&& call) {
+    return std::make_unique<NcclRequest>(all_, all_.run(what, std::forward<Call>(call)));
+  }
+
+  // Even tags travel up the ring, odd ones down.
+  int neighbour(int from, int tag) const {
+    return (from + ((tag & 1) == 0 ? 1 : size() - 1)) % size();
+  }
+
+  // A communicator and a stream for each direction of each link: a message that waits for its
+  // receiver holds up nothing but later ones of its own kind, else rings could stand still.
+  void connect_ring() {
+    for (int kind = 0; kind < 2; ++kind) {
+      for (int from = 0; from < size(); ++from) {
+        const ncclUniqueId id = shared_id(host_, from);
+        const int to = neighbour(from, kind);
+        auto& gpu = cuda_of(backend_);
+        if (rank() == from) out_[kind] = std::make_unique<Channel>(gpu, id, 2, 0);
+        if (rank() == to) in_[kind] = std::make_unique<Channel>(gpu, id, 2, 1);
+      }
+    }
+  }
+
+  RequestPtr ordered_sum(Tensor out, ConstTensor in) {
+    const DType type = out.dtype();
+    const size_t part = arena_round(out.bytes());
+    const size_t gathered = part * static_cast<size_t>(size() - 1);
+    Buffer buffer = pool_.take(
+        backend_, std::max<size_t>(1, gathered + ordered_sum_scratch(type, out.count())));
+    auto* base = static_cast<char*>(buffer.data());
+    std::vector<ConstTensor> parts;
+    char* next = base;
+    for (int r = 0; r < size(); ++r) {
+      const bool own = r == rank();
+      parts.push_back(own ? slice(in, r, out.count()) : ConstTensor(next, type, out.shape()));
+      if (!own) next += part;
+    }
+    const uint64_t event = all_.run("reduce_scatter", [&](ncclComm_t comm, cudaStream_t stream) {
+      const nccl::Library& n = nccl::library();
+      check(n.group_start(), "reduce_scatter", comm);
+      for (int r = 0; r < size(); ++r) {
+        if (r == rank()) continue;
+        const ConstTensor there = slice(in, r, out.count());
+        void* here = const_cast<void*>(parts[static_cast<size_t>(r)].data());
+        check(n.send(there.data(), there.bytes(), ncclUint8, r, comm, stream), "send", comm);
+        check(n.recv(here, out.bytes(), ncclUint8, r, comm, stream), "receive", comm);
+      }
+      return n.group_end();
+    });
+    return std::make_unique<OrderedSum>(all_, event, backend_, pool_, out, std::move(parts),
+                                        std::move(buffer), base + gathered);
+  }
+
+  static ConstTensor slice(ConstTensor in, int r, int64_t count) {
+    return in.view({in.count()}).slice(count * r, count * (r + 1));
+  }
+
+  std::unique_ptr<Comm> owned_;
+  Comm& host_;
+  Backend& backend_;
+  std::unique_ptr<Comm> staged_;  // messages that are not the ring's
+  ScratchPool pool_;
+  Channel all_;
+  std::unique_ptr<Channel> out_[2], in_[2];  // by parity of the tag
+};
+
+// What each rank says of itself.
+struct Card {
+  char uuid[16];  // the GPU's own number, unique over machines
+  char why[112];  // NCCL cannot be opened
+};
+
+std::vector<Card> gather_cards(Comm& world, Backend& backend) {
+  Card mine{};
+  std::memcpy(mine.uuid, cuda_of(backend).properties().uuid.bytes, sizeof(mine.uuid));
+  const std::string why = nccl::why_missing();
+  std::strncpy(mine.why, why.c_str(), sizeof(mine.why) - 1);
+  std::vector<Card> all(static_cast<size_t>(world.size()));
+  const auto bytes = static_cast<int64_t>(sizeof(Card));
+  world.all_gather(Tensor(all.data(), DType::u8, {bytes * world.size()}),
+                   ConstTensor(&mine, DType::u8, {bytes}));
+  return all;
+}
+
+}  // namespace
+
+bool wants_nccl(Comm& world, Backend& backend, NcclUse use) {
+  if (world.size() == 1 && use == NcclUse::automatic) return false;
+  const std::vector<Card> cards = gather_cards(world, backend);
+  for (size_t a = 0; a < cards.size(); ++a) {
+    for (size_t b = a + 1; b < cards.size(); ++b) {
+      if (std::memcmp(cards[a].uuid, cards[b].uuid, sizeof(Card::uuid)) != 0) continue;
+      if (use == NcclUse::automatic) return false;
+      throw Error(
+          ExitCode::bad_config,
+          fmt::format("NCCL needs a GPU for each rank, but ranks {} and {} share one", a, b),
+          "parallel.gpu_transport=auto goes through host memory then; or start fewer ranks");
+    }
+  }
+  for (size_t r = 0; r < cards.size(); ++r) {
+    if (cards[r].why[0] == '\0') continue;
+    throw Error(ExitCode::os_error, fmt::format("rank {} cannot open NCCL: {}", r, cards[r].why),
+                "install it (libnccl2) or set LD_LIBRARY_PATH; parallel.gpu_transport=host goes "
+                "through host memory instead");
+  }
+  return true;
+}
+
+std::unique_ptr<Comm> make_nccl_comm(Comm& host, Backend& backend, bool ring) {
+  return std::make_unique<NcclComm>(host, backend, ring);
+}
+
+}  // namespace stretto
