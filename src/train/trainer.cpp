@@ -275,7 +275,7 @@ void Trainer::take_times(StepRecord& record, double start) {
     const bool tp = comm->name() == "tp", pp = comm->name() == "pp";
     const bool ends = comm->name() == "embedding";
     (tp ? t.comm_tp : pp || ends ? t.comm_pp : t.comm_dp) += comm->counters().seconds;
-    if (ends) continue;  // not in the volume of docs/parallelism.md
+    if (ends) continue;  // its few bytes are not a stage's
     (tp   ? record.comm_bytes_tp
      : pp ? record.comm_bytes_pp
           : record.comm_bytes_dp) += comm->counters().bytes();

@@ -42,6 +42,7 @@ Advice advice_for(cudaError_t status) {
     case cudaErrorHardwareStackError:
     case cudaErrorLaunchTimeout:
     case cudaErrorLaunchFailure:
+    case cudaErrorContained:
     case cudaErrorUnknown:
       return {ExitCode::peer_lost,
               "the GPU stopped working; run again to resume from the last checkpoint, on another "

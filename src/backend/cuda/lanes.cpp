@@ -15,25 +15,32 @@ Lanes::Lanes() {
   for (size_t i = 0; i < streams_.size(); ++i) {
     CUDA_CHECK(cudaStreamCreateWithPriority(&streams_[i], cudaStreamNonBlocking, priority[i]));
   }
-  events_.resize(kEvents);
-  for (cudaEvent_t& event : events_) {
-    CUDA_CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+  for (auto& ring : events_) {
+    for (cudaEvent_t& event : ring) {
+      CUDA_CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+    }
   }
 }
 
 Lanes::~Lanes() {
-  for (cudaEvent_t event : events_) cudaEventDestroy(event);
+  for (auto& ring : events_) {
+    for (cudaEvent_t event : ring) cudaEventDestroy(event);
+  }
   for (cudaStream_t stream : streams_) cudaStreamDestroy(stream);
 }
 
 Event Lanes::record(Lane lane) {
-  CUDA_CHECK(cudaEventRecord(events_[recorded_ % kEvents], stream(lane)));
-  return {++recorded_};
+  const auto which = static_cast<size_t>(lane);
+  const uint64_t number = recorded_[which]++;
+  CUDA_CHECK(cudaEventRecord(events_[which][number % kEvents], stream(lane)));
+  return {1 + number * events_.size() + which};  // 0 is no event
 }
 
 void Lanes::wait(Lane lane, Event event) {
   if (event.id == 0) return;
-  CUDA_CHECK(cudaStreamWaitEvent(stream(lane), events_[(event.id - 1) % kEvents], 0));
+  const uint64_t number = (event.id - 1) / events_.size();
+  const auto& ring = events_[(event.id - 1) % events_.size()];
+  CUDA_CHECK(cudaStreamWaitEvent(stream(lane), ring[number % kEvents], 0));
 }
 
 void Lanes::synchronize() {

@@ -12,8 +12,8 @@
 
 namespace stretto::cuda {
 
-// One stream per lane; events in a ring, so recording never allocates inside a step. An Event
-// whose slot was reused waits for later work than asked: never for less.
+// One stream per lane, and a ring of events for each, so recording never allocates inside a step.
+// An Event whose slot was reused waits for later work of its lane than asked: never for less.
 class Lanes {
  public:
   Lanes();
@@ -29,8 +29,8 @@ class Lanes {
  private:
   static constexpr size_t kEvents = 512;
   std::array<cudaStream_t, 3> streams_{};
-  std::vector<cudaEvent_t> events_;
-  uint64_t recorded_ = 0;
+  std::array<std::array<cudaEvent_t, kEvents>, 3> events_{};
+  std::array<uint64_t, 3> recorded_{};
 };
 
 bool is_capturing(cudaStream_t stream);

@@ -1,0 +1,42 @@
+// What a user reads, and a scheduler sees, when CUDA fails. No GPU is needed to fail.
+#include "backend/cuda/cuda_check.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+
+namespace stretto::test {
+namespace {
+
+struct Case {
+  cudaError_t status;
+  ExitCode code;
+  const char* advice;
+};
+
+TEST(CudaCheck, EveryFailureHasItsCodeAndAdvice) {
+  const Case cases[] = {
+      {cudaErrorNoDevice, ExitCode::os_error, "device=cpu"},
+      {cudaErrorInsufficientDriver, ExitCode::os_error, "driver"},
+      {cudaErrorNoKernelImageForDevice, ExitCode::os_error, "CMAKE_CUDA_ARCHITECTURES"},
+      {cudaErrorMemoryAllocation, ExitCode::out_of_memory, "micro_batch"},
+      {cudaErrorECCUncorrectable, ExitCode::peer_lost, "resume"},
+      {cudaErrorLaunchFailure, ExitCode::peer_lost, "resume"},
+      {cudaErrorDevicesUnavailable, ExitCode::peer_lost, "resume"},
+      {cudaErrorContained, ExitCode::peer_lost, "resume"},
+      {cudaErrorInvalidValue, ExitCode::internal, "report"},
+  };
+  for (const Case& each : cases) {
+    try {
+      CUDA_CHECK(each.status);
+      FAIL() << cudaGetErrorName(each.status);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), each.code) << error.what();
+      EXPECT_NE(std::string(error.what()).find(cudaGetErrorName(each.status)), std::string::npos);
+      EXPECT_NE(error.hint().find(each.advice), std::string::npos) << error.hint();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace stretto::test
