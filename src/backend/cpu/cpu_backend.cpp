@@ -28,7 +28,7 @@ void copy_bytes(int threads, void* dst, const void* src, size_t bytes) {
 CpuBackend::CpuBackend(int threads) : threads_(threads), gemm_(threads) {}
 
 Buffer CpuBackend::do_allocate(size_t bytes, const char* label) {
-  return allocate_host(bytes, label);
+  return stretto::allocate_host(bytes, label);
 }
 
 void CpuBackend::do_copy(Tensor dst, ConstTensor src) {
