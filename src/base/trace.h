@@ -51,6 +51,10 @@ class TraceBuffer {
     add({name, start, end, 0, -1, bytes, 0, lane, TraceEvent::Kind::span});
   }
 
+  void clear() {
+    events_.clear();
+    dropped_ = 0;
+  }
   std::span<const TraceEvent> events() const { return events_; }
   uint64_t dropped() const { return dropped_; }
   bool operators() const { return detail_ == TraceDetail::operators; }

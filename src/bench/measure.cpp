@@ -6,14 +6,13 @@
 #include <chrono>
 #include <cmath>
 #include <fstream>
-#include <mutex>
 #include <nlohmann/json.hpp>
 
 #include "account/peaks.h"
 #include "base/log.h"
-#include "base/units.h"
-#include "bench/statistics.h"
+#include "bench/rank_reports.h"
 #include "bench/survey.h"
+#include "comm/launch.h"
 #include "config/rules.h"
 #include "train/launch.h"
 #include "train/rank_plan.h"
@@ -51,6 +50,7 @@ RunStatus status_of(ExitCode code) {
     case ExitCode::bad_config:
       return RunStatus::rejected;
     case ExitCode::resumable:
+    case ExitCode::peer_lost:
       return RunStatus::killed;
     default:
       return RunStatus::fail;
@@ -108,85 +108,50 @@ void describe_gpu(RunRecord& record, const json& machine) {
   if (measured.is_number()) record.gemm_peak = measured.get<double>();
 }
 
-// Sums over ranks, while they run.
-struct Collected {
-  std::mutex mutex;
-  std::vector<StepSample> steps;                  // of rank 0
-  std::vector<std::array<double, kParts>> parts;  // per step, summed over ranks
-  ExitCode code = ExitCode::ok;
-  int64_t ranks = 0;  // of this process
-  bool has_first = false;
+constexpr int64_t kMostSteps = 1000;
 
-  void join(bool first_rank) {
-    const std::lock_guard lock(mutex);
-    ++ranks;
-    has_first = has_first || first_rank;
-  }
-  void add(const StepRecord& step, bool first_rank) {
-    const std::lock_guard lock(mutex);
-    if (first_rank) steps.push_back({step.times.total, step.loss, step.skipped});
-    const auto index = static_cast<size_t>(step.step - 1);
-    if (parts.size() <= index) parts.resize(index + 1);
-    const StepTimes& t = step.times;
-    for (size_t i = 0; i < kOpClasses; ++i) parts[index][i] += t.ops[i];
-    const double rest[] = {t.comm_dp, t.comm_tp, t.comm_pp, t.data, std::max(0.0, t.host())};
-    for (size_t i = 0; i < std::size(rest); ++i) parts[index][kOpClasses + i] += rest[i];
-  }
-};
-static_assert(kParts == kOpClasses + 5);
+int64_t planned_steps(const MeasureOptions& options) { return options.steps + options.warmup; }
 
-void finish(RunRecord& record, const Collected& collected, int64_t allowance) {
-  record.steps = collected.steps;
-  std::vector<double> seconds;
-  for (const StepSample& step : record.steps) seconds.push_back(step.seconds);
-  // A run that ended early keeps at least half of its steps.
-  const int64_t most = std::min(allowance, std::ssize(seconds) / 2);
-  record.warmup = find_warmup(seconds, most);
-  record.settled = most == 0 || record.warmup < most;
-  const auto timed = static_cast<double>(std::ssize(record.steps) - record.warmup);
-  for (size_t s = static_cast<size_t>(record.warmup); s < collected.parts.size(); ++s) {
-    for (size_t i = 0; i < kParts; ++i) {
-      record.parts[i] += collected.parts[s][i] / timed / static_cast<double>(collected.ranks);
-    }
-  }
-}
-
-void train(RunRecord& record, const MeasureOptions& options, Collected& collected) {
+void train(RunRecord& record, const MeasureOptions& options, RankReports& reports) {
   Config config = record.config;
   config.output.clear();
   config.train.eval_every = 0;
+  const int64_t here = detect_launch().wants_mpi() ? 1 : config.world_size();
   run_ranks(config, [&](Comm& world) {
     RunOptions run;
     run.print = false;
+    run.keep_tasks = true;
+    run.trace_path = join_path(record.config.output, "trace.json");
     const bool first = world.rank() == 0;
-    collected.join(first);
-    run.on_step = [&, first](const StepRecord& step) {
-      collected.add(step, first);
-      if (first && options.progress) options.progress(step.step, step.steps);
+    double timed = 0;  // seconds after the allowance for warm-up
+    RankReports::Rank mine = reports.join(first);
+    run.on_step = [&](const StepRecord& step) {
+      mine.add(step);
+      if (first) reports.note(step);
+      if (!first) return;
+      timed += step.step > options.warmup ? step.times.total : 0;
+      if (options.progress) options.progress(step.step, planned_steps(options));
+    };
+    run.enough = [&] {
+      return reports.steps() >= planned_steps(options) && timed >= options.seconds;
     };
     const RunResult result = run_training(config, world, run);
-    if (first) collected.code = result.code;
+    const Mesh mesh(config.parallel.dp, config.parallel.tp, config.parallel.pp,
+                    config.parallel.order, config.parallel.zero_group);
+    reports.gather(world, mine, result, mesh.coordinates(world.rank()),
+                   peak_resident_bytes() - record.memory.before, here);
   });
 }
 
-void choose_micro_batch(Config& config, size_t budget) {
-  if (config.micro_batch == kAuto) {
-    config.micro_batch = 1;
-    require_fits(config, budget);
-    config.micro_batch = largest_micro_batch(config, budget);
-    spdlog::info("micro_batch: auto chose {}", config.micro_batch);
-  }
-}
-
-void run_checked(RunRecord& record, const MeasureOptions& options, Collected& collected) {
+void run_checked(RunRecord& record, const MeasureOptions& options, RankReports& reports) {
   const size_t budget = memory_budget(record.config, ranks_here(record.config));
   record.memory.limit = static_cast<int64_t>(budget);
   choose_micro_batch(record.config, budget);
   predict_memory(record);
   require_fits(record.config, budget);
-  train(record, options, collected);
-  if (collected.code != ExitCode::ok) {
-    throw Error(collected.code, "stopped by a signal before the last step", "run it again");
+  train(record, options, reports);
+  if (reports.code() != ExitCode::ok) {
+    throw Error(reports.code(), "stopped by a signal before the last step", "run it again");
   }
 }
 
@@ -249,28 +214,29 @@ std::optional<RunRecord> measure(Config config, const MeasureOptions& options) {
   record.command = options.command;
   record.build = build_info();
   record.started = utc_now();
-  config.train.steps = options.steps + options.warmup;
+  // The same for every run of a configuration, so that learning rates and losses are, too.
+  config.train.steps = std::max(kMostSteps, planned_steps(options));
   record.config = std::move(config);
   record.machine = options.machine.empty() ? to_json(survey_machine(true)).dump() : options.machine;
   describe_device(record);
   reset_peak_resident();
   record.memory.before = peak_resident_bytes();
   const auto start = std::chrono::steady_clock::now();
-  Collected collected;
+  RankReports reports;
   try {
-    run_checked(record, options, collected);
+    run_checked(record, options, reports);
   } catch (const Error& error) {
     set_failure(record, error);
   } catch (const std::bad_alloc&) {
     set_failure(record, Error(ExitCode::out_of_memory, "the system has no more memory",
                               "use a smaller micro_batch or set memory_limit"));
   }
-  if (collected.ranks > 0 && !collected.has_first) return std::nullopt;
+  if (!reports.empty() && !reports.has_first()) return std::nullopt;
   record.wall_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   record.memory.measured = peak_resident_bytes();
   if (record.config.micro_batch == kAuto) record.config.micro_batch = 1;
-  finish(record, collected, options.warmup);
+  reports.fill(record, options.warmup);
   if (record.status == RunStatus::ok) {
     const LossVerdict verdict = judge_losses(record.steps, record.config.data.path.empty());
     record.status = verdict.status;

@@ -13,6 +13,7 @@ namespace stretto {
 struct MeasureOptions {
   int64_t steps = 12;   // timed, at least
   int64_t warmup = 4;   // most steps that may turn out to be warm-up; they run in addition
+  double seconds = 2;   // of timed steps, at least: what disturbs a machine comes in such intervals
   std::string machine;  // JSON of a measured machine; empty: measure now (seconds, all cores)
   std::vector<std::string> command;
   std::string label;

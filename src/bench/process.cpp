@@ -62,19 +62,22 @@ ProcessResult run_process(const std::vector<std::string>& argv, const ProcessOpt
 
   ProcessResult result;
   int status = 0;
-  bool ended = false;
-  while (waitpid(child, &status, ended ? 0 : WNOHANG) == 0) {
+  double asked = -1;  // when we asked it to end
+  while (waitpid(child, &status, WNOHANG) == 0) {
     result.seconds = std::chrono::duration<double>(Clock::now() - start).count();
-    result.timed_out = result.seconds > options.timeout;
-    result.stopped = !result.timed_out && options.stop && options.stop();
-    if (result.timed_out || result.stopped) {
-      kill(-child, SIGKILL);
-      ended = true;
-      continue;
+    if (asked < 0) {
+      result.timed_out = result.seconds > options.timeout;
+      result.stopped = !result.timed_out && options.stop && options.stop();
+      if (result.timed_out || result.stopped) {
+        asked = result.seconds;
+        kill(-child, SIGTERM);
+      }
     }
-    if (options.waiting) options.waiting(result.seconds);
+    if (asked >= 0 && result.seconds >= asked + options.grace) kill(-child, SIGKILL);
+    if (asked < 0 && options.waiting) options.waiting(result.seconds);
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
+  kill(-child, SIGKILL);  // what it started and left behind
   result.seconds = std::chrono::duration<double>(Clock::now() - start).count();
   if (WIFSIGNALED(status)) result.signal = WTERMSIG(status);
   if (WIFEXITED(status)) result.exit_code = WEXITSTATUS(status);

@@ -20,6 +20,8 @@ struct ProcessOptions {
   std::string log;                      // stdout and stderr; replaced
   std::function<void(double)> waiting;  // called a few times a second with the seconds so far
   std::function<bool()> stop;           // true: end the child now
+  // Seconds between asking (SIGTERM) and killing: a launcher needs them to end its own children.
+  double grace = 0;
 };
 
 // Starts argv[0] and waits. The child gets its own process group, so that whatever it starts ends

@@ -8,9 +8,11 @@
 #include <vector>
 
 #include "account/memory.h"
+#include "backend/profile.h"
 #include "base/fs.h"
 #include "bench/build_info.h"
 #include "config/config.h"
+#include "parallel/schedule.h"
 
 namespace stretto {
 
@@ -47,6 +49,18 @@ struct RunMemory {             // bytes
   int64_t ranks_here = 0;
   int64_t limit = 0;                                    // per rank
   std::array<int64_t, kMemoryTerms> predicted_terms{};  // of predicted_rank
+  // What the processes grew by: the one that grew most, per rank it held; all of them together.
+  int64_t grown_rank = 0, grown_total = 0;
+};
+
+struct RunTask {  // one task of the pipeline, in seconds after the first of the step
+  TaskKind kind = TaskKind::forward;
+  int64_t micro_batch = 0, chunk = 0;
+  double start = 0, end = 0;
+};
+
+struct RunPrediction {                    // of the planner, before the run; 0: none
+  double seconds = 0, low = 0, high = 0;  // per step, with its interval
 };
 
 struct RunRecord {
@@ -70,11 +84,17 @@ struct RunRecord {
   std::string reason;    // empty when ok
   std::string log_tail;  // last lines of a run that failed
 
-  std::vector<StepSample> steps;       // all of them, warm-up first
-  int64_t warmup = 0;                  // steps that do not count
-  bool settled = true;                 // the warm-up ended inside the allowance
-  std::array<double, kParts> parts{};  // seconds per timed step, mean over steps and ranks
+  std::vector<StepSample> steps;               // all of them, warm-up first
+  int64_t warmup = 0;                          // steps that do not count
+  bool settled = true;                         // the warm-up ended inside the allowance
+  std::array<double, kParts> parts{};          // seconds per timed step, mean over steps and ranks
+  double parts_wall = 0;                       // what they must add up to: mean wall time, likewise
+  std::array<OpTotals, kOps> operators{};      // per timed step, likewise
+  double timing_overhead = 0;                  // share of the step that reading clocks takes
+  std::vector<std::vector<RunTask>> timeline;  // of the last step, by pipeline stage of one replica
   RunMemory memory;
+  RunPrediction predicted;
+  int64_t nodes = 1;  // machines
 
   std::vector<double> timed_seconds() const;
   int64_t devices() const { return config.world_size(); }

@@ -17,6 +17,7 @@ namespace {
 using nlohmann::json;
 
 constexpr int kMaxDepth = 64;
+constexpr size_t kMaxStages = 4096, kMaxTasks = 1 << 20;
 constexpr size_t kMaxSteps = 10'000'000, kMaxText = 1 << 20, kMaxWords = 4096;
 constexpr const char* kFormat = "stretto-run";
 
@@ -59,7 +60,33 @@ json memory_json(const RunMemory& m) {
           {"before", m.before},
           {"ranks_here", m.ranks_here},
           {"limit", m.limit},
+          {"grown_rank", m.grown_rank},
+          {"grown_total", m.grown_total},
           {"predicted_terms", std::move(terms)}};
+}
+
+json operators_json(const RunRecord& r) {
+  json out = json::object();
+  for (int i = 0; i < kOps; ++i) {
+    const OpTotals& t = r.operators[static_cast<size_t>(i)];
+    if (t.calls == 0) continue;
+    out[name_of(static_cast<Op>(i))] = {
+        {"calls", t.calls}, {"seconds", t.seconds}, {"flops", t.flops}, {"bytes", t.bytes}};
+  }
+  return out;
+}
+
+// A task is [kind, micro-batch, chunk, start, end].
+json timeline_json(const RunRecord& r) {
+  json out = json::array();
+  for (const auto& stage : r.timeline) {
+    json tasks = json::array();
+    for (const RunTask& t : stage) {
+      tasks.push_back({static_cast<int>(t.kind), t.micro_batch, t.chunk, t.start, t.end});
+    }
+    out.push_back(std::move(tasks));
+  }
+  return out;
 }
 
 // Reads members of one object; every failure names the path of the member.
@@ -155,10 +182,54 @@ void read_memory(const Reader& in, RunMemory& m) {
   m.before = in.integer("before");
   m.ranks_here = in.integer("ranks_here");
   m.limit = in.integer("limit");
+  if (in.has("grown_rank")) {  // records before it have none
+    m.grown_rank = in.integer("grown_rank");
+    m.grown_total = in.integer("grown_total");
+  }
   const Reader terms = in.at("predicted_terms");
   for (int i = 0; i < kMemoryTerms; ++i) {
     m.predicted_terms[static_cast<size_t>(i)] = terms.integer(name_of(static_cast<MemoryTerm>(i)));
   }
+}
+
+void read_operators(const Reader& in, RunRecord& r) {
+  for (int i = 0; i < kOps; ++i) {
+    const char* name = name_of(static_cast<Op>(i));
+    if (!in.has(name)) continue;
+    const Reader one = in.at(name);
+    r.operators[static_cast<size_t>(i)] = {static_cast<uint64_t>(one.integer("calls")),
+                                           one.number("seconds"), one.number("flops"),
+                                           one.number("bytes")};
+  }
+}
+
+void read_timeline(const Reader& in, RunRecord& r) {
+  for (const json& stage : in.list("timeline", kMaxStages)) {
+    if (!stage.is_array() || stage.size() > kMaxTasks) in.fail("timeline", "a list of lists");
+    std::vector<RunTask>& tasks = r.timeline.emplace_back();
+    for (const json& t : stage) {
+      if (!t.is_array() || t.size() != 5) in.fail("timeline", "a list of tasks of five numbers");
+      double numbers[5];
+      for (size_t i = 0; i < 5; ++i) numbers[i] = in.number_of(t[i], "timeline");
+      if (numbers[0] > 3 || numbers[1] > 1e9 || numbers[2] > 1e6 || numbers[4] < numbers[3]) {
+        in.fail("timeline", "a list of tasks");
+      }
+      tasks.push_back({static_cast<TaskKind>(numbers[0]), static_cast<int64_t>(numbers[1]),
+                       static_cast<int64_t>(numbers[2]), numbers[3], numbers[4]});
+    }
+  }
+}
+
+// Parts that older records do not have.
+void read_newer(const Reader& in, RunRecord& r) {
+  if (in.has("nodes")) r.nodes = std::max<int64_t>(1, in.integer("nodes", 1 << 20));
+  if (in.has("operators")) read_operators(in.at("operators"), r);
+  if (in.has("attribution_wall")) r.parts_wall = in.number("attribution_wall");
+  if (in.has("timing_overhead")) r.timing_overhead = in.number("timing_overhead");
+  if (in.has("timeline")) read_timeline(in, r);
+  if (!in.has("predicted")) return;
+  const Reader p = in.at("predicted");
+  r.predicted = {p.number("seconds"), p.number("low"), p.number("high")};
 }
 
 RunStatus read_status(const Reader& in) {
@@ -215,29 +286,37 @@ std::string record_text(const RunRecord& r) {
                 {"compiler", r.build.compiler},
                 {"flags", r.build.flags},
                 {"libraries", r.build.libraries}};
-  json document = {{"format", kFormat},
-                   {"schema", RunRecord::kSchema},
-                   {"source", r.source},
-                   {"label", r.label},
-                   {"command", r.command},
-                   {"config", to_json(r.config)},
-                   {"config_hash", config_hash(r.config)},
-                   {"build", std::move(build)},
-                   {"machine", r.machine.empty() ? json::object() : json::parse(r.machine)},
-                   {"device", r.device},
-                   {"peak_flops", r.peak},
-                   {"peak_source", r.peak_source},
-                   {"gemm_flops", r.gemm_peak},
-                   {"started", r.started},
-                   {"wall_seconds", r.wall_seconds},
-                   {"status", name_of(r.status)},
-                   {"exit_code", r.exit_code},
-                   {"reason", r.reason},
-                   {"log_tail", r.log_tail},
-                   {"steps", steps_json(r)},
-                   {"attribution", parts_json(r)},
-                   {"memory", memory_json(r.memory)},
-                   {"figures", to_json(derive(r))}};
+  json document = {
+      {"format", kFormat},
+      {"schema", RunRecord::kSchema},
+      {"source", r.source},
+      {"label", r.label},
+      {"command", r.command},
+      {"config", to_json(r.config)},
+      {"config_hash", config_hash(r.config)},
+      {"build", std::move(build)},
+      {"machine", r.machine.empty() ? json::object() : json::parse(r.machine)},
+      {"device", r.device},
+      {"peak_flops", r.peak},
+      {"peak_source", r.peak_source},
+      {"gemm_flops", r.gemm_peak},
+      {"started", r.started},
+      {"wall_seconds", r.wall_seconds},
+      {"status", name_of(r.status)},
+      {"exit_code", r.exit_code},
+      {"reason", r.reason},
+      {"log_tail", r.log_tail},
+      {"steps", steps_json(r)},
+      {"attribution", parts_json(r)},
+      {"attribution_wall", r.parts_wall},
+      {"memory", memory_json(r.memory)},
+      {"nodes", r.nodes},
+      {"operators", operators_json(r)},
+      {"timing_overhead", r.timing_overhead},
+      {"timeline", timeline_json(r)},
+      {"predicted",
+       {{"seconds", r.predicted.seconds}, {"low", r.predicted.low}, {"high", r.predicted.high}}},
+      {"figures", to_json(derive(r))}};
   return document.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
 }
 
@@ -276,6 +355,7 @@ RunRecord parse_record(std::string_view text, const std::string& name) {
     r.parts[static_cast<size_t>(i)] = parts.at(name_of(static_cast<Part>(i))).number("seconds");
   }
   read_memory(in.at("memory"), r.memory);
+  read_newer(in, r);
   return r;
 }
 

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "bench/figures.h"
 #include "bench/safe_text.h"
+#include "bench/tables.h"
 
 namespace stretto {
 
@@ -81,6 +82,56 @@ json curve(const RunRecord& r) {
   return out;
 }
 
+// Digits that can be seen in a chart.
+json rounded(double value) {
+  if (value == 0 || !std::isfinite(value)) return 0;
+  const double unit = std::pow(10, std::floor(std::log10(std::abs(value))) - 4);
+  return std::round(value / unit) * unit;
+}
+
+json operators(const RunRecord& r) {
+  json out = json::array();
+  for (size_t i = 0; i < kOps; ++i) {
+    const OpTotals& t = r.operators[i];
+    if (t.calls == 0 || t.flops == 0) continue;
+    out.push_back(
+        {name_of(static_cast<Op>(i)), rounded(t.seconds), rounded(t.flops), rounded(t.bytes)});
+  }
+  return out;
+}
+
+// Longer pipelines cannot be read on a page anyway.
+constexpr size_t kTimelineTasks = 4000, kTimelines = 40;
+
+json timeline(const RunRecord& r) {
+  json out = json::array();
+  size_t tasks = 0;
+  for (const auto& stage : r.timeline) tasks += stage.size();
+  if (r.timeline.size() < 2 || tasks > kTimelineTasks) return out;
+  for (const auto& stage : r.timeline) {
+    json& line = out.emplace_back(json::array());
+    for (const RunTask& t : stage) {
+      line.push_back({static_cast<int>(t.kind), t.micro_batch, t.chunk,
+                      std::round(t.start * 1e6) / 1e6, std::round(t.end * 1e6) / 1e6});
+    }
+  }
+  return out;
+}
+
+// Bytes per second of one device: the machine's, in the share that its matrix products were given.
+double bandwidth_of(const RunRecord& r) {
+  const json machine = json::parse(r.machine, nullptr, false);
+  if (!machine.is_object() || !machine.contains("measured")) return 0;
+  const json& rates = machine["measured"];
+  if (!rates.is_object()) return 0;
+  const auto rate = [&](const char* key) {
+    const json value = rates.value(key, json());
+    return value.is_number() ? value.get<double>() : 0.0;
+  };
+  const double all = rate("gemm_flops");
+  return all > 0 ? rate("triad_bytes_per_second") * r.gemm_peak / all : 0;
+}
+
 std::string command_line(const RunRecord& r) {
   std::string text;
   for (const std::string& word : r.command) text += (text.empty() ? "" : " ") + shell_word(word);
@@ -122,9 +173,16 @@ json row_json(const RunRecord& r) {
           {"gemm", optional_number(f.gemm_fraction)},
           {"memory_rank", r.memory.predicted_rank},
           {"memory_total", r.memory.predicted_total},
-          {"memory_measured", std::max<int64_t>(0, r.memory.measured - r.memory.before)},
+          {"memory_measured", r.memory.grown_total},
+          {"memory_grown", r.memory.grown_rank},
+          {"limit", r.memory.limit},
+          {"predicted", r.predicted.seconds},
           {"terms", r.memory.predicted_terms},
           {"parts", std::move(parts)},
+          {"gemm_flops", r.gemm_peak},
+          {"bandwidth", bandwidth_of(r)},
+          {"ops", operators(r)},
+          {"schedule", name_of(c.parallel.schedule)},
           {"losses", curve(r)}};
 }
 
@@ -150,7 +208,14 @@ std::string report_page(const std::vector<RunRecord>& records, const std::string
                         const std::string& nonce) {
   STRETTO_CHECK(is_safe_name(nonce));
   json data = {{"rows", json::array()}, {"terms", json::array()}};
-  for (const RunRecord& r : records) data["rows"].push_back(row_json(r));
+  const std::vector<std::string> apart = incomparable(records);
+  size_t timelines = 0;
+  for (size_t i = 0; i < records.size(); ++i) {
+    json& row = data["rows"].emplace_back(row_json(records[i]));
+    row["apart"] = apart[i];
+    json tasks = timeline(records[i]);
+    if (!tasks.empty() && ++timelines <= kTimelines) row["timeline"] = std::move(tasks);
+  }
   for (int i = 0; i < kMemoryTerms; ++i) {
     data["terms"].push_back(name_of(static_cast<MemoryTerm>(i)));
   }
@@ -166,11 +231,11 @@ std::string report_page(const std::vector<RunRecord>& records, const std::string
   page += fmt::format(
       "</style>\n</head>\n<body>\n<h1>{}</h1>\n<p id=\"finding\"></p>\n"
       "<p class=\"soft\">{}</p>\n<div class=\"facts\" id=\"facts\"></div>\n"
-      "<main id=\"main\"></main>\n"
+      "<nav id=\"contents\"></nav>\n<main id=\"main\"></main>\n"
       "<noscript>This page draws its tables with its own script.</noscript>\n"
       "<script type=\"application/json\" id=\"data\" nonce=\"{}\">{}</script>\n",
       escaped(title), escaped(origin_line(records)), nonce, embeddable(data));
-  for (const char* script : {"chart.min.js", "report.js"}) {
+  for (const char* script : {"chart.min.js", "report.js", "charts.js"}) {
     page += fmt::format("<script nonce=\"{}\">", nonce);
     page += asset(script);
     page += "</script>\n";

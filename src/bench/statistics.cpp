@@ -50,6 +50,23 @@ int64_t independent_steps(std::span<const double> values) {
   return static_cast<int64_t>(n * (1 - r) / (1 + r));
 }
 
+// Half of the 95 % interval that the medians of consecutive stretches give: disturbances that last
+// longer than a step, but shorter than a stretch, are in it. 0 for fewer than four steps each.
+double stretch_width(std::span<const double> values) {
+  constexpr size_t kStretches = 6;
+  constexpr double kStudent = 2.571;  // 97.5 % point, five degrees of freedom
+  if (values.size() < 4 * kStretches) return 0;
+  double mean = 0, medians[kStretches];
+  for (size_t i = 0; i < kStretches; ++i) {
+    const size_t from = i * values.size() / kStretches, to = (i + 1) * values.size() / kStretches;
+    medians[i] = quantile(values.subspan(from, to - from), 0.5);
+    mean += medians[i] / kStretches;
+  }
+  double squares = 0;
+  for (const double m : medians) squares += (m - mean) * (m - mean);
+  return kStudent * std::sqrt(squares / (kStretches - 1) / kStretches);
+}
+
 class Drawing {
  public:
   explicit Drawing(uint64_t stream) : rng_(20260401, stream) {}
@@ -144,8 +161,9 @@ Summary summarise(std::span<const double> values) {
   // Rank r of m independent values stands for the rank of the same share of all of them.
   const int64_t rank = tail_rank(m) * s.count / m;
   const auto index = static_cast<size_t>(std::max<int64_t>(0, rank - 1));
-  s.low = sorted[index];
-  s.high = sorted[sorted.size() - 1 - index];
+  const double width = stretch_width(values);
+  s.low = std::min(sorted[index], s.median - width);
+  s.high = std::max(sorted[sorted.size() - 1 - index], s.median + width);
   return s;
 }
 

@@ -137,13 +137,12 @@ void add_topology(Columns& columns) {
 
 std::string memory_cell(F f, double unit, const char* suffix) {
   const RunMemory& m = f.record.memory;
-  const auto bytes = static_cast<double>(
-      m.measured > 0 && m.ranks_here > 0 ? m.measured / m.ranks_here : m.predicted_rank);
+  const auto bytes = static_cast<double>(m.grown_rank > 0 ? m.grown_rank : m.predicted_rank);
   return bytes > 0 ? fmt::format("{:.3g}{}", bytes / unit, suffix) : "";
 }
 
 Columns bloom_columns() {
-  Columns columns = {{"Nodes", false, [](F) { return std::string("1"); }},
+  Columns columns = {{"Nodes", false, [](F f) { return whole(f.record.nodes); }},
                      {"Size", false, [](F f) { return size_label(f.record.config.model); }}};
   add_topology(columns);
   columns.push_back({"Mem", false, [](F f) { return memory_cell(f, 1e9, "GB"); }});
@@ -154,7 +153,7 @@ Columns bloom_columns() {
 }
 
 Columns fugaku_columns() {
-  Columns columns = {{"Nodes", false, [](F) { return std::string("1"); }}};
+  Columns columns = {{"Nodes", false, [](F f) { return whole(f.record.nodes); }}};
   add_topology(columns);
   columns.push_back({"AC", false, [](F f) { return truth(checkpoints(f.record.config)); }});
   columns.push_back({"Mem", false, [](F f) { return memory_cell(f, 1 << 20, ""); }});
@@ -176,6 +175,17 @@ std::string command_text(F f) {
   return text;
 }
 
+std::string predicted_seconds(F f) {
+  const double seconds = f.record.predicted.seconds;
+  return seconds > 0 ? fmt::format("{:.6g}", seconds) : "";
+}
+
+// Predicted over measured, less one.
+std::string prediction_error(F f) {
+  const double seconds = f.record.predicted.seconds;
+  return seconds > 0 ? fmt::format("{:.1f}", 100 * (seconds / f.figures.step.median - 1)) : "";
+}
+
 Columns full_columns() {
   Columns columns = {{"Label", false, [](F f) { return f.record.label; }},
                      {"Status", false, [](F f) { return std::string(name_of(f.record.status)); }}};
@@ -186,13 +196,15 @@ Columns full_columns() {
       {"Sec/it", true, [](F f) { return fmt::format("{:.6g}", f.figures.step.median); }},
       {"Sec/it low", true, [](F f) { return fmt::format("{:.6g}", f.figures.step.low); }},
       {"Sec/it high", true, [](F f) { return fmt::format("{:.6g}", f.figures.step.high); }},
+      {"Sec/it predicted", false, predicted_seconds},
+      {"Error %", true, prediction_error},
       {"Steps", false, [](F f) { return whole(f.figures.step.count); }},
       {"Warm-up", false, [](F f) { return whole(f.record.warmup); }},
       {"GEMM %", true, [](F f) { return percent(f.figures.gemm_fraction); }},
       {"Mem predicted/rank", false, [](F f) { return whole(f.record.memory.predicted_rank); }},
       {"Mem predicted", false, [](F f) { return whole(f.record.memory.predicted_total); }},
-      {"Mem measured", false,
-       [](F f) { return whole(f.record.memory.measured - f.record.memory.before); }},
+      {"Mem measured/rank", false, [](F f) { return whole(f.record.memory.grown_rank); }},
+      {"Mem measured", false, [](F f) { return whole(f.record.memory.grown_total); }},
       {"Loss", true, [](F f) { return fmt::format("{:.4f}", f.figures.loss_last); }},
       {"Commit", false, [](F f) { return f.record.build.commit; }},
       {"Notes", false, notes},

@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "base/units.h"
+#include "bench/launcher.h"
 #include "bench/measure.h"
 #include "bench/process.h"
 #include "bench/survey.h"
@@ -19,6 +20,7 @@ namespace stretto {
 namespace {
 
 constexpr size_t kTailBytes = 4000;
+constexpr double kLauncherGrace = 3;  // seconds
 
 // Whoever holds it may run the point. Not close-on-exec: the run itself holds it as well, so that a
 // run whose sweep was killed still keeps others away until it has ended.
@@ -53,29 +55,20 @@ std::string machine_path(const SweepOptions& options) {
 
 std::vector<std::string> child_argv(const PlannedPoint& point, const SweepOptions& options,
                                     const std::string& out) {
-  std::vector<std::string> argv = {options.program, "bench"};
+  std::vector<std::string> argv = words_for_ranks(options.launch, point.config.world_size());
+  argv.insert(argv.end(), {options.program, "bench"});
   argv.insert(argv.end(), point.point.words.begin(), point.point.words.end());
   const std::vector<std::string> rest = {"--out",     out,
                                          "--machine", machine_path(options),
                                          "--label",   point.point.label,
-                                         "--steps",   fmt::format("{}", options.steps)};
+                                         "--steps",   fmt::format("{}", options.steps),
+                                         "--seconds", fmt::format("{}", options.seconds)};
   argv.insert(argv.end(), rest.begin(), rest.end());
   return argv;
 }
 
-// The record of a point that its own process did not write.
-RunRecord record_for(const PlannedPoint& point, const SweepOptions& options) {
-  RunRecord record;
-  record.label = point.point.label;
-  record.command = {"stretto", "bench"};
-  record.command.insert(record.command.end(), point.point.words.begin(), point.point.words.end());
-  record.config = point.config;
-  record.memory = point.memory;
-  record.build = build_info();
-  record.started = utc_now();
-  record.machine = read_file(posix_fs(), machine_path(options), 1 << 20);
-  describe_device(record);
-  return record;
+double time_limit(const PlannedPoint& point, const SweepOptions& options) {
+  return point.point.timeout > 0 ? point.point.timeout : options.timeout;
 }
 
 RunRecord finish(const PlannedPoint& point, const SweepOptions& options, const ProcessResult& ended,
@@ -88,7 +81,8 @@ RunRecord finish(const PlannedPoint& point, const SweepOptions& options, const P
   } else {
     record = record_for(point, options);
     record.wall_seconds = ended.seconds;
-    describe_end(record, ended.exit_code, ended.signal, ended.timed_out, options.timeout);
+    describe_end(record, ended.exit_code, ended.signal, ended.timed_out,
+                 time_limit(point, options));
   }
   record.log_tail = file_tail(log, kTailBytes);
   write_record(fs, path, record);
@@ -96,6 +90,24 @@ RunRecord finish(const PlannedPoint& point, const SweepOptions& options, const P
 }
 
 }  // namespace
+
+RunRecord record_for(const PlannedPoint& point, const SweepOptions& options) {
+  RunRecord record;
+  record.label = point.point.label;
+  record.command = {"stretto", "bench"};
+  record.command.insert(record.command.end(), point.point.words.begin(), point.point.words.end());
+  record.config = point.config;
+  record.memory = point.memory;
+  record.predicted = point.predicted;
+  record.build = build_info();
+  record.started = utc_now();
+  // Jobs of a cluster measure their own machine; whoever submits them may have none.
+  if (posix_fs().info(machine_path(options))) {
+    record.machine = read_file(posix_fs(), machine_path(options), 1 << 20);
+  }
+  describe_device(record);
+  return record;
+}
 
 std::string record_path(const std::string& directory, const PlannedPoint& point) {
   return join_path(point_directory(directory, point), "record.json");
@@ -118,6 +130,9 @@ void describe_end(RunRecord& record, int exit_code, int signal, bool timed_out, 
   } else if (exit_code == static_cast<int>(ExitCode::diverged)) {
     record.status = RunStatus::diverged;
     record.reason = "diverged";
+  } else if (exit_code == static_cast<int>(ExitCode::peer_lost) || exit_code == 128 + SIGKILL) {
+    record.status = RunStatus::killed;
+    record.reason = fmt::format("a rank died or was killed (exit code {})", exit_code);
   } else {
     record.status = RunStatus::fail;
     record.reason = fmt::format("ended with exit code {} and no record", exit_code);
@@ -157,12 +172,17 @@ PointResult run_point(const PlannedPoint& point, const SweepOptions& options) {
   }
   const std::string log = join_path(directory, "log.txt");
   ProcessOptions process;
-  process.timeout = options.timeout;
+  process.timeout = time_limit(point, options);
   process.log = log;
   process.stop = options.stop;
+  process.grace = options.launch.empty() ? 0 : kLauncherGrace;
   if (options.waiting) process.waiting = [&](double s) { options.waiting(point, s); };
   const ProcessResult ended = run_process(child_argv(point, options, path), process);
-  if (ended.stopped && !fs.info(path)) return {PointOutcome::stopped, {}};
+  if (ended.stopped) {
+    // Asked to stop, the run may have left a record that says so: it is no result.
+    if (fs.info(path) && read_record(fs, path).status != RunStatus::ok) fs.remove(path);
+    if (!fs.info(path)) return {PointOutcome::stopped, {}};
+  }
   return {PointOutcome::ran, finish(point, options, ended, path, log)};
 }
 

@@ -22,7 +22,10 @@ enum class PointOutcome { ran, already_finished, running_elsewhere, stopped };
 struct SweepOptions {
   std::string directory;
   std::string program;  // the stretto binary
+  // Words before it for points of several ranks (launcher.h); empty: ranks are threads.
+  std::vector<std::string> launch;
   int64_t steps = 12;
+  double seconds = 2;    // of timed steps, at least
   double timeout = 600;  // seconds per point
   bool retry = false;    // run points again that ended without "ok"
   std::function<void(const PlannedPoint&, double seconds)> waiting;
@@ -40,6 +43,9 @@ struct PointResult {
 PointResult run_point(const PlannedPoint& point, const SweepOptions& options);
 
 std::string record_path(const std::string& directory, const PlannedPoint& point);
+
+// The record of a point that its own process did not write; status and reason are still to be set.
+RunRecord record_for(const PlannedPoint& point, const SweepOptions& options);
 
 // What a record says about a child that ended without writing one.
 void describe_end(RunRecord& record, int exit_code, int signal, bool timed_out, double timeout);

@@ -113,7 +113,10 @@ void read_points(const YamlNode& list, const Choice& base, std::vector<SweepPoin
     point.words = base;
     for (size_t k = 0; k < item.keys.size(); ++k) {
       const std::string& key = item.keys[k].name;
-      if (key == "name") {
+      if (key == "timeout") {
+        point.timeout = parse_seconds(scalar(item.items[k], key));
+        if (!(point.timeout > 0)) wrong(item.items[k], "timeout must be positive", "timeout: 1min");
+      } else if (key == "name") {
         point.label = scalar(item.items[k], key);
         if (!is_safe_name(point.label)) {
           wrong(item.items[k], "the name holds other characters than letters, digits, . _ -",
@@ -200,18 +203,20 @@ SweepSpec parse_sweep(const YamlNode& root) {
       }
     } else if (key == "steps") {
       spec.steps = parse_count(scalar(value, key));
+    } else if (key == "seconds") {
+      spec.seconds = parse_seconds(scalar(value, key));
     } else if (key == "timeout") {
       spec.timeout = parse_seconds(scalar(value, key));
     } else if (key != "base" && key != "grid" && key != "points") {
       throw Error(ExitCode::bad_config,
                   fmt::format("{}: unknown key {}", root.keys[k].place.text(), printable(key)),
-                  "a sweep has base, set, grid, points, steps and timeout");
+                  "a sweep has base, set, grid, points, steps, seconds and timeout");
     }
   }
   if (const YamlNode* grid = root.find("grid")) read_grid(*grid, base, spec.points);
   if (const YamlNode* list = root.find("points")) read_points(*list, base, spec.points);
   if (spec.points.empty()) wrong(root, "the sweep has no points", "add grid: or points:");
-  if (spec.steps < 1 || spec.steps > 1'000'000 || !(spec.timeout > 0)) {
+  if (spec.steps < 1 || spec.steps > 1'000'000 || !(spec.timeout > 0) || !(spec.seconds >= 0)) {
     wrong(root, "steps and timeout must be positive", "steps: 12, timeout: 10min");
   }
   return spec;

@@ -6,9 +6,10 @@
 //     parallel.dp: [1, 2]
 //     activation_checkpointing: [none, full]
 //   points:                          # and these, each on its own
-//     - {name: tp2, parallel.tp: 2}
-//   steps: 12
-//   timeout: 10min
+//     - {name: tp2, parallel.tp: 2, timeout: 1min}
+//   steps: 12                        # timed, at least
+//   seconds: 2                       # of timed steps, at least
+//   timeout: 10min                   # of a point, unless it has its own
 #pragma once
 
 #include <optional>
@@ -25,11 +26,13 @@ constexpr size_t kMaxPoints = 10'000;
 struct SweepPoint {
   std::string label;
   std::vector<std::string> words;  // as after `stretto bench`
+  double timeout = 0;              // seconds; 0: the sweep's
 };
 
 struct SweepSpec {
   std::vector<SweepPoint> points;
   int64_t steps = 12;
+  double seconds = 2;    // of timed steps, at least
   double timeout = 600;  // seconds per point
 };
 
@@ -59,6 +62,7 @@ struct PlannedPoint {
   std::string id;  // directory of the point: its label, then its configuration's hash
   Config config;
   RunMemory memory;                  // predicted; zero when rejected
+  RunPrediction predicted;           // of the step's time; zero where nothing is known
   std::string reason;                // empty: runs
   RunStatus status = RunStatus::ok;  // rejected or oom otherwise
 };

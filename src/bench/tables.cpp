@@ -1,11 +1,14 @@
 #include "bench/tables.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <tuple>
 
 #include "base/error.h"
 #include "bench/safe_text.h"
+#include "bench/statistics.h"
 #include "bench/styles.h"
 
 namespace stretto {
@@ -46,6 +49,14 @@ std::string most_common(const std::vector<RunRecord>& records, Name name) {
       std::max_element(counts.begin(), counts.end(),
                        [](const auto& a, const auto& b) { return a.second < b.second; });
   return most == counts.end() ? "" : most->first;
+}
+
+// FLOP/s of one core when the record's machine was measured: follows its clock. 0: not measured.
+double core_rate(const RunRecord& r) {
+  const nlohmann::json machine = nlohmann::json::parse(r.machine, nullptr, false);
+  const auto at = nlohmann::json::json_pointer("/measured/fma_flops_one_core");
+  if (!machine.is_object() || !machine.contains(at) || !machine[at].is_number()) return 0;
+  return machine[at].get<double>();
 }
 
 std::string join(const std::vector<std::string>& cells, const char* between) {
@@ -127,13 +138,23 @@ std::vector<RunRecord> without_repeats(std::vector<RunRecord> records) {
 }
 
 std::vector<std::string> incomparable(const std::vector<RunRecord>& records) {
+  constexpr double kOtherClock = 0.05;  // of the rate that one core was measured to have
   const std::string build = most_common(records, build_of);
   const std::string host = most_common(records, [](const RunRecord& r) { return r.device; });
+  std::vector<double> rates;
+  for (const RunRecord& r : records) {
+    if (r.device == host && core_rate(r) > 0) rates.push_back(core_rate(r));
+  }
+  const double usual = rates.empty() ? 0 : quantile(rates, 0.5);
   std::vector<std::string> out;
   for (const RunRecord& r : records) {
     std::string why;
     if (r.device != host) why = "other machine";
     if (build_of(r) != build) why += why.empty() ? "other build" : ", other build";
+    const double rate = core_rate(r);
+    if (r.device == host && usual > 0 && rate > 0 && std::abs(rate / usual - 1) > kOtherClock) {
+      why += why.empty() ? "other clock state" : ", other clock state";
+    }
     out.push_back(why);
   }
   return out;

@@ -30,8 +30,9 @@ ResultTable make_table(TableStyle style, std::vector<RunRecord> records,
 // One record per configuration, build and machine: the newest that succeeded, else the newest.
 std::vector<RunRecord> without_repeats(std::vector<RunRecord> records);
 
-// Why a record must not be compared with most of the others: "other build", "other machine"; empty
-// for those that may. One text per record.
+// Why a record must not be compared with most of the others: "other build", "other machine", "other
+// clock state" (a core was measured 5 % off the median of them); empty for those that may. One text
+// per record.
 std::vector<std::string> incomparable(const std::vector<RunRecord>& records);
 
 }  // namespace stretto

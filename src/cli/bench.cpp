@@ -11,6 +11,7 @@
 #include "cli/verbs.h"
 #include "config/reader.h"
 #include "config/rules.h"
+#include "train/launch.h"
 #include "train/signals.h"
 
 namespace stretto::cli {
@@ -30,6 +31,7 @@ struct Options {
   std::vector<std::string> words;
   std::string out, from, machine, label;
   int64_t steps = 12, warmup = 4;
+  double seconds = 2;
   bool json = false;
 };
 
@@ -45,6 +47,12 @@ void print_speed(const RunRecord& r, const Figures& f) {
   line("", fmt::format("p10 {}, p90 {}; {} warm-up step{} found{}", format_seconds(f.step.p10),
                        format_seconds(f.step.p90), r.warmup, r.warmup == 1 ? "" : "s",
                        r.settled ? "" : ", still settling: raise --warmup"));
+  if (r.predicted.seconds > 0) {
+    line("", fmt::format("{} predicted ({} to {}), {:+.0f} % of the measured",
+                         format_seconds(r.predicted.seconds), format_seconds(r.predicted.low),
+                         format_seconds(r.predicted.high),
+                         100 * (r.predicted.seconds / f.step.median - 1)));
+  }
   line("throughput", fmt::format("{} tokens/s, {:.3g} samples/s, {} tokens/s per rank",
                                  format_count(f.tokens_per_second), f.samples_per_second,
                                  format_count(f.tokens_per_second_per_device)));
@@ -84,7 +92,8 @@ void print_parts(const RunRecord& r) {
   double total = 0;
   for (const double seconds : r.parts) total += seconds;
   if (total <= 0) return;
-  fmt::print("\nWhere the step goes (mean over steps and ranks)\n");
+  fmt::print("\nWhere the step goes (mean over steps and ranks; timing itself takes {:.2f} %)\n",
+             100 * r.timing_overhead);
   for (size_t i = 0; i < kParts; ++i) {
     if (r.parts[i] / total < 5e-5) continue;
     const auto bar = static_cast<size_t>(std::lround(40 * r.parts[i] / total));
@@ -114,18 +123,20 @@ void print_page(const RunRecord& r) {
   }
   const RunMemory& m = r.memory;
   if (m.predicted_rank > 0) {
-    line("memory", fmt::format("{} per rank predicted, {} for all {}; process peak {} ({} before)",
-                               format_bytes(static_cast<double>(m.predicted_rank)),
-                               format_bytes(static_cast<double>(m.predicted_total)), m.ranks_here,
-                               format_bytes(static_cast<double>(m.measured)),
-                               format_bytes(static_cast<double>(m.before))));
+    const auto text = [](int64_t bytes) { return format_bytes(static_cast<double>(bytes)); };
+    line("memory", fmt::format("{} per rank predicted, {} measured; all ranks {}, {} measured",
+                               text(m.predicted_rank), text(m.grown_rank), text(m.predicted_total),
+                               text(m.grown_total)));
+    line("", fmt::format("limit {} per rank; process peak {}, {} before the run", text(m.limit),
+                         text(m.measured), text(m.before)));
   }
   print_parts(r);
 }
 
 Config load(const Options& options) {
   if (!options.from.empty() && options.words.empty()) {
-    const Config config = read_record(posix_fs(), options.from).config;
+    Config config = read_record(posix_fs(), options.from).config;
+    fit_world(config, available_ranks(0));
     require_valid(config);
     return config;
   }
@@ -133,7 +144,8 @@ Config load(const Options& options) {
     throw Error(ExitCode::usage, "bench needs a configuration, or a record with --from",
                 "stretto bench configs/runs/tiny.yaml");
   }
-  const ResolvedConfig resolved = load_config(options.words);
+  ResolvedConfig resolved = load_config(options.words);
+  fit_world(resolved.config, available_ranks(0));
   require_valid(resolved);
   return resolved.config;
 }
@@ -144,11 +156,13 @@ std::vector<std::string> command_of(const Options& options) {
   command.insert(command.end(), options.words.begin(), options.words.end());
   if (options.steps != 12)
     command.insert(command.end(), {"--steps", fmt::format("{}", options.steps)});
+  if (options.seconds != 2)
+    command.insert(command.end(), {"--seconds", fmt::format("{}", options.seconds)});
   return command;
 }
 
 void bench(const Options& options) {
-  if (options.steps < 1 || options.warmup < 0) {
+  if (options.steps < 1 || options.warmup < 0 || !(options.seconds >= 0)) {
     throw Error(ExitCode::usage,
                 fmt::format("--steps {} --warmup {}", options.steps, options.warmup),
                 "time at least one step; 12 or more give an interval worth having");
@@ -156,16 +170,19 @@ void bench(const Options& options) {
   MeasureOptions how;
   how.steps = options.steps;
   how.warmup = options.warmup;
+  how.seconds = options.seconds;
   how.command = command_of(options);
   how.label = options.label;
   const Config config = load(options);
   if (!options.machine.empty()) how.machine = read_file(posix_fs(), options.machine, 1 << 20);
   const bool live = stderr_is_terminal();
   how.progress = [live](int64_t step, int64_t steps) {
-    if (live) fmt::print(stderr, "\rstep {}/{}{}", step, steps, step == steps ? "\r\033[K" : "");
+    if (live)
+      fmt::print(stderr, "\rstep {}{}", step, step < steps ? fmt::format("/{}", steps) : "");
   };
   install_stop_signals();
   const std::optional<RunRecord> measured = measure(config, how);
+  if (live) fmt::print(stderr, "\r\033[K");
   if (!measured) return;  // another process speaks for the job
   const RunRecord& record = *measured;
   if (!options.out.empty()) write_record(posix_fs(), options.out, record);
@@ -187,7 +204,10 @@ void add_bench(Command& app) {
   verb->add_option("config", options->words, "YAML files, dotted.key=value words, or a model name");
   verb->add_option("--from", options->from, "Run again what this record describes");
   verb->add_option("--out", options->out, "Write the record (JSON) here");
-  verb->add_option("--steps", options->steps, "Timed steps")->capture_default_str();
+  verb->add_option("--steps", options->steps, "Timed steps, at least")->capture_default_str();
+  verb->add_option("--seconds", options->seconds,
+                   "Seconds of timed steps, at least (1000 steps at most)")
+      ->capture_default_str();
   verb->add_option("--warmup", options->warmup, "Most further steps that may be warm-up")
       ->capture_default_str();
   verb->add_option("--machine", options->machine,

@@ -2,16 +2,21 @@
 #include "bench/sweep.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
-#include <chrono>
+#include <algorithm>
 #include <filesystem>
+#include <fstream>
 
 #include "account/parameters.h"
 #include "base/log.h"
 #include "base/units.h"
 #include "bench/figures.h"
+#include "bench/launcher.h"
 #include "bench/process.h"
 #include "bench/safe_text.h"
+#include "cli/sweep_progress.h"
+#include "cli/sweep_slurm.h"
 #include "cli/text_table.h"
 #include "cli/verbs.h"
 #include "train/signals.h"
@@ -27,33 +32,24 @@ constexpr const char* kHelp =
     "stopped\n"
     "  stretto sweep -m tiny tiny-1m -s 6 7 -b 10 11 --run    2 models x 2 lengths x 2 batches\n"
     "  stretto sweep -m tiny --tp 1 2 --zero 0 1 -g 2 --run   topologies of two ranks\n"
+    "  stretto sweep SPEC --run --launcher mpirun             ranks as processes\n"
+    "  stretto sweep SPEC --run --launcher slurm --wait       an array of jobs; without --wait,\n"
+    "                                                         collect when they have ended\n"
     "Then: stretto collect runs/sweep, stretto report runs/sweep\n";
 
 struct Options {
-  std::string spec, directory = "runs/sweep", timeout;
+  std::string spec, directory = "runs/sweep", timeout, launcher = "threads";
+  std::vector<std::string> only;
+  SlurmOptions slurm;
   std::optional<int64_t> steps;
+  std::optional<double> seconds;
   SweepFlags flags;
   bool run = false, retry = false;
 };
 
-using Clock = std::chrono::steady_clock;
-
-double since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-// Reasons may have several indented lines.
-std::string one_line(const std::string& text, size_t most) {
-  std::string out;
-  for (const char c : without_control(text)) {
-    if (c != ' ' || (!out.empty() && out.back() != ' ')) out += c;
-  }
-  return out.size() <= most ? out : out.substr(0, most - 3) + "...";
-}
-
 void print_plan(const std::vector<PlannedPoint>& points) {
   TextTable table({"point", "model", ">T", "precision", ">dp", ">tp", ">pp", ">ZeRO", ">micro",
-                   ">accum", ">global", "checkpointing", ">memory/rank"});
+                   ">accum", ">global", "checkpointing", ">memory/rank", ">sec/it"});
   for (const PlannedPoint& p : points) {
     if (!p.reason.empty()) continue;
     const Config& c = p.config;
@@ -63,7 +59,8 @@ void print_plan(const std::vector<PlannedPoint>& points) {
                fmt::format("{}", c.parallel.zero), fmt::format("{}", c.micro_batch),
                fmt::format("{}", grad_accumulation(c)), fmt::format("{}", c.global_batch),
                name_of(c.activation_checkpointing),
-               format_bytes(static_cast<double>(p.memory.predicted_rank))});
+               format_bytes(static_cast<double>(p.memory.predicted_rank)),
+               p.predicted.seconds > 0 ? format_seconds(p.predicted.seconds) : "-"});
   }
   if (!table.empty()) fmt::print("{}", table.text());
   for (const PlannedPoint& p : points) {
@@ -73,67 +70,23 @@ void print_plan(const std::vector<PlannedPoint>& points) {
   }
 }
 
-// One line per finished point; on a terminal also one that moves.
-class Progress {
- public:
-  Progress(size_t points, bool live) : points_(points), live_(live) {}
-
-  void waiting(const std::string& label, double seconds) {
-    if (!live_) return;
-    fmt::print(stderr, "\r\033[K[{}/{}] {} {}{}", done_ + 1, points_, printable(label),
-               format_seconds(seconds), eta());
-    std::fflush(stderr);
-  }
-  void finished(const RunRecord& record, const char* note, bool timed) {
-    if (live_) fmt::print(stderr, "\r\033[K");
-    ++done_;
-    if (timed) ++ran_;
-    const Figures f = derive(record);
-    const std::string speed =
-        f.step.median > 0
-            ? fmt::format("{:>9} tokens/s  {} +-{:.1f} %", format_count(f.tokens_per_second),
-                          format_seconds(f.step.median),
-                          50 * (f.step.high - f.step.low) / f.step.median)
-            : one_line(record.reason, 100);
-    fmt::print("[{}/{}] {:<28} {:<9} {}{}\n", done_, points_, printable(record.label),
-               name_of(record.status), speed, note);
-    std::fflush(stdout);
-  }
-  void elsewhere(const std::string& label) {
-    ++done_;
-    fmt::print("[{}/{}] {:<28} runs in another sweep\n", done_, points_, printable(label));
-  }
-
- private:
-  std::string eta() const {
-    if (ran_ == 0) return "";
-    const double each = since(start_) / static_cast<double>(ran_);
-    return fmt::format(", about {} left",
-                       format_seconds(each * static_cast<double>(points_ - done_)));
-  }
-
-  size_t points_, done_ = 0, ran_ = 0;
-  bool live_;
-  Clock::time_point start_ = Clock::now();
-};
-
 void run_all(const std::vector<PlannedPoint>& points, SweepOptions how) {
   install_stop_signals();
   prepare_sweep(how);
-  Progress progress(points.size(), stderr_is_terminal());
+  SweepProgress progress(points, how, stderr_is_terminal());
   how.stop = [] { return stop_signal() != 0; };
-  how.waiting = [&](const PlannedPoint& p, double s) { progress.waiting(p.point.label, s); };
+  how.waiting = [&](const PlannedPoint& p, double s) { progress.waiting(p, s); };
   for (const PlannedPoint& point : points) {
     const PointResult result = run_point(point, how);
     switch (result.outcome) {
       case PointOutcome::ran:
-        progress.finished(result.record, "", point.reason.empty());
+        progress.finished(point, result.record, "", true);
         break;
       case PointOutcome::already_finished:
-        progress.finished(result.record, "  (finished before)", false);
+        progress.finished(point, result.record, "  (finished before)", false);
         break;
       case PointOutcome::running_elsewhere:
-        progress.elsewhere(point.point.label);
+        progress.elsewhere(point);
         break;
       case PointOutcome::stopped:
         throw Error(ExitCode::resumable, "the sweep was stopped",
@@ -154,9 +107,11 @@ std::vector<PlannedPoint> plan(const Options& options, SweepOptions& how) {
     SweepSpec spec = parse_sweep(read_yaml_file(options.spec));
     points = std::move(spec.points);
     how.steps = spec.steps;
+    how.seconds = spec.seconds;
     how.timeout = spec.timeout;
   }
   if (options.steps) how.steps = *options.steps;
+  if (options.seconds) how.seconds = *options.seconds;
   if (!options.timeout.empty()) how.timeout = parse_seconds(options.timeout);
   return plan_points(points);
 }
@@ -168,21 +123,68 @@ std::string program_as_typed(const std::string& path) {
   return failed || near.empty() || near.size() >= path.size() ? path : near;
 }
 
+// This process's own words, without what chooses a launcher: each job of an array adds its own.
+std::vector<std::string> own_command() {
+  std::ifstream in("/proc/self/cmdline", std::ios::binary);
+  std::vector<std::string> words;
+  for (std::string word; std::getline(in, word, '\0');) {
+    if (word == "--wait" || word.starts_with("--launcher=")) continue;
+    if (word == "--launcher" || word == "--partition" || word == "--account") {
+      std::getline(in, word, '\0');
+      continue;
+    }
+    words.push_back(word);
+  }
+  words[0] = own_program();
+  return words;
+}
+
+void keep_only(const std::vector<std::string>& ids, std::vector<PlannedPoint>& points) {
+  if (ids.empty()) return;
+  for (const std::string& id : ids) {
+    const auto is = [&](const PlannedPoint& p) { return p.id == id || p.point.label == id; };
+    if (std::any_of(points.begin(), points.end(), is)) continue;
+    throw Error(ExitCode::usage, fmt::format("--only {}: no point of this name", printable(id)),
+                "names are those of the plan: run without --run to see it");
+  }
+  std::erase_if(points, [&](const PlannedPoint& p) {
+    return std::none_of(ids.begin(), ids.end(),
+                        [&](const std::string& id) { return p.id == id || p.point.label == id; });
+  });
+}
+
+void start(const Options& options, SweepOptions how, const std::vector<PlannedPoint>& points) {
+  const SweepLauncher launcher = launcher_from_name(options.launcher);
+  if (launcher == SweepLauncher::slurm) {
+    submit_sweep(points, how, options.slurm, own_command());
+    return;
+  }
+  if (options.slurm.wait) {
+    throw Error(ExitCode::usage, "--wait is for --launcher slurm", "leave it out");
+  }
+  how.launch = launch_words(launcher, probe_mpi(), geteuid() == 0);
+  run_all(points, how);
+}
+
 void sweep(const Options& options) {
   SweepOptions how;
   how.directory = options.directory;
   how.program = own_program();
   how.retry = options.retry;
-  const std::vector<PlannedPoint> points = plan(options, how);
+  std::vector<PlannedPoint> points = plan(options, how);
+  keep_only(options.only, points);
   size_t runnable = 0;
   for (const PlannedPoint& p : points) runnable += p.reason.empty() ? 1 : 0;
   if (!options.run) {
     print_plan(points);
-    fmt::print("\n{} points, {} to run, {} that cannot; {} timed steps each. Add --run to start.\n",
-               points.size(), runnable, points.size() - runnable, how.steps);
+    fmt::print(
+        "\n{} points, {} to run, {} that cannot; {} timed steps and {} s each, at least. Add --run "
+        "to start.\n",
+        points.size(), runnable, points.size() - runnable, how.steps, how.seconds);
     return;
   }
-  run_all(points, how);
+  start(options, how, points);
+  if (!options.only.empty()) return;  // part of a larger sweep
   const std::string program = shell_word(program_as_typed(how.program));
   const std::string directory = shell_word(options.directory);
   fmt::print("\nnext: {0} collect {1}\n      {0} report {1}\n", program, directory);
@@ -217,7 +219,14 @@ void add_sweep(Command& app) {
   add_flags(verb, options->flags);
   verb->add_option("--out", options->directory, "Directory of the sweep")->capture_default_str();
   verb->add_option("--steps", options->steps, "Timed steps per point (12)");
+  verb->add_option("--seconds", options->seconds, "Seconds of timed steps per point, at least (2)");
   verb->add_option("--timeout", options->timeout, "Time limit per point (10min)");
+  verb->add_option("--launcher", options->launcher, "threads, mpirun, slurm, or srun inside a job")
+      ->capture_default_str();
+  verb->add_option("--only", options->only, "Only these points, by name")->expected(1, 1000);
+  verb->add_flag("--wait", options->slurm.wait, "slurm: stay until every point has its row");
+  verb->add_option("--partition", options->slurm.partition, "slurm: queue");
+  verb->add_option("--account", options->slurm.account, "slurm: who pays");
   verb->add_flag("--run", options->run, "Start");
   verb->add_flag("--retry", options->retry, "Run points again that did not end with ok");
   verb->callback([options] { sweep(*options); });

@@ -32,14 +32,17 @@ int64_t ranks_here(const Config& config) {
   return launch.wants_mpi() ? launch.local_size : config.world_size();
 }
 
+void choose_micro_batch(Config& config, size_t budget) {
+  if (config.micro_batch != kAuto) return;
+  config.micro_batch = 1;
+  require_fits(config, budget);
+  config.micro_batch = largest_micro_batch(config, budget);
+  spdlog::info("micro_batch: auto chose {}", config.micro_batch);
+}
+
 void fit_memory(Config& config) {
   const size_t budget = memory_budget(config, ranks_here(config));
-  if (config.micro_batch == kAuto) {
-    config.micro_batch = 1;
-    require_fits(config, budget);
-    config.micro_batch = largest_micro_batch(config, budget);
-    spdlog::info("micro_batch: auto chose {}", config.micro_batch);
-  }
+  choose_micro_batch(config, budget);
   require_fits(config, budget);
 }
 

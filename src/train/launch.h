@@ -20,6 +20,9 @@ void fit_world(Config& config, int64_t ranks);
 // Ranks on this machine, which share its cores and memory.
 int64_t ranks_here(const Config& config);
 
+// micro_batch: auto becomes the largest that fits `budget` bytes per rank. Throws out_of_memory.
+void choose_micro_batch(Config& config, size_t budget);
+
 // Resolves micro_batch: auto and checks that every rank's memory plan fits this machine.
 void fit_memory(Config& config);
 

@@ -44,12 +44,16 @@ void print_line(const Config& config, const StepRecord& record, double seconds_s
   std::fflush(stdout);
 }
 
-// One decision for all ranks: the largest signal number anyone saw.
-int agreed_stop(Comm& world, const std::string& run_directory) {
+constexpr int kEnough = -1;  // rank 0 has seen enough steps
+
+// One decision for all ranks: the largest signal number anyone saw, else kEnough, else 0.
+int agreed_stop(Comm& world, const std::string& run_directory, const RunOptions& options) {
   int32_t signal = stop_signal();
   if (signal == 0 && world.rank() == 0 && stop_file_exists(run_directory)) signal = SIGUSR1;
-  world.all_reduce(Tensor(&signal, DType::i32, {1}), ReduceOp::max);
-  return signal;
+  const bool enough = world.rank() == 0 && options.enough && options.enough();
+  int32_t code = signal != 0 ? signal + 1 : enough ? 1 : 0;
+  world.all_reduce(Tensor(&code, DType::i32, {1}), ReduceOp::max);
+  return code == 1 ? kEnough : std::max(code - 1, 0);
 }
 
 void require_progress(const Config& config, Trainer& trainer) {
@@ -134,7 +138,8 @@ RunResult run_training(const Config& config, Comm& world, const RunOptions& opti
 
   MetricsFile metrics(trainer.speaks() ? trainer.config().output : "", trainer.state().step);
   StragglerWatch stragglers(stages_of(trainer.mesh()));
-  StepTracer tracer(config, trainer.state().step, trace_path(config, options), fs);
+  StepTracer tracer(config, trainer.state().step, trace_path(config, options), options.keep_tasks,
+                    fs);
   double seconds = 0;
   while (trainer.state().step < config.train.steps) {
     watchdog.enter(Section::step, trainer.state().step + 1);
@@ -163,13 +168,14 @@ RunResult run_training(const Config& config, Comm& world, const RunOptions& opti
         fmt::print("eval at step {} | loss {:.4f} | perplexity {:.2f}\n", record.step,
                    result.eval_loss, std::exp(result.eval_loss));
     }
-    const int signal = last ? 0 : agreed_stop(world, config.output);
+    const int signal = last ? 0 : agreed_stop(world, config.output, options);
     if (saver) {
       watchdog.enter(Section::save, record.step);
       take_care_of(*saver, config, record.step, last || signal != 0);
       record_save(*saver, metrics);
     }
     tracer.after_step(trainer, record.step, speaks);
+    if (signal == kEnough) break;
     if (signal != 0) {
       if (speaks) {
         spdlog::warn("{}: stopped after step {} of {}{}", strsignal(signal), record.step,
@@ -189,6 +195,7 @@ RunResult run_training(const Config& config, Comm& world, const RunOptions& opti
                    checkpoint_root(config), format_seconds(result.save_stall_seconds));
     }
   }
+  result.tasks = tracer.tasks();
   watchdog.enter(Section::done, trainer.state().step);
   return result;
 }

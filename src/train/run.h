@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/fs.h"
+#include "base/trace.h"
 #include "train/trainer.h"
 
 namespace stretto {
@@ -17,12 +18,16 @@ struct RunResult {
   double eval_loss = 0;           // of the last evaluation; 0 without one
   size_t planned_bytes = 0;       // of this rank
   double save_stall_seconds = 0;  // steps waited for checkpoints
+  std::vector<TraceEvent> tasks;  // pipeline tasks of the last step, with keep_tasks
 };
 
 struct RunOptions {
   bool print = true;                               // rank 0 prints lines and messages
   std::function<void(const StepRecord&)> on_step;  // every rank, after each step
-  Fs* fs = nullptr;        // for checkpoints and traces; nullptr: the real one
+  Fs* fs = nullptr;  // for checkpoints and traces; nullptr: the real one
+  bool keep_tasks = false;
+  // Asked on rank 0 after each step: true ends the run in order, as if it had no more steps.
+  std::function<bool()> enough;
   std::string trace_path;  // with config.trace; empty: OUTPUT/trace.json
 };
 

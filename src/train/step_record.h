@@ -40,7 +40,8 @@ struct StepRecord {
   int64_t nan_total = 0;      // steps whose loss was not finite
   uint64_t comm_bytes_dp = 0, comm_bytes_tp = 0, comm_bytes_pp = 0;  // sent by this rank
   StepTimes times;
-  std::array<OpTotals, kOps> operators{};  // with `trace` only
+  std::array<OpTotals, kOps> operators{};  // on GPUs with `trace` only
+  uint64_t comm_calls = 0;                 // of this rank, all axes
 
   double tokens_per_second() const {
     return times.total > 0 ? static_cast<double>(tokens) / times.total : 0;

@@ -7,12 +7,13 @@
 #include <cstring>
 
 #include "base/log.h"
-#include "base/units.h"
+#include "train/gather.h"
 
 namespace stretto {
 namespace {
 
 constexpr size_t kCapacity = size_t{1} << 17;  // events per rank, 56 bytes each
+constexpr size_t kTaskCapacity = size_t{1} << 14;
 
 // Times in whole nanoseconds: rounding is monotone, so slices stay nested.
 int64_t nanoseconds(double time, const TraceRank& rank) {
@@ -59,56 +60,7 @@ std::string flow_json(const TraceEvent& e, const TraceRank& rank) {
       microseconds(nanoseconds(e.start, rank)));
 }
 
-// One text of every rank, in rank order, on rank 0; empty elsewhere.
-std::vector<std::string> gather_texts(Comm& world, const std::string& mine) {
-  const auto n = static_cast<size_t>(world.size());
-  std::vector<double> sizes(n);
-  const auto size = static_cast<double>(mine.size());
-  world.all_gather(Tensor(sizes.data(), DType::f64, {world.size()}),
-                   ConstTensor(&size, DType::f64, {1}));
-  if (world.rank() != 0) {
-    if (mine.empty()) return {};
-    world.send(ConstTensor(mine.data(), DType::u8, {static_cast<int64_t>(mine.size())}), 0);
-    return {};
-  }
-  std::vector<std::string> all = {mine};
-  for (size_t r = 1; r < n; ++r) {
-    all.emplace_back(static_cast<size_t>(sizes[r]), '\0');
-    if (all[r].empty()) continue;
-    world.recv(Tensor(all[r].data(), DType::u8, {static_cast<int64_t>(all[r].size())}),
-               static_cast<int>(r));
-  }
-  return all;
-}
-
 }  // namespace
-
-// Rank 0 answers each rank in turn; the middle of the quickest of a few round trips is when it
-// looked at its clock.
-double clock_offset(Comm& world) {
-  constexpr int kTrips = 8;
-  double offset = 0, quickest = 1e9;
-  for (int r = 1; r < world.size(); ++r) {
-    for (int trip = 0; trip < kTrips; ++trip) {
-      double time = 0;
-      const Tensor word(&time, DType::f64, {1});
-      if (world.rank() == 0) {
-        world.recv(word, r);
-        time = trace_clock();
-        world.send(word, r);
-      } else if (world.rank() == r) {
-        const double asked = trace_clock();
-        world.send(word, 0);
-        world.recv(word, 0);
-        const double answered = trace_clock();
-        if (answered - asked >= quickest) continue;
-        quickest = answered - asked;
-        offset = time - (asked + answered) / 2;
-      }
-    }
-  }
-  return std::abs(offset) <= quickest ? 0 : offset;
-}
 
 std::string trace_events(const TraceBuffer& buffer, const TraceRank& rank) {
   std::vector<TraceEvent> events(buffer.events().begin(), buffer.events().end());
@@ -143,18 +95,27 @@ double bubble_share(const TraceBuffer& buffer) {
   return total > 0 ? waited / total : 0;
 }
 
-StepTracer::StepTracer(const Config& config, int64_t steps_done, std::string path, Fs& fs)
+StepTracer::StepTracer(const Config& config, int64_t steps_done, std::string path, bool keep_tasks,
+                       Fs& fs)
     : path_(std::move(path)), fs_(fs) {
   const int64_t left = config.train.steps - steps_done;
   const int64_t count = std::min(config.trace, left);
-  if (count <= 0) return;
-  first_ = steps_done + std::min<int64_t>(2, left - count + 1);
-  last_ = first_ + count - 1;
-  buffer_.emplace(kCapacity, TraceDetail::operators);
+  if (count > 0) {
+    first_ = steps_done + std::min<int64_t>(2, left - count + 1);
+    last_ = first_ + count - 1;
+    buffer_.emplace(kCapacity, TraceDetail::operators);
+  }
+  if (!keep_tasks) return;
+  tasks_.emplace(kTaskCapacity, TraceDetail::tasks);
 }
 
 TraceBuffer* StepTracer::buffer(const Trainer& trainer, int64_t step) {
-  if (!buffer_ || step < first_ || step > last_) return nullptr;
+  const bool traced = buffer_ && step >= first_ && step <= last_;
+  if (!traced) {
+    if (!tasks_) return nullptr;
+    tasks_->clear();  // the last step stays
+    return &*tasks_;
+  }
   const Coordinates& at = trainer.at();
   buffer_->set_scope((static_cast<uint64_t>(step) * static_cast<uint64_t>(trainer.mesh().dp()) +
                       static_cast<uint64_t>(at.dp)) *
@@ -167,6 +128,16 @@ void StepTracer::after_step(Trainer& trainer, int64_t step, bool speaks) {
   if (!buffer_ || step != last_) return;
   write(trainer, speaks);
   buffer_.reset();
+}
+
+std::vector<TraceEvent> StepTracer::tasks() const {
+  std::vector<TraceEvent> out;
+  if (!tasks_) return out;
+  for (const TraceEvent& e : tasks_->events()) {
+    const bool task = e.lane == TraceLane::compute && e.number >= 0;
+    if (task && e.kind == TraceEvent::Kind::span) out.push_back(e);
+  }
+  return out;
 }
 
 void StepTracer::write(Trainer& trainer, bool speaks) {

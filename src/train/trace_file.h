@@ -13,10 +13,6 @@
 
 namespace stretto {
 
-// Seconds to add to this rank's trace_clock() to get rank 0's. Collective. 0 on rank 0, and where
-// the difference cannot be told from the time that a message takes (one machine).
-double clock_offset(Comm& world);
-
 struct TraceRank {
   int rank = 0;
   Coordinates at;
@@ -34,16 +30,18 @@ double bubble_share(const TraceBuffer& buffer);
 // every call but the constructor is collective.
 class StepTracer {
  public:
-  StepTracer(const Config& config, int64_t steps_done, std::string path, Fs& fs);
+  // `keep_tasks`: the pipeline tasks of the last step that `trace` does not take, for tasks().
+  StepTracer(const Config& config, int64_t steps_done, std::string path, bool keep_tasks, Fs& fs);
 
   // The buffer of this step; nullptr: it is not traced.
   TraceBuffer* buffer(const Trainer& trainer, int64_t step);
   void after_step(Trainer& trainer, int64_t step, bool speaks);
+  std::vector<TraceEvent> tasks() const;  // of the last step; empty unless kept
 
  private:
   void write(Trainer& trainer, bool speaks);
 
-  std::optional<TraceBuffer> buffer_;
+  std::optional<TraceBuffer> buffer_, tasks_;
   int64_t first_ = 0, last_ = -1;
   std::string path_;
   Fs& fs_;

@@ -260,7 +260,7 @@ double Trainer::global_loss(int64_t count, int64_t tokens) {
 }
 
 void Trainer::take_times(StepRecord& record, double start) {
-  if (config_.trace > 0) {
+  if (config_.trace > 0 || backend_->host_memory()) {
     backend_->synchronize();  // device times are known from here on
     for (int op = 0; op < kOps; ++op) {
       record.operators[static_cast<size_t>(op)] = backend_->profile().of(static_cast<Op>(op));
@@ -275,6 +275,7 @@ void Trainer::take_times(StepRecord& record, double start) {
     const bool tp = comm->name() == "tp", pp = comm->name() == "pp";
     const bool ends = comm->name() == "embedding";
     (tp ? t.comm_tp : pp || ends ? t.comm_pp : t.comm_dp) += comm->counters().seconds;
+    record.comm_calls += comm->counters().calls;
     if (ends) continue;  // its few bytes are not a stage's
     (tp   ? record.comm_bytes_tp
      : pp ? record.comm_bytes_pp

@@ -24,6 +24,7 @@ MeasureOptions options() {
   MeasureOptions o;
   o.steps = 3;
   o.warmup = 1;
+  o.seconds = 0;
   o.machine = kMachine;
   return o;
 }
@@ -38,12 +39,28 @@ TEST(Measure, KeepsEveryStepAndAddsUp) {
     mean += s / static_cast<double>(r.timed_seconds().size());
   const double parts = std::accumulate(r.parts.begin(), r.parts.end(), 0.0);
   EXPECT_NEAR(parts, mean, 0.01 * mean);
+  EXPECT_NEAR(r.parts_wall, mean, 1e-9);
   EXPECT_GT(r.memory.predicted_rank, 0);
   EXPECT_EQ(
       std::accumulate(r.memory.predicted_terms.begin(), r.memory.predicted_terms.end(), int64_t{0}),
       r.memory.predicted_rank);
   EXPECT_GT(r.memory.measured, 0);
   EXPECT_EQ(r.device, "Paper CPU");
+}
+
+// What waits, computes and reads must be the whole step on every rank, and nothing twice.
+TEST(Measure, PartsOfAllRanksAddUpToTheStep) {
+  for (const bool pipeline : {false, true}) {
+    Config config = small();
+    (pipeline ? config.parallel.pp : config.parallel.dp) = 2;
+    const RunRecord r = measure(config, options()).value();
+    ASSERT_EQ(r.status, RunStatus::ok) << r.reason;
+    EXPECT_NEAR(std::accumulate(r.parts.begin(), r.parts.end(), 0.0), r.parts_wall,
+                0.01 * r.parts_wall);
+    EXPECT_GT(r.operators[static_cast<size_t>(Op::linear_forward)].calls, 0u);
+    EXPECT_EQ(r.timeline.size(), pipeline ? 2u : 1u);
+    EXPECT_EQ(r.nodes, 1);
+  }
 }
 
 TEST(Measure, TwoRanksShareTheMachinesPeak) {

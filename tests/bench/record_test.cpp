@@ -21,12 +21,21 @@ TEST(Record, ComesBackFromItsText) {
   r.steps[4].skipped = true;
   r.status = RunStatus::timeout;
   r.reason = "ran past 10 s \x1b[31m";
+  r.nodes = 3;
+  r.predicted = {0.2, 0.1, 0.3};
+  r.timing_overhead = 0.001;
+  r.parts_wall = 0.1;
+  r.operators[static_cast<size_t>(Op::adamw)] = {2, 0.01, 1e6, 2e6};
+  r.timeline = {{{TaskKind::forward, 0, 0, 0, 0.5}}, {{TaskKind::backward_weight, 7, 1, 0.5, 1}}};
   const std::string text = record_text(r);
   const RunRecord back = parse_record(text, "r.json");
   EXPECT_EQ(record_text(back), text);
   EXPECT_TRUE(std::isnan(back.steps[3].loss));
   EXPECT_TRUE(back.steps[4].skipped);
   EXPECT_EQ(back.status, RunStatus::timeout);
+  EXPECT_EQ(back.nodes, 3);
+  EXPECT_EQ(back.timeline[1][0].kind, TaskKind::backward_weight);
+  EXPECT_EQ(back.operators[static_cast<size_t>(Op::adamw)].calls, 2u);
   EXPECT_EQ(config_hash(back.config), config_hash(r.config));
 }
 
@@ -70,6 +79,25 @@ TEST(Record, RefusesWhatItCannotTrust) {
   json missing = good;
   missing.erase("device");
   EXPECT_ERROR(parse_record(missing.dump(), "r.json"), ExitCode::bad_data, "device");
+}
+
+TEST(Record, OlderOnesHaveNoTimelineAndNewOnesAreChecked) {
+  json document = json::parse(record_text(sample_record()));
+  for (const char* key : {"nodes", "operators", "timeline", "timing_overhead", "predicted"}) {
+    document.erase(key);
+  }
+  document["memory"].erase("grown_rank");
+  EXPECT_EQ(parse_record(document.dump(), "r.json").nodes, 1);
+  const auto refused = [&](const char* text) {
+    document["timeline"] = json::parse(text);
+    EXPECT_ERROR(parse_record(document.dump(), "r.json"), ExitCode::bad_data, "timeline");
+  };
+  refused("3");
+  refused("[3]");
+  refused("[[[0,0,0,1]]]");
+  refused("[[[9,0,0,1,2]]]");
+  refused("[[[0,0,0,2,1]]]");
+  refused("[[[0,-1,0,1,2]]]");
 }
 
 TEST(Record, RefusesTextThatIsNoJson) {

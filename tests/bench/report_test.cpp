@@ -52,9 +52,28 @@ TEST(Report, CarriesFiguresAttributionAndCommand) {
   EXPECT_EQ(row["losses"].size(), 13u);
 }
 
+TEST(Report, CarriesTheTimelineOperatorsAndWhatSetsARowApart) {
+  RunRecord r = sample_record();
+  r.machine = R"({"measured":{"gemm_flops":1.6e11,"triad_bytes_per_second":2e10}})";
+  r.operators[static_cast<size_t>(Op::linear_forward)] = {4, 0.01, 1e9, 1e7};
+  r.timeline = {{{TaskKind::forward, 0, 0, 0, 1}}, {{TaskKind::backward, 3, 0, 1, 2}}};
+  RunRecord other = r;
+  other.build.commit = "another";
+  other.timeline.resize(1);  // one stage is no pipeline
+  const nlohmann::json rows = data_of(report_page({r, r, other}, "title", "n0"))["rows"];
+  EXPECT_EQ(rows[0]["timeline"][1][0], (nlohmann::json{1, 3, 0, 1.0, 2.0}));
+  EXPECT_EQ(rows[0]["ops"][0][0], "linear_forward");
+  EXPECT_DOUBLE_EQ(rows[0]["bandwidth"].get<double>(), 1e10);  // half of the machine
+  EXPECT_EQ(rows[0]["apart"], "");
+  EXPECT_EQ(rows[2]["apart"], "other build");
+  EXPECT_FALSE(rows[2].contains("timeline"));
+}
+
 TEST(Report, FiveHundredRowsStayBelowThreeMegabytes) {
   RunRecord r = sample_record();
   r.steps.resize(1000, {0.1, 5.123456789, false});
+  for (OpTotals& op : r.operators) op = {12, 0.0123456789, 1.23456789e9, 9.87654321e7};
+  r.timeline.assign(4, std::vector<RunTask>(64, {TaskKind::backward, 63, 1, 0.1234567, 0.2345678}));
   const std::string page = report_page(std::vector<RunRecord>(500, r), "title", "n0");
   EXPECT_LT(page.size(), 3u << 20);
 }

@@ -109,6 +109,20 @@ TEST(Statistics, IntervalCoversTheTrueMedian) {
   EXPECT_GE(covered, kTrials * 93 / 100);
 }
 
+// A neighbour on the machine comes and goes: every ten steps another level.
+TEST(Statistics, IntervalKnowsDisturbancesThatLastForManySteps) {
+  int covered = 0;
+  constexpr int kTrials = 300;
+  for (int i = 0; i < kTrials; ++i) {
+    std::vector<double> v = noisy(100, 1.0, 0.01, 5000 + static_cast<uint64_t>(i));
+    const std::vector<double> levels = noisy(10, 1.0, 0.01, 9000 + static_cast<uint64_t>(i));
+    for (size_t s = 0; s < v.size(); ++s) v[s] += levels[s / 10] - 1.0;
+    const Summary s = summarise(v);
+    covered += s.low <= 1.0 && 1.0 <= s.high ? 1 : 0;
+  }
+  EXPECT_GE(covered, kTrials * 92 / 100);
+}
+
 TEST(Statistics, RatioFindsAPlantedSlowDownAndNoneBetweenEquals) {
   int found = 0, false_alarms = 0;
   for (uint64_t i = 0; i < 20; ++i) {

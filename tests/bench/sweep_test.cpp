@@ -27,7 +27,7 @@ std::vector<SweepPoint> parse(std::string_view text) {
 TEST(SweepSpec, GridIsEveryCombinationAndPointsFollow) {
   const SweepSpec spec = parse_sweep(parse_yaml(
       "base: tiny\nset: {threads: 1}\ngrid: {parallel.tp: [1, 2], seq_len: [32, 64, 128]}\n"
-      "points: [{name: extra, seed: 7}]\nsteps: 20\ntimeout: 90s\n",
+      "points: [{name: extra, seed: 7, timeout: 5s}]\nsteps: 20\nseconds: 3\ntimeout: 90s\n",
       "s.yaml"));
   ASSERT_EQ(spec.points.size(), 7u);
   EXPECT_EQ(spec.points[1].words,
@@ -36,6 +36,10 @@ TEST(SweepSpec, GridIsEveryCombinationAndPointsFollow) {
   EXPECT_EQ(spec.points[6].label, "extra");
   EXPECT_EQ(spec.steps, 20);
   EXPECT_DOUBLE_EQ(spec.timeout, 90);
+  EXPECT_DOUBLE_EQ(spec.seconds, 3);
+  EXPECT_DOUBLE_EQ(spec.points[6].timeout, 5);
+  EXPECT_DOUBLE_EQ(spec.points[0].timeout, 0);
+  EXPECT_EQ(spec.points[6].words, (std::vector<std::string>{"tiny", "threads=1", "seed=7"}));
 }
 
 TEST(SweepSpec, MistakesNameTheirPlace) {
@@ -45,6 +49,7 @@ TEST(SweepSpec, MistakesNameTheirPlace) {
   EXPECT_ERROR(parse("points: [{name: a/../b}]"), ExitCode::bad_config, "s.yaml:1");
   EXPECT_ERROR(parse("points: [{name: $(reboot)}]"), ExitCode::bad_config, "name");
   EXPECT_ERROR(parse("points: [3]"), ExitCode::bad_config, "mapping");
+  EXPECT_ERROR(parse("points: [{name: a, timeout: 0s}]"), ExitCode::bad_config, "timeout");
   std::string large = "grid:\n";
   for (const char* key : {"seed", "seq_len", "threads", "micro_batch", "global_batch"}) {
     large += std::string("  ") + key + ": [1,2,3,4,5,6,7,8,9,10]\n";
@@ -113,7 +118,7 @@ class SweepRun : public ::testing::Test {
                    "echo says $label\n"
                    "case $label in\n"
                    "  crash) kill -SEGV $$;; killed) kill -9 $$;; hang) sleep 60;;\n"
-                   "  oom) exit 80;; odd) exit 3;; slow*) sleep 0.1;;\n"
+                   "  oom) exit 80;; rank) exit 81;; odd) exit 3;; slow*) sleep 0.1;;\n"
                    "esac\n"
                    "cp \"$here/sample.json\" \"$out.tmp\" && mv \"$out.tmp\" \"$out\"\n"
                    "echo \"$label\" >> \"$here/ended\"\n");
@@ -146,11 +151,9 @@ class SweepRun : public ::testing::Test {
 
 TEST_F(SweepRun, EveryEndBecomesARow) {
   options_.timeout = 0.5;
-  const std::pair<const char*, RunStatus> expected[] = {{"crash", RunStatus::fail},
-                                                        {"killed", RunStatus::killed},
-                                                        {"hang", RunStatus::timeout},
-                                                        {"oom", RunStatus::oom},
-                                                        {"odd", RunStatus::fail}};
+  const std::pair<const char*, RunStatus> expected[] = {
+      {"crash", RunStatus::fail}, {"killed", RunStatus::killed}, {"hang", RunStatus::timeout},
+      {"oom", RunStatus::oom},    {"rank", RunStatus::killed},   {"odd", RunStatus::fail}};
   for (const auto& [label, status] : expected) {
     const PointResult result = run_point(point(label), options_);
     EXPECT_EQ(result.outcome, PointOutcome::ran);
@@ -161,6 +164,10 @@ TEST_F(SweepRun, EveryEndBecomesARow) {
     EXPECT_EQ(stored.status, status);
   }
   options_.timeout = 20;
+  PlannedPoint own_limit = point("hang");
+  own_limit.id = "hang-1";
+  own_limit.point.timeout = 0.2;
+  EXPECT_EQ(run_point(own_limit, options_).record.status, RunStatus::timeout);
   EXPECT_EQ(run_point(point("fine"), options_).record.status, RunStatus::ok);
   PlannedPoint rejected = point("rejected");
   rejected.reason = "no";

@@ -14,6 +14,42 @@
 namespace stretto {
 namespace {
 
+TEST(Tables, NodesComeFromTheRecordAndOtherClocksAreMarked) {
+  std::vector<RunRecord> records(4, sample_record());
+  for (size_t i = 0; i < records.size(); ++i) {
+    records[i].config.seed = i;
+    records[i].machine = R"({"measured":{"fma_flops_one_core":1.00e11}})";
+  }
+  records[3].machine = R"({"measured":{"fma_flops_one_core":0.90e11}})";
+  records[0].nodes = 40;
+  for (const TableStyle style : {TableStyle::bloom, TableStyle::fugaku}) {
+    const ResultTable table = make_table(style, records);
+    EXPECT_EQ(table.header[0], "Nodes");
+    EXPECT_EQ(table.rows[0][0], "40");
+    EXPECT_EQ(table.rows[1][0], "1");
+  }
+  const auto apart = incomparable(records);
+  EXPECT_EQ(apart[0], "");
+  EXPECT_EQ(apart[3], "other clock state");
+}
+
+TEST(Tables, FullShowsPredictedBesideMeasured) {
+  RunRecord r = sample_record();
+  r.predicted = {0.09135, 0.08, 0.1};
+  r.memory.grown_rank = 1200;
+  const ResultTable table = make_table(TableStyle::full, {r});
+  const auto cell = [&](const char* name) {
+    const auto it = std::find(table.header.begin(), table.header.end(), name);
+    return it == table.header.end() ? std::string("no such column")
+                                    : table.rows[0][static_cast<size_t>(it - table.header.begin())];
+  };
+  EXPECT_EQ(cell("Sec/it"), "0.1015");
+  EXPECT_EQ(cell("Sec/it predicted"), "0.09135");
+  EXPECT_EQ(cell("Error %"), "-10.0");
+  EXPECT_EQ(cell("Mem predicted/rank"), "1000");
+  EXPECT_EQ(cell("Mem measured/rank"), "1200");
+}
+
 std::vector<ReferenceRow> mpt_rows() {
   std::vector<ReferenceRow> rows;
   for (const ReferenceRow& row : load_reference()) {

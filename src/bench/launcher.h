@@ -1,0 +1,40 @@
+// How the ranks of a sweep's point are started: threads of its one process, or processes of
+// mpirun or srun, or an array of Slurm jobs that start the sweep's own points.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "machine/machine.h"
+
+namespace stretto {
+
+enum class SweepLauncher { threads, mpirun, srun, slurm };
+SweepLauncher launcher_from_name(std::string_view name);  // throws Error (usage)
+
+// Words before the program; "{ranks}" stands for the number of ranks. Empty for threads and slurm.
+// Throws Error where the launcher is not installed.
+std::vector<std::string> launch_words(SweepLauncher launcher, const MpiInfo& mpi, bool root);
+
+// The words with the number put in; none for one rank, which needs no launcher.
+std::vector<std::string> words_for_ranks(const std::vector<std::string>& words, int64_t ranks);
+
+// One array of jobs: points that need equally many ranks.
+struct SweepArray {
+  std::string name;      // of the job: [A-Za-z0-9._-]
+  int64_t ranks = 1;     // tasks per point
+  int64_t threads = 0;   // cores per task; 0: as the cluster decides
+  double seconds = 600;  // time limit of a point
+  int64_t at_once = 0;   // points that may run at a time; 0: as many as the cluster lets
+  std::string partition, account;
+  std::string directory;             // of the sweep: logs go there
+  std::vector<std::string> command;  // `stretto sweep ...`; each job adds --only ID
+  std::vector<std::string> ids;      // of the points
+};
+
+// Nothing that came from a file reaches the shell unquoted. Throws Error (usage).
+std::string array_file(const SweepArray& array);
+
+}  // namespace stretto

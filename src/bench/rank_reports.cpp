@@ -1,0 +1,163 @@
+#include "bench/rank_reports.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <climits>
+#include <cstring>
+#include <set>
+
+#include "bench/statistics.h"
+#include "train/gather.h"
+
+namespace stretto {
+namespace {
+
+static_assert(kParts == kOpClasses + 5);
+
+// Seconds that one pair of clock readings takes: what every operator and every call pays.
+double clock_pair_seconds() {
+  constexpr int kPairs = 20000;
+  const double start = trace_clock();
+  double last = start;
+  for (int i = 0; i < 2 * kPairs; ++i) last = trace_clock();
+  return (last - start) / kPairs;
+}
+
+// Equal for the ranks of one machine: 52 bits of its name, exact in a double.
+double host_number() {
+  char name[HOST_NAME_MAX + 1] = {};
+  gethostname(name, sizeof name - 1);
+  uint64_t hash = 1469598103934665603ULL;
+  for (const char* c = name; *c != 0; ++c) {
+    hash = (hash ^ static_cast<unsigned char>(*c)) * 1099511628211ULL;
+  }
+  return static_cast<double>(hash >> 12);
+}
+
+std::vector<double> gathered(Comm& world, double mine) {
+  std::vector<double> all(static_cast<size_t>(world.size()));
+  world.all_gather(Tensor(all.data(), DType::f64, {world.size()}),
+                   ConstTensor(&mine, DType::f64, {1}));
+  return all;
+}
+
+std::string packed(const std::vector<TraceEvent>& tasks, double offset) {
+  std::vector<double> numbers;
+  for (const TraceEvent& e : tasks) {
+    double kind = 0;
+    for (int k = 0; k < 4; ++k) {
+      if (std::strcmp(e.name, name_of(static_cast<TaskKind>(k))) == 0) kind = k;
+    }
+    numbers.insert(numbers.end(), {kind, static_cast<double>(e.number),
+                                   static_cast<double>(e.chunk), e.start + offset, e.end + offset});
+  }
+  return {reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(double)};
+}
+
+std::vector<RunTask> unpacked(const std::string& bytes) {
+  std::vector<RunTask> tasks;
+  double n[5];
+  for (size_t at = 0; at + sizeof n <= bytes.size(); at += sizeof n) {
+    std::memcpy(n, bytes.data() + at, sizeof n);
+    tasks.push_back({static_cast<TaskKind>(n[0]), static_cast<int64_t>(n[1]),
+                     static_cast<int64_t>(n[2]), n[3], n[4]});
+  }
+  return tasks;
+}
+
+}  // namespace
+
+void RankReports::Rank::add(const StepRecord& step) {
+  const StepTimes& t = step.times;
+  rows_.insert(rows_.end(), t.ops.begin(), t.ops.end());
+  rows_.insert(rows_.end(), {t.comm_dp, t.comm_tp, t.comm_pp, t.data, std::max(0.0, t.host())});
+  double clocks = 2 * static_cast<double>(step.comm_calls);  // started and waited for
+  for (const OpTotals& op : step.operators) {
+    rows_.insert(rows_.end(), {static_cast<double>(op.calls), op.seconds, op.flops, op.bytes});
+    clocks += static_cast<double>(op.calls);
+  }
+  rows_.insert(rows_.end(), {clocks, t.total});
+}
+
+RankReports::Rank RankReports::join(bool first) {
+  const std::lock_guard lock(mutex_);
+  joined_ = true;
+  has_first_ = has_first_ || first;
+  return {};
+}
+
+void RankReports::note(const StepRecord& step) {
+  steps_.push_back({step.times.total, step.loss, step.skipped});
+}
+
+void RankReports::gather_timeline(Comm& world, const RunResult& result, const Coordinates& at) {
+  const double offset = clock_offset(world);
+  const bool shown = at.dp == 0 && at.tp == 0;
+  const std::vector<std::string> all =
+      gather_texts(world, shown ? packed(result.tasks, offset) : std::string());
+  if (world.rank() != 0) return;
+  double zero = 1e300;
+  for (const std::string& bytes : all) {  // ranks grow with the stage
+    if (bytes.empty()) continue;
+    timeline_.push_back(unpacked(bytes));
+    for (const RunTask& task : timeline_.back()) zero = std::min(zero, task.start);
+  }
+  for (auto& stage : timeline_) {
+    for (RunTask& task : stage) {
+      task.start -= zero;
+      task.end -= zero;
+    }
+  }
+}
+
+void RankReports::gather(Comm& world, const Rank& mine, const RunResult& result,
+                         const Coordinates& at, int64_t grown, int64_t ranks_in_process) {
+  std::vector<double> rows = mine.rows_;
+  if (!rows.empty()) {
+    world.all_reduce(Tensor(rows.data(), DType::f64, {static_cast<int64_t>(rows.size())}));
+  }
+  for (double& x : rows) x /= world.size();
+  const double per_rank = static_cast<double>(grown) / static_cast<double>(ranks_in_process);
+  const std::vector<double> grown_ranks = gathered(world, per_rank);
+  const std::vector<double> hosts = gathered(world, host_number());
+  gather_timeline(world, result, at);
+  if (world.rank() != 0) return;
+  code_ = result.code;
+  rows_ = std::move(rows);
+  nodes_ = std::ssize(std::set<double>(hosts.begin(), hosts.end()));
+  double total = 0;
+  for (const double bytes : grown_ranks) total += bytes;
+  grown_total_ = static_cast<int64_t>(total);
+  grown_rank_ = static_cast<int64_t>(*std::max_element(grown_ranks.begin(), grown_ranks.end()));
+}
+
+void RankReports::fill(RunRecord& record, int64_t allowance) const {
+  record.steps = steps_;
+  record.nodes = nodes_;
+  record.timeline = timeline_;
+  record.memory.grown_rank = grown_rank_;
+  record.memory.grown_total = grown_total_;
+  std::vector<double> seconds;
+  for (const StepSample& step : record.steps) seconds.push_back(step.seconds);
+  // A run that ended early keeps at least half of its steps.
+  const int64_t most = std::min(allowance, std::ssize(seconds) / 2);
+  record.warmup = find_warmup(seconds, most);
+  record.settled = most == 0 || record.warmup < most;
+  const auto timed = static_cast<double>(std::ssize(record.steps) - record.warmup);
+  std::vector<double> mean(kColumns, 0.0);
+  for (size_t s = static_cast<size_t>(record.warmup); s < record.steps.size(); ++s) {
+    if ((s + 1) * kColumns > rows_.size()) return;  // the run failed: nothing was gathered
+    for (size_t i = 0; i < kColumns; ++i) mean[i] += rows_[s * kColumns + i] / timed;
+  }
+  std::copy_n(mean.begin(), kParts, record.parts.begin());
+  for (size_t op = 0; op < kOps; ++op) {
+    const double* t = &mean[kParts + 4 * op];
+    record.operators[op] = {static_cast<uint64_t>(t[0] + 0.5), t[1], t[2], t[3]};
+  }
+  const double clocks = mean[kColumns - 2];
+  record.parts_wall = mean[kColumns - 1];
+  record.timing_overhead = clocks * clock_pair_seconds() / record.parts_wall;
+}
+
+}  // namespace stretto

@@ -1,0 +1,56 @@
+// What the ranks of a measured run report, gathered on rank 0 whether they are threads of one
+// process or processes of a launcher.
+#pragma once
+
+#include <mutex>
+#include <vector>
+
+#include "bench/record.h"
+#include "train/run.h"
+
+namespace stretto {
+
+class RankReports {
+ public:
+  // One rank's figures, step by step. Made on the rank, used by it alone.
+  class Rank {
+   public:
+    void add(const StepRecord& step);
+
+   private:
+    friend class RankReports;
+    std::vector<double> rows_;  // kColumns figures per step
+  };
+
+  Rank join(bool first_rank);         // at the start of a rank
+  void note(const StepRecord& step);  // by the first rank, after each step: kept if the run fails
+  // After the last step. Collective over `world`. `grown`: bytes that this process grew by;
+  // `ranks_in_process`: what it holds.
+  void gather(Comm& world, const Rank& mine, const RunResult& result, const Coordinates& at,
+              int64_t grown, int64_t ranks_in_process);
+
+  // Rank 0's process knows the whole run; others know that they are not it.
+  bool has_first() const { return has_first_; }
+  bool empty() const { return !joined_; }
+  int64_t steps() const { return std::ssize(steps_); }  // noted so far
+  ExitCode code() const { return code_; }
+
+  // Fills in what the steps say: times, warm-up, attribution, operators, timeline, memory, nodes.
+  // `allowance`: most steps that may be warm-up.
+  void fill(RunRecord& record, int64_t allowance) const;
+
+ private:
+  static constexpr size_t kColumns = kParts + 4 * kOps + 2;
+
+  void gather_timeline(Comm& world, const RunResult& result, const Coordinates& at);
+
+  std::mutex mutex_;
+  bool joined_ = false, has_first_ = false;
+  ExitCode code_ = ExitCode::ok;
+  std::vector<StepSample> steps_;  // of rank 0
+  std::vector<double> rows_;       // mean over ranks
+  std::vector<std::vector<RunTask>> timeline_;
+  int64_t grown_rank_ = 0, grown_total_ = 0, nodes_ = 1;
+};
+
+}  // namespace stretto

@@ -1,0 +1,129 @@
+#include "cli/sweep_progress.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/log.h"
+#include "base/units.h"
+#include "bench/figures.h"
+#include "bench/safe_text.h"
+
+namespace stretto::cli {
+namespace {
+
+constexpr double kStartSeconds = 0.5;  // a process starts, reads, allocates
+
+std::string speed_cells(const RunRecord& record) {
+  const Figures f = derive(record);
+  if (f.step.median <= 0) return one_line(record.reason, 90);
+  const double predicted = record.predicted.seconds;
+  const std::string foreseen = predicted > 0
+                                   ? fmt::format("{:>9} {:>+6.0f} %", format_seconds(predicted),
+                                                 100 * (predicted / f.step.median - 1))
+                                   : fmt::format("{:>9} {:>8}", "-", "-");
+  return fmt::format("{:>9} {:>9} {:>6.1f} % {} {:>10}", format_count(f.tokens_per_second),
+                     format_seconds(f.step.median), 50 * (f.step.high - f.step.low) / f.step.median,
+                     foreseen, format_bytes(static_cast<double>(record.memory.predicted_rank)));
+}
+
+}  // namespace
+
+std::string one_line(const std::string& text, size_t most) {
+  std::string out;
+  for (const char c : without_control(text)) {
+    if (c != ' ' || (!out.empty() && out.back() != ' ')) out += c;
+  }
+  return out.size() <= most ? out : out.substr(0, most - 3) + "...";
+}
+
+SweepProgress::SweepProgress(const std::vector<PlannedPoint>& points, const SweepOptions& how,
+                             bool live)
+    : points_(points),
+      steps_(static_cast<double>(how.steps) + 4),
+      seconds_(how.seconds),
+      live_(live) {
+  for (const PlannedPoint& p : points_) width_ = std::max(width_, p.point.label.size());
+  width_ = std::min<size_t>(width_, 40);
+}
+
+void SweepProgress::header() {
+  if (done_ > 0) return;
+  fmt::print("{:>9}  {:<{}}  {:<8}  {:>9} {:>9} {:>8} {:>9} {:>8} {:>10}\n", "", "point", width_,
+             "status", "tokens/s", "sec/it", "+-", "predicted", "error", "mem/rank");
+}
+
+void SweepProgress::clear() {
+  if (shown_) fmt::print(stderr, "\r\033[K");
+  shown_ = false;
+}
+
+double SweepProgress::expected(const PlannedPoint& point) const {
+  if (!point.reason.empty()) return 0;
+  if (point.predicted.seconds > 0) {
+    return kStartSeconds + std::max(point.predicted.seconds * steps_, seconds_);
+  }
+  return ran_ > 0 ? took_ / static_cast<double>(ran_) : 0;
+}
+
+// Points to come as expected, by the factor that the finished ones took longer than expected.
+double SweepProgress::left(const PlannedPoint* current, double seconds) const {
+  const double factor = foreseen_ > 0 ? took_ / foreseen_ : 1;
+  double sum = 0;
+  bool after = false;
+  for (const PlannedPoint& p : points_) {
+    const double whole = expected(p) * factor;
+    if (&p == current) {
+      after = true;
+      sum += std::max(0.0, whole - seconds);
+    } else if (after) {
+      sum += whole;
+    }
+  }
+  return sum;
+}
+
+void SweepProgress::waiting(const PlannedPoint& point, double seconds) {
+  const Clock::time_point now = Clock::now();
+  if (!live_ || now - last_ < std::chrono::milliseconds(200)) return;
+  last_ = now;
+  constexpr size_t kBar = 24;
+  const size_t full = kBar * done_ / std::max<size_t>(1, points_.size());
+  const double rest = left(&point, seconds);
+  fmt::print(stderr, "\r\033[K[{}{}] {}/{}{} | {} {} | {} so far{}", std::string(full, '#'),
+             std::string(kBar - full, '.'), done_, points_.size(),
+             failed_ > 0 ? fmt::format(", {} failed", failed_) : "", printable(point.point.label),
+             format_seconds(std::floor(seconds)),
+             format_seconds(std::floor(std::chrono::duration<double>(now - start_).count())),
+             rest > 0 ? fmt::format(", about {} left", format_seconds(std::ceil(rest))) : "");
+  std::fflush(stderr);
+  shown_ = true;
+}
+
+void SweepProgress::finished(const PlannedPoint& point, const RunRecord& record, const char* note,
+                             bool ran) {
+  clear();
+  header();
+  if (ran && point.reason.empty()) {
+    foreseen_ += std::max(expected(point), 0.0);
+    took_ += record.wall_seconds;
+    ++ran_;
+  }
+  ++done_;
+  if (record.status != RunStatus::ok) ++failed_;
+  fmt::print("{:>9}  {:<{}}  {:<8}  {}{}\n", fmt::format("[{}/{}]", done_, points_.size()),
+             printable(record.label), width_, name_of(record.status), speed_cells(record), note);
+  std::fflush(stdout);
+}
+
+void SweepProgress::elsewhere(const PlannedPoint& point) {
+  clear();
+  header();
+  ++done_;
+  fmt::print("{:>9}  {:<{}}  runs in another sweep\n",
+             fmt::format("[{}/{}]", done_, points_.size()), printable(point.point.label), width_);
+  std::fflush(stdout);
+}
+
+}  // namespace stretto::cli

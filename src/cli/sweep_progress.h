@@ -1,0 +1,45 @@
+// What a running sweep shows: a table that grows by a row per finished point and, on a terminal, a
+// bar below it that moves.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "bench/sweep.h"
+
+namespace stretto::cli {
+
+// Reasons may have several indented lines.
+std::string one_line(const std::string& text, size_t most);
+
+class SweepProgress {
+ public:
+  SweepProgress(const std::vector<PlannedPoint>& points, const SweepOptions& how, bool live);
+  ~SweepProgress() { clear(); }
+  SweepProgress(const SweepProgress&) = delete;
+  SweepProgress& operator=(const SweepProgress&) = delete;
+
+  void waiting(const PlannedPoint& point, double seconds);
+  void finished(const PlannedPoint& point, const RunRecord& record, const char* note, bool ran);
+  void elsewhere(const PlannedPoint& point);
+
+ private:
+  void clear();
+  void header();
+  double expected(const PlannedPoint& point) const;  // seconds of the whole point; 0: no idea
+  double left(const PlannedPoint* current, double seconds) const;
+
+  using Clock = std::chrono::steady_clock;
+  const std::vector<PlannedPoint>& points_;
+  double steps_, seconds_;  // of a point, at least
+  bool live_;
+  bool shown_ = false;
+  size_t done_ = 0, failed_ = 0, width_ = 5;
+  // Of the points that ran: how long they took, and how long they were expected to take.
+  double took_ = 0, foreseen_ = 0;
+  size_t ran_ = 0;
+  Clock::time_point start_ = Clock::now(), last_{};
+};
+
+}  // namespace stretto::cli

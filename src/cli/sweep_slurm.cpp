@@ -1,0 +1,131 @@
+#include "cli/sweep_slurm.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <chrono>
+#include <map>
+#include <thread>
+
+#include "base/log.h"
+#include "bench/launcher.h"
+#include "bench/process.h"
+#include "cli/sweep_progress.h"
+#include "train/signals.h"
+
+namespace stretto::cli {
+namespace {
+
+// What a program of Slurm printed; throws when it failed.
+std::string output_of(const std::vector<std::string>& words, const SweepOptions& how) {
+  std::vector<std::string> argv = {"/usr/bin/env"};
+  argv.insert(argv.end(), words.begin(), words.end());
+  ProcessOptions process;
+  process.timeout = 60;
+  process.log = join_path(how.directory, "slurm.out");
+  const ProcessResult result = run_process(argv, process);
+  const std::string text = file_tail(process.log, 4000);
+  if (result.exit_code == 0 && result.signal == 0 && !result.timed_out) return text;
+  throw Error(ExitCode::os_error, fmt::format("{} failed: {}", words[0], one_line(text, 300)),
+              "is this a machine that submits to Slurm? `sinfo` must answer");
+}
+
+bool has_record(const PlannedPoint& p, const SweepOptions& how) {
+  return posix_fs().info(record_path(how.directory, p)).has_value();
+}
+
+using Groups = std::map<std::pair<int64_t, int64_t>, std::vector<std::string>>;  // ranks, threads
+
+std::string submit(const Groups::value_type& group, const SweepOptions& how,
+                   const SlurmOptions& options, const std::vector<std::string>& command) {
+  SweepArray array;
+  array.name = "stretto-sweep";
+  array.ranks = group.first.first;
+  array.threads = group.first.second;
+  array.seconds = how.timeout;
+  array.partition = options.partition;
+  array.account = options.account;
+  array.directory = how.directory;
+  array.command = command;
+  array.ids = group.second;
+  const std::string file =
+      join_path(how.directory, fmt::format("ranks{}-threads{}.sbatch", array.ranks, array.threads));
+  write_file_atomic(posix_fs(), file, array_file(array));
+  std::string id = output_of({"sbatch", "--parsable", file}, how);
+  id = id.substr(0, id.find_first_of(";\n "));
+  fmt::print("job {}: {} point{} of {} rank{} ({})\n", id, array.ids.size(),
+             array.ids.size() == 1 ? "" : "s", array.ranks, array.ranks == 1 ? "" : "s", file);
+  return id;
+}
+
+bool jobs_live(const std::string& ids, const SweepOptions& how) {
+  try {
+    return output_of({"squeue", "--noheader", "--jobs", ids}, how).find_first_not_of(" \n") !=
+           std::string::npos;
+  } catch (const Error&) {  // Slurm forgets jobs that have ended
+    return false;
+  }
+}
+
+// A job that ended and left nothing.
+RunRecord lost_record(const PlannedPoint& p, const SweepOptions& how) {
+  RunRecord record = record_for(p, how);
+  record.status = RunStatus::killed;
+  record.exit_code = static_cast<int>(ExitCode::peer_lost);
+  record.reason = "its Slurm job ended without a result: cancelled, or its machine failed";
+  return record;
+}
+
+void wait_for(const std::vector<PlannedPoint>& points, const SweepOptions& how,
+              const std::string& ids) {
+  SweepProgress progress(points, how, stderr_is_terminal());
+  install_stop_signals();
+  std::vector<bool> shown(points.size());
+  size_t left = points.size();
+  while (left > 0) {
+    if (stop_signal() != 0) {
+      throw Error(ExitCode::resumable, "no longer waiting; the jobs go on",
+                  fmt::format("`squeue --jobs {}` shows them; the same command waits again", ids));
+    }
+    const bool live = !ids.empty() && jobs_live(ids, how);
+    for (size_t i = 0; i < points.size(); ++i) {
+      if (shown[i]) continue;
+      if (!has_record(points[i], how)) {
+        if (live) continue;
+        write_record(posix_fs(), record_path(how.directory, points[i]),
+                     lost_record(points[i], how));
+      }
+      progress.finished(points[i], read_record(posix_fs(), record_path(how.directory, points[i])),
+                        "", true);
+      shown[i] = true;
+      --left;
+    }
+    if (left > 0) std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  }
+}
+
+}  // namespace
+
+void submit_sweep(const std::vector<PlannedPoint>& points, const SweepOptions& how,
+                  const SlurmOptions& options, const std::vector<std::string>& command) {
+  make_dirs(posix_fs(), join_path(how.directory, "points"));
+  Groups groups;
+  for (const PlannedPoint& p : points) {
+    if (!p.reason.empty()) {
+      run_point(p, how);  // writes its row, runs nothing
+    } else if (!has_record(p, how)) {
+      groups[{p.config.world_size(), p.config.threads}].push_back(p.id);
+    }
+  }
+  std::vector<std::string> ids;
+  for (const auto& group : groups) ids.push_back(submit(group, how, options, command));
+  const std::string all = fmt::format("{}", fmt::join(ids, ","));
+  if (options.wait) return wait_for(points, how, all);
+  if (ids.empty()) {
+    fmt::print("every point has its row\n");
+  } else {
+    fmt::print("\n`squeue --jobs {}` shows them. When they have ended:\n", all);
+  }
+}
+
+}  // namespace stretto::cli

@@ -1,0 +1,49 @@
+'use strict';
+// Runs inside the page after its own scripts and says in data-result what it found: "ok", or what is wrong.
+(() => {
+  document.documentElement.dataset.opened = Math.round(performance.now());
+  const wrong = [];
+  const check = (good, what) => { if (!good) wrong.push(what); };
+  const body = () => [...document.querySelectorAll('#runs tbody tr')];
+  const column = name => [...document.querySelectorAll('#runs th')].findIndex(th => th.textContent.startsWith(name));
+  const cells = name => { const at = column(name); return body().map(tr => tr.children[at].textContent); };
+  const expected = JSON.parse(document.getElementById('data').textContent).rows;
+
+  check(document.documentElement.dataset.ready === 'yes', 'the page did not finish');
+  check(body().length === expected.length, `${body().length} rows of ${expected.length}`);
+  check(document.querySelectorAll('img, iframe, object, embed').length === 0, 'a name became markup');
+  check(!globalThis.pwned && document.title === 'Browser test', 'a name ran as code');
+  const labels = cells('run');
+  check(expected.every((r, i) => labels[i] === r.label), 'labels are not shown as they are');
+  check(document.querySelectorAll('canvas').length >= 5, 'charts are missing');
+  for (const canvas of document.querySelectorAll('canvas')) {
+    const pixels = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
+    const colours = new Set();
+    for (let i = 0; i < pixels.length && colours.size < 3; i += 16) colours.add(`${pixels[i]},${pixels[i + 1]},${pixels[i + 2]}`);
+    check(colours.size >= 3, `chart ${canvas.getAttribute('aria-label')} is empty`);
+  }
+  for (const id of ['throughput', 'where-the-step-time-goes', 'memory-per-rank', 'topologies', 'roofline', 'pipeline-timeline', 'loss', 'run-it-again']) {
+    check(document.getElementById(id), `section ${id} is missing`);
+  }
+  check(document.querySelectorAll('#pipeline-timeline svg rect title').length > 3, 'no tasks in the timeline');
+
+  const tp = column('tp'), heading = document.querySelectorAll('#runs th button')[tp];
+  heading.click();
+  const down = cells('tp').map(Number);
+  check(down.every((x, i) => i === 0 || down[i - 1] >= x), `descending: ${down.slice(0, 9)}`);
+  heading.click();
+  const up = cells('tp').map(Number);
+  check(up.every((x, i) => i === 0 || up[i - 1] <= x), `ascending: ${up.slice(0, 9)}`);
+  check(down[0] !== up[0], 'sorting changed nothing');
+
+  const filter = document.getElementById('filter');
+  const type = text => { filter.value = text; filter.dispatchEvent(new Event('input')); };
+  type('REJECTED');
+  check(body().length === expected.filter(r => r.status === 'rejected').length && body().length > 0, 'the filter keeps the wrong rows');
+  type('no such run');
+  check(body().length === 0, 'the filter keeps rows that do not match');
+  type('');
+  check(body().length === expected.length, 'rows do not come back');
+  check(csvField('=1+1') === "'=1+1" && csvField('-1.5') === '-1.5' && csvField('a"b') === '"a""b"', 'CSV fields');
+  document.documentElement.dataset.result = wrong.length ? wrong.join('; ') : 'ok';
+})();

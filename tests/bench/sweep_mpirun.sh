@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# Usage: sweep_mpirun.sh PROGRAM SOURCE_DIR. A sweep whose points are processes of mpirun: rows with
+# the right status, attribution that adds up over all ranks, and a record that `bench --from` reruns.
+set -euo pipefail
+program=$1 source=$2
+command -v mpirun > /dev/null || { echo "SKIPPED: no mpirun (apt-get install openmpi-bin)"; exit 125; }
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cat > "$work/spec.yaml" << 'SPEC'
+base: tiny-100k
+set: {seq_len: 32, micro_batch: 1, global_batch: 4, threads: 1}
+points:
+  - {name: one}
+  - {name: dp2, parallel.dp: 2}
+  - {name: pp2, parallel.pp: 2}
+  - {name: tp3, parallel.tp: 3}
+steps: 4
+seconds: 0
+timeout: 2min
+SPEC
+echo '{"cpu":{"model":"Paper CPU","usable":2},"measured":{"fma_flops":2e11,"gemm_flops":2e11}}' > "$work/machine.json"
+mkdir "$work/sweep" && cp "$work/machine.json" "$work/sweep/"
+"$program" sweep "$work/spec.yaml" --run --launcher mpirun --out "$work/sweep"
+python3 - "$work/sweep/points" << 'END'
+import glob, json, sys
+rows = {r["label"]: r for r in (json.load(open(f)) for f in glob.glob(sys.argv[1] + "/*/record.json"))}
+statuses = {k: v["status"] for k, v in rows.items()}
+assert statuses == {"one": "ok", "dp2": "ok", "pp2": "ok", "tp3": "rejected"}, statuses
+assert len(rows["pp2"]["timeline"]) == 2 and len(rows["pp2"]["timeline"][1]) == 8, rows["pp2"]["timeline"]
+for label in ["one", "dp2", "pp2"]:
+    r = rows[label]
+    share = sum(p["seconds"] for p in r["attribution"].values()) / r["attribution_wall"]
+    assert 0.99 < share < 1.01, (label, share)
+    assert r["nodes"] == 1 and r["memory"]["grown_total"] > 0
+END
+point=$(echo "$work"/sweep/points/dp2-*/record.json)
+mpirun_flags=(--oversubscribe)
+[ "$(id -u)" -ne 0 ] || mpirun_flags+=(--allow-run-as-root)
+mpirun --version 2>&1 | grep -Eq "Open MPI|OpenRTE" || mpirun_flags=()
+mpirun "${mpirun_flags[@]}" -n 2 "$program" bench --from "$point" --machine "$work/machine.json" --steps 2 --seconds 0 \
+  --out "$work/again.json" < /dev/null > /dev/null
+"$program" compare "$point" "$work/again.json" --tolerance 1000 > "$work/compared"
+grep -q dp2 "$work/compared"
+echo "ok: mpirun sweeps, adds up and reruns"
