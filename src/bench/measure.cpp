@@ -10,6 +10,7 @@
 
 #include "account/peaks.h"
 #include "base/log.h"
+#include "bench/predict.h"
 #include "bench/rank_reports.h"
 #include "bench/survey.h"
 #include "comm/launch.h"
@@ -148,6 +149,7 @@ void run_checked(RunRecord& record, const MeasureOptions& options, RankReports& 
   record.memory.limit = static_cast<int64_t>(budget);
   choose_micro_batch(record.config, budget);
   predict_memory(record);
+  predict_time(record);
   require_fits(record.config, budget);
   train(record, options, reports);
   if (reports.code() != ExitCode::ok) {

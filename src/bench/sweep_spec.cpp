@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/units.h"
 #include "bench/measure.h"
+#include "bench/predict.h"
 #include "bench/safe_text.h"
 #include "config/reader.h"
 #include "config/rules.h"
@@ -276,7 +277,8 @@ std::vector<SweepPoint> points_of(const SweepFlags& flags) {
   return points;
 }
 
-std::vector<PlannedPoint> plan_points(const std::vector<SweepPoint>& points) {
+std::vector<PlannedPoint> plan_points(const std::vector<SweepPoint>& points,
+                                      const std::string& machine) {
   std::vector<PlannedPoint> planned;
   std::set<std::string> seen;
   for (const SweepPoint& point : points) {
@@ -293,8 +295,12 @@ std::vector<PlannedPoint> plan_points(const std::vector<SweepPoint>& points) {
       fit_memory(p.config);
       RunRecord record;
       record.config = p.config;
+      record.machine = machine;
+      describe_device(record);
       predict_memory(record);
+      predict_time(record);
       p.memory = record.memory;
+      p.predicted = record.predicted;
     } catch (const Error& error) {
       const bool oom = error.code() == ExitCode::out_of_memory;
       p.status = oom ? RunStatus::oom : RunStatus::rejected;

@@ -69,6 +69,8 @@ struct PlannedPoint {
 
 // Reads and checks every point, in order; points with equal configurations appear once. Words that
 // cannot be read at all (an unknown key) throw: that is a mistake in the spec, not a result.
-std::vector<PlannedPoint> plan_points(const std::vector<SweepPoint>& points);
+// `machine`: what `stretto doctor --json` says of it; empty: no times are predicted.
+std::vector<PlannedPoint> plan_points(const std::vector<SweepPoint>& points,
+                                      const std::string& machine = "");
 
 }  // namespace stretto

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "account/parameters.h"
 #include "base/log.h"
@@ -15,6 +16,7 @@
 #include "bench/launcher.h"
 #include "bench/process.h"
 #include "bench/safe_text.h"
+#include "bench/survey.h"
 #include "cli/sweep_progress.h"
 #include "cli/sweep_slurm.h"
 #include "cli/text_table.h"
@@ -95,6 +97,20 @@ void run_all(const std::vector<PlannedPoint>& points, SweepOptions how) {
   }
 }
 
+// The machine that points will run on, for predictions: measured once per sweep. A cluster's nodes
+// are not this one: nothing is predicted for their arrays before a job has measured one.
+std::string machine_text(const Options& options) {
+  const std::string path = join_path(options.directory, "machine.json");
+  if (posix_fs().info(path)) return read_file(posix_fs(), path, 1 << 20);
+  if (launcher_from_name(options.launcher) == SweepLauncher::slurm) return "";
+  spdlog::info("measuring this machine, a few seconds");
+  if (!options.run) return to_json(survey_machine(true)).dump();
+  SweepOptions how;
+  how.directory = options.directory;
+  prepare_sweep(how);
+  return read_file(posix_fs(), path, 1 << 20);
+}
+
 std::vector<PlannedPoint> plan(const Options& options, SweepOptions& how) {
   if (options.spec.empty() == empty(options.flags)) {
     throw Error(ExitCode::usage, "sweep takes a spec file, or flags that begin with -m",
@@ -113,7 +129,7 @@ std::vector<PlannedPoint> plan(const Options& options, SweepOptions& how) {
   if (options.steps) how.steps = *options.steps;
   if (options.seconds) how.seconds = *options.seconds;
   if (!options.timeout.empty()) how.timeout = parse_seconds(options.timeout);
-  return plan_points(points);
+  return plan_points(points, machine_text(options));
 }
 
 // The shorter of the absolute path and the one from here, so that printed commands can be pasted.

@@ -13,7 +13,8 @@ namespace {
 
 // A machine of round numbers, so that nothing is measured here.
 constexpr const char* kMachine =
-    R"({"cpu":{"model":"Paper CPU","usable":4},"measured":{"fma_flops":4e11,"gemm_flops":2e11}})";
+    R"({"cpu":{"model":"Paper CPU","usable":4},"measured":{"fma_flops":4e11,"gemm_flops":2e11,)"
+    R"("triad_bytes_per_second":2e10}})";
 
 Config small() {
   return load_config({"tiny-100k", "seq_len=32", "micro_batch=1", "global_batch=2", "threads=1"})
@@ -46,6 +47,9 @@ TEST(Measure, KeepsEveryStepAndAddsUp) {
       r.memory.predicted_rank);
   EXPECT_GT(r.memory.measured, 0);
   EXPECT_EQ(r.device, "Paper CPU");
+  EXPECT_GT(r.predicted.seconds, 0);
+  EXPECT_LE(r.predicted.low, r.predicted.seconds);
+  EXPECT_GE(r.predicted.high, r.predicted.seconds);
 }
 
 // What waits, computes and reads must be the whole step on every rank, and nothing twice.
