@@ -157,7 +157,9 @@ void RankReports::fill(RunRecord& record, int64_t allowance) const {
   }
   const double clocks = mean[kColumns - 2];
   record.parts_wall = mean[kColumns - 1];
-  record.timing_overhead = clocks * clock_pair_seconds() / record.parts_wall;
+  if (record.parts_wall > 0) {
+    record.timing_overhead = clocks * clock_pair_seconds() / record.parts_wall;
+  }
 }
 
 }  // namespace stretto

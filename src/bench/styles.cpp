@@ -19,6 +19,11 @@ std::string truncated(double value) { return fmt::format("{}", static_cast<int64
 std::string truth(bool value) { return value ? "True" : "False"; }
 std::string fixed(double value, int digits) { return fmt::format("{:.{}f}", value, digits); }
 
+// Two decimals as published; what is too small for them keeps three digits.
+std::string hundredths(double value) {
+  return value >= 0.995 ? fixed(value, 2) : fmt::format("{:.3g}", value);
+}
+
 // 48.2 for 48.20: two decimals at most, no zeros at the end, as published.
 std::string percent(std::optional<double> fraction) {
   if (!fraction) return "";
@@ -146,8 +151,8 @@ Columns bloom_columns() {
                      {"Size", false, [](F f) { return size_label(f.record.config.model); }}};
   add_topology(columns);
   columns.push_back({"Mem", false, [](F f) { return memory_cell(f, 1e9, "GB"); }});
-  columns.push_back({"Sec/it", true, [](F f) { return fixed(f.figures.step.median, 2); }});
-  columns.push_back({"TFLOPs", true, [](F f) { return fixed(megatron_tflops(f), 2); }});
+  columns.push_back({"Sec/it", true, [](F f) { return hundredths(f.figures.step.median); }});
+  columns.push_back({"TFLOPs", true, [](F f) { return hundredths(megatron_tflops(f)); }});
   columns.push_back({"Notes", false, notes});
   return columns;
 }
@@ -157,8 +162,8 @@ Columns fugaku_columns() {
   add_topology(columns);
   columns.push_back({"AC", false, [](F f) { return truth(checkpoints(f.record.config)); }});
   columns.push_back({"Mem", false, [](F f) { return memory_cell(f, 1 << 20, ""); }});
-  columns.push_back({"Sec/it", true, [](F f) { return fixed(f.figures.step.median, 2); }});
-  columns.push_back({"TFLOPs", true, [](F f) { return fixed(megatron_tflops(f), 2); }});
+  columns.push_back({"Sec/it", true, [](F f) { return hundredths(f.figures.step.median); }});
+  columns.push_back({"TFLOPs", true, [](F f) { return hundredths(megatron_tflops(f)); }});
   columns.push_back({"Est. Aggr. PetaFLOPs", true, [](F f) {  // by 1024, as published
                        const auto n = static_cast<double>(f.record.devices());
                        return fmt::format("{:.3g}", megatron_tflops(f) * n / 1024);
