@@ -5,10 +5,13 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <ctime>
+#include <thread>
 
 #include "base/fs.h"
 #include "base/log.h"
@@ -16,42 +19,62 @@
 namespace stretto {
 namespace {
 
-std::string this_process() {
+std::string host_name() {
   std::array<char, 256> host{};
-  if (::gethostname(host.data(), host.size() - 1) != 0) host = {"this machine"};
-  return fmt::format("process {} on {}, since {:%Y-%m-%d %H:%M:%S} UTC", ::getpid(), host.data(),
-                     fmt::gmtime(std::time(nullptr)));
+  if (::gethostname(host.data(), host.size() - 1) != 0) return "this machine";
+  return host.data();
 }
 
+// "process 4711 on node3, since ...": who holds the lock. Empty when nobody has said so.
 std::string holder_of(int fd) {
   std::array<char, 400> text{};
   const ssize_t n = ::pread(fd, text.data(), text.size(), 0);
-  std::string holder(text.data(), static_cast<size_t>(std::max<ssize_t>(n, 0)));
-  holder = holder.substr(0, holder.find('\n'));
-  return holder.empty() ? "another process" : printable(holder);
+  const std::string holder(text.data(), static_cast<size_t>(std::max<ssize_t>(n, 0)));
+  return holder.substr(0, holder.find('\n'));
 }
 
-// For people: what is in the file decides nothing, so a failure to write it does no harm.
+bool elsewhere(const std::string& holder) {
+  return !holder.empty() && holder.find(" on " + host_name() + ",") == std::string::npos;
+}
+
+// For people, and for elsewhere(): a failure to write it does little harm.
 void name_holder(int fd) {
-  const std::string text = this_process() + "\n";
+  const std::string text = fmt::format("process {} on {}, since {:%Y-%m-%d %H:%M:%S} UTC\n",
+                                       ::getpid(), host_name(), fmt::gmtime(std::time(nullptr)));
   if (::ftruncate(fd, 0) != 0 || ::pwrite(fd, text.data(), text.size(), 0) < 0) return;
+}
+
+// 0, or why not.
+int take(int fd, const std::string& path, double patience) {
+  using namespace std::chrono;
+  const auto end = steady_clock::now() + duration<double>(patience);
+  for (bool told = false; ::flock(fd, LOCK_EX | LOCK_NB) != 0;) {
+    const int error = errno;
+    const std::string holder = holder_of(fd);
+    if (error != EWOULDBLOCK || !elsewhere(holder) || steady_clock::now() >= end) return error;
+    if (!told) spdlog::info("{}: waiting up to {:.0f} s for {}", path, patience, printable(holder));
+    told = true;
+    std::this_thread::sleep_for(milliseconds(100));
+  }
+  return 0;
 }
 
 }  // namespace
 
-RunLock::RunLock(const std::string& directory) {
+RunLock::RunLock(const std::string& directory, double patience) {
   if (directory.empty()) return;
   make_dirs(posix_fs(), directory);
   const std::string path = join_path(directory, "lock");
   const int flags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
   fd_ = ::open(path.c_str(), flags, 0640);
   if (fd_ < 0) throw fs_error(errno, "create", path, true);
-  if (::flock(fd_, LOCK_EX | LOCK_NB) == 0) {
+  const int error = take(fd_, path, patience);
+  if (error == 0) {
     name_holder(fd_);
     return;
   }
-  const int error = errno;
-  const std::string holder = holder_of(fd_);
+  std::string holder = printable(holder_of(fd_));
+  if (holder.empty()) holder = "another process";
   ::close(fd_);
   fd_ = -1;
   if (error != EWOULDBLOCK) {

@@ -6,12 +6,17 @@
 
 namespace stretto {
 
+// A network file system keeps the locks of a machine that died until its lease ends; a job that
+// starts again elsewhere waits for that. NFS leases are 90 seconds unless somebody changed them.
+constexpr double kLeaseSeconds = 120;
+
 class RunLock {
  public:
   // Takes the lock, `directory`/lock, and makes the directory where it is missing; an empty name
-  // locks nothing. Throws cannot_create naming the process that holds it. The kernel lets go of it
-  // when the process ends, however it ends. File systems without locks get a warning.
-  explicit RunLock(const std::string& directory);
+  // locks nothing. Throws cannot_create naming the process that holds it: at once if that is on
+  // this machine, where the kernel lets go of it however the process ends, otherwise after
+  // `patience` seconds. File systems without locks get a warning.
+  explicit RunLock(const std::string& directory, double patience = kLeaseSeconds);
   ~RunLock();
   RunLock(const RunLock&) = delete;
   RunLock& operator=(const RunLock&) = delete;

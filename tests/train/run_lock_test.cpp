@@ -1,0 +1,63 @@
+// The lock of a run directory; tests/cli/resume_test.cpp has two programs fight for one.
+#include "train/run_lock.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <optional>
+#include <thread>
+
+#include "support/expect_error.h"
+#include "support/temp_dir.h"
+
+namespace stretto {
+namespace {
+
+// As another machine holds it on a shared file system.
+class HeldElsewhere {
+ public:
+  explicit HeldElsewhere(const TempDir& dir)
+      : fd_(::open(dir.write("lock", "process 7 on elsewhere, since today\n").c_str(), O_RDWR)) {
+    EXPECT_EQ(::flock(fd_, LOCK_EX | LOCK_NB), 0);
+  }
+  ~HeldElsewhere() { ::close(fd_); }
+
+ private:
+  int fd_;
+};
+
+TEST(RunLock, IsExclusiveAndEndsWithItsHolder) {
+  const TempDir dir(Where::memory);
+  const std::string run = dir / "deep/run";  // made on the way
+  {
+    const RunLock held(run);
+    EXPECT_ERROR(RunLock{run}, ExitCode::cannot_create,
+                 "in use by another run: process " + std::to_string(::getpid()) + " on ");
+    EXPECT_ERROR(RunLock{run}, ExitCode::cannot_create, run);
+  }
+  const RunLock again(run);
+  const RunLock nothing(""), nothing_too("");
+}
+
+TEST(RunLock, WaitsForMachinesThatMayBeDead) {
+  const TempDir dir(Where::memory);
+  std::optional<HeldElsewhere> other(dir);
+  EXPECT_ERROR(RunLock(dir.path(), 0.0), ExitCode::cannot_create, "process 7 on elsewhere");
+  std::jthread lease([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(150));
+    other.reset();
+  });
+  const RunLock ours(dir.path());
+  EXPECT_ERROR(RunLock{dir.path()}, ExitCode::cannot_create, std::to_string(::getpid()));
+}
+
+TEST(RunLock, DirectoriesThatCannotBe) {
+  const TempDir dir(Where::memory);
+  EXPECT_ERROR(RunLock{dir.write("file", "")}, ExitCode::cannot_create, "file");
+}
+
+}  // namespace
+}  // namespace stretto
