@@ -32,6 +32,8 @@ class FsError : public Error {
 FsError fs_error(int error_number, std::string_view action, const std::string& path,
                  bool creating = false);
 
+constexpr int64_t kDirectBlock = 4096;  // bytes; see File::bypass_cache()
+
 // An open file. Closing in the destructor is silent; writers call sync() and close() to learn of
 // failures. Offsets and sizes are bytes.
 class File {
@@ -47,6 +49,10 @@ class File {
   virtual void preallocate(int64_t bytes) = 0;
   virtual void sync() = 0;
   virtual void close() = 0;
+  // From here on whole blocks go past the page cache where the system can do that: a processor has
+  // almost no work with them, and reading back means reading from the disk. It takes memory and
+  // offsets that are equal modulo kDirectBlock; other transfers are as before.
+  virtual void bypass_cache() {}
 
   const std::string& path() const { return path_; }
 

@@ -36,9 +36,10 @@ class PosixFile final : public File {
   size_t read_at(void* out, size_t bytes, int64_t offset) override {
     size_t done = 0;
     while (done < bytes) {
-      const ssize_t n = ::pread(fd_, static_cast<char*>(out) + done, bytes - done,
-                                offset + static_cast<int64_t>(done));
-      if (n < 0 && errno == EINTR) continue;
+      char* to = static_cast<char*>(out) + done;
+      const int64_t at = offset + static_cast<int64_t>(done);
+      const ssize_t n = ::pread(fd_, to, next_transfer(to, bytes - done, at), at);
+      if (n < 0 && (errno == EINTR || gave_up_direct())) continue;
       if (n < 0) throw fs_error(errno, "read", path());
       if (n == 0) break;
       done += static_cast<size_t>(n);
@@ -49,9 +50,10 @@ class PosixFile final : public File {
   void write_at(const void* data, size_t bytes, int64_t offset) override {
     size_t done = 0;
     while (done < bytes) {
-      const ssize_t n = ::pwrite(fd_, static_cast<const char*>(data) + done, bytes - done,
-                                 offset + static_cast<int64_t>(done));
-      if (n < 0 && errno == EINTR) continue;
+      const char* from = static_cast<const char*>(data) + done;
+      const int64_t at = offset + static_cast<int64_t>(done);
+      const ssize_t n = ::pwrite(fd_, from, next_transfer(from, bytes - done, at), at);
+      if (n < 0 && (errno == EINTR || gave_up_direct())) continue;
       if (n < 0) throw fs_error(errno, "write", path());
       if (n == 0) throw fs_error(EIO, "write", path());
       done += static_cast<size_t>(n);
@@ -83,8 +85,43 @@ class PosixFile final : public File {
     if (fd >= 0 && ::close(fd) != 0 && errno != EINTR) throw fs_error(errno, "close", path());
   }
 
+  void bypass_cache() override { may_be_direct_ = true; }
+
  private:
+  // How much of `bytes` to move next, with the file in the mode for it: up to the next block, the
+  // whole blocks from there, what is left.
+  size_t next_transfer(const void* memory, size_t bytes, int64_t offset) {
+    if (!may_be_direct_) return bytes;
+    const auto into_block = static_cast<size_t>(offset % kDirectBlock);
+    const size_t before = into_block == 0 ? 0 : static_cast<size_t>(kDirectBlock) - into_block;
+    const bool congruent = reinterpret_cast<uintptr_t>(memory) % kDirectBlock == into_block;
+    if (!congruent || bytes < before + static_cast<size_t>(kDirectBlock)) return buffered(bytes);
+    if (before > 0) return buffered(before);
+    set_direct(true);
+    return bytes - bytes % static_cast<size_t>(kDirectBlock);
+  }
+  size_t buffered(size_t bytes) {
+    set_direct(false);
+    return bytes;
+  }
+  void set_direct(bool on) {
+    if (on == direct_) return;
+    const int flags = ::fcntl(fd_, F_GETFL);
+    const int wanted = on ? flags | O_DIRECT : flags & ~O_DIRECT;
+    direct_ = flags >= 0 && ::fcntl(fd_, F_SETFL, wanted) == 0 && on;
+    may_be_direct_ = may_be_direct_ && direct_ == on;
+  }
+  // After an error: whether it was this file system's way to say that it has no direct transfers.
+  bool gave_up_direct() {
+    if (errno != EINVAL || !direct_) return false;
+    set_direct(false);
+    may_be_direct_ = false;
+    return true;
+  }
+
   int fd_;
+  bool may_be_direct_ = false;
+  bool direct_ = false;  // what the descriptor is set to
 };
 
 Error shrunk(const std::string& path, int64_t size) {

@@ -138,12 +138,11 @@ void TensorReader::read(int64_t begin, int64_t count, float* out) const {
   }
 }
 
-void Checkpoint::verify_file(size_t index, int64_t& bytes) const {
+void Checkpoint::verify_file(size_t index, const ChunkReader& read, int64_t& bytes) const {
   const FileRecord& record = manifest_.files[index];
   const OpenFile& file = files_[index];
   std::unordered_map<std::string_view, const StTensor*> by_name;
   for (const StTensor& tensor : file.content.tensors) by_name[tensor.name] = &tensor;
-  std::vector<char> chunk(static_cast<size_t>(std::min(kChunkBytes, record.bytes)));
   for (const TensorRecord& expected : record.tensors) {
     const StTensor* tensor = by_name[expected.name];
     const int64_t size = tensor == nullptr ? -1 : tensor->end - tensor->begin;
@@ -153,10 +152,9 @@ void Checkpoint::verify_file(size_t index, int64_t& bytes) const {
     }
     for (int64_t c = 0; c < chunks; ++c) {
       const int64_t begin = c * kChunkBytes, n = std::min(kChunkBytes, size - begin);
-      file.mapping->copy(chunk.data(), static_cast<size_t>(n), tensor->begin + begin);
+      const char* chunk = read(tensor->begin + begin, n);
       bytes += n;
-      if (digest_of(chunk.data(), static_cast<size_t>(n)) ==
-          expected.chunks[static_cast<size_t>(c)]) {
+      if (digest_of(chunk, static_cast<size_t>(n)) == expected.chunks[static_cast<size_t>(c)]) {
         continue;
       }
       refuse(file.mapping->path(),
@@ -168,10 +166,36 @@ void Checkpoint::verify_file(size_t index, int64_t& bytes) const {
 
 int64_t Checkpoint::verify(int part, int parts) const {
   int64_t bytes = 0;
+  std::vector<char> chunk(static_cast<size_t>(kChunkBytes));
   for (auto i = static_cast<size_t>(part); i < files_.size(); i += static_cast<size_t>(parts)) {
-    verify_file(i, bytes);
+    const MappedFile& mapping = *files_[i].mapping;
+    const auto read = [&](int64_t offset, int64_t n) {
+      mapping.copy(chunk.data(), static_cast<size_t>(n), offset);
+      return chunk.data();
+    };
+    verify_file(i, read, bytes);
   }
   return bytes;
+}
+
+void Checkpoint::verify_on_disk(Fs& fs) const {
+  // Whole blocks around a chunk, into memory that begins with a block.
+  constexpr int64_t kBlock = kDirectBlock;
+  std::vector<char> memory(static_cast<size_t>(kChunkBytes + 3 * kBlock));
+  const auto begin = static_cast<int64_t>(reinterpret_cast<uintptr_t>(memory.data()) % kBlock);
+  char* const blocks = memory.data() + (kBlock - begin) % kBlock;
+  int64_t bytes = 0;
+  for (size_t i = 0; i < files_.size(); ++i) {
+    const auto file = fs.open(files_[i].mapping->path());
+    file->bypass_cache();
+    const auto read = [&](int64_t offset, int64_t n) {
+      const int64_t into = offset % kBlock, wanted = (into + n + kBlock - 1) / kBlock * kBlock;
+      const size_t got = file->read_at(blocks, static_cast<size_t>(wanted), offset - into);
+      if (static_cast<int64_t>(got) < into + n) refuse(file->path(), "ends before its tensors do");
+      return blocks + into;
+    };
+    verify_file(i, read, bytes);
+  }
 }
 
 }  // namespace stretto

@@ -2,6 +2,7 @@
 // sizes, headers, every element of every tensor exactly once); verify() proves the tensors' bytes.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -51,6 +52,8 @@ class Checkpoint {
   // Reads and checks the bytes of every `parts`-th file from `part`; returns how many. bad_data
   // naming file, tensor and offset.
   int64_t verify(int part = 0, int parts = 1) const;
+  // The same for all files, read past the page cache where the system can: what is on the disk.
+  void verify_on_disk(Fs& fs) const;
 
  private:
   struct OpenFile {
@@ -64,7 +67,9 @@ class Checkpoint {
   };
   void open_file(Fs& fs, const FileRecord& record);
   void index(const OpenFile& file);
-  void verify_file(size_t file, int64_t& bytes) const;
+  // Copies bytes of a file: where to (a buffer of its own), from which offset, how many.
+  using ChunkReader = std::function<const char*(int64_t offset, int64_t bytes)>;
+  void verify_file(size_t file, const ChunkReader& read, int64_t& bytes) const;
 
   std::string path_;
   Manifest manifest_;

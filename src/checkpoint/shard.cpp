@@ -46,11 +46,18 @@ void Shard::add(std::string name, Placement placement, DType type) {
   bytes += tensors.back().bytes();
 }
 
-void Shard::allocate() {
-  if (data != nullptr && bytes <= capacity_) return;
-  data.reset();
-  data.reset(new char[static_cast<size_t>(std::max<int64_t>(1, bytes))]);  // not zeroed
-  capacity_ = bytes;
+void Shard::allocate(int64_t step) {
+  if (memory_ == nullptr || bytes > capacity_) {
+    memory_.reset();
+    memory_.reset(new char[static_cast<size_t>(bytes + 2 * kDirectBlock)]);  // not zeroed
+    capacity_ = bytes;
+  }
+  // Data begin behind the header: at that place in a block of memory, too.
+  std::vector<StTensor> unused;
+  const auto head = static_cast<int64_t>(shard_head(*this, step, unused).size());
+  const auto begin = reinterpret_cast<uintptr_t>(memory_.get()) % kDirectBlock;
+  data_ = memory_.get() + (kDirectBlock - static_cast<int64_t>(begin)) % kDirectBlock +
+          head % kDirectBlock;
 }
 
 int64_t shard_file_bytes(const Shard& shard, int64_t step) {
@@ -68,6 +75,7 @@ FileRecord write_shard(Fs& fs, const std::string& path, const Shard& shard, int6
   record.head = digest_of(head);
 
   const auto file = fs.create(path);
+  file->bypass_cache();
   timed(times.write, [&] {
     file->preallocate(record.bytes);
     file->append(head);
@@ -76,7 +84,7 @@ FileRecord write_shard(Fs& fs, const std::string& path, const Shard& shard, int6
     TensorRecord entry{t.name, {}};
     for (int64_t begin = 0; begin < t.bytes(); begin += kChunkBytes) {
       const auto size = static_cast<size_t>(std::min(kChunkBytes, t.bytes() - begin));
-      const std::string_view chunk(shard.data.get() + t.offset + begin, size);
+      const std::string_view chunk(shard.data() + t.offset + begin, size);
       timed(times.digest, [&] { entry.chunks.push_back(digest_of(chunk)); });
       timed(times.write, [&] { file->append(chunk); });
     }

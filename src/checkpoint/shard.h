@@ -32,15 +32,19 @@ struct ShardTensor {
 
 struct Shard {
   std::vector<ShardTensor> tensors;  // in the order of their bytes, without gaps
-  std::unique_ptr<char[]> data;
   int64_t bytes = 0;
 
   // Adds a tensor behind the others; its bytes are filled in after allocate().
   void add(std::string name, Placement placement, DType type);
-  void allocate();  // keeps a buffer that is large enough
-  char* at(size_t tensor) { return data.get() + tensors[tensor].offset; }
+  // Memory for the data, placed for a file of this step so that it can be written past the page
+  // cache. Keeps memory that is large enough.
+  void allocate(int64_t step);
+  char* at(size_t tensor) { return data_ + tensors[tensor].offset; }
+  const char* data() const { return data_; }
 
  private:
+  std::unique_ptr<char[]> memory_;
+  char* data_ = nullptr;  // in memory_
   int64_t capacity_ = 0;
 };
 

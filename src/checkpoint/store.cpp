@@ -146,7 +146,7 @@ void CheckpointStore::prune(int64_t step, int64_t keep, int64_t keep_every) {
   old.resize(old.size() - std::min(kept, old.size()));
   if (keep_every > 0) std::erase_if(old, [&](int64_t s) { return s % keep_every == 0; });
   if (old.empty()) return;
-  Checkpoint::open(fs_, path_of(step)).verify();
+  Checkpoint::open(fs_, path_of(step)).verify_on_disk(fs_);
   for (const int64_t s : old) {
     // The name goes first: what is half removed must not look like a checkpoint.
     const std::string doomed = fmt::format("{}{}old", path_of(s), kTempMark);

@@ -156,7 +156,7 @@ ExchangeResult import_hf(Fs& fs, const std::string& directory, const std::string
     if (!spec.vector()) shape.push_back(spec.columns);
     shard.add(spec.name, {shape, {{0, spec.count(), 0, 1}}}, DType::f32);
   }
-  shard.allocate();
+  shard.allocate(0);
   for (size_t i = 0; i < tensors.size(); ++i) {
     copy_values(tensors[i], source.read(tensors[i]), shard.at(i));
   }

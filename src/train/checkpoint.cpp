@@ -116,7 +116,7 @@ void collect_shard(Trainer& trainer, Shard& shard) {
                    add(kMomentPrefix[i] + p.spec.name, state, moments[i].slice(begin, end));
                });
   }
-  shard.allocate();
+  shard.allocate(trainer.state().step);
   for (const Copy& copy : copies) copy_out(copy, shard);
 }
 

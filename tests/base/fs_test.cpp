@@ -131,6 +131,41 @@ TEST(Fs, FileThatShrinksWithinAPageIsAnError) {
   mapped->require_whole();
 }
 
+// Whatever begins or ends within a block, and however memory lies: the bytes are the same.
+TEST(Fs, PastTheCacheTheBytesAreTheSame) {
+  constexpr size_t kBlock = kDirectBlock;
+  const TempDir dir;
+  std::string memory(8 * kBlock, '\0');
+  for (size_t i = 0; i < memory.size(); ++i) memory[i] = static_cast<char>(i * 31 + i / 97);
+  const size_t first = (kBlock - reinterpret_cast<uintptr_t>(memory.data()) % kBlock) % kBlock;
+  int files = 0;
+  for (const size_t offset : {size_t{0}, size_t{64}, kBlock, kBlock + 4032}) {
+    for (const size_t size :
+         {size_t{0}, size_t{1}, size_t{100}, kBlock, 2 * kBlock, 3 * kBlock + 17}) {
+      for (const size_t shift : {offset % kBlock, size_t{0}, size_t{8}}) {
+        const std::string_view bytes(memory.data() + first + shift, size);
+        const std::string path = dir / ("f" + std::to_string(files++));
+        const auto file = posix_fs().create(path);
+        file->bypass_cache();
+        file->append(std::string(offset, 'h'));
+        file->append(bytes);
+        file->append("tail");
+        file->sync();
+        file->close();
+        const std::string expected = std::string(offset, 'h') + std::string(bytes) + "tail";
+        ASSERT_EQ(read_file(posix_fs(), path, 1 << 20), expected) << offset << " " << size;
+        const auto again = posix_fs().open(path);
+        again->bypass_cache();
+        std::string read(12 * kBlock, '\0');
+        const size_t aligned =
+            (kBlock - reinterpret_cast<uintptr_t>(read.data()) % kBlock) % kBlock;
+        const size_t got = again->read_at(read.data() + aligned, 8 * kBlock, 0);
+        ASSERT_EQ(read.substr(aligned, got), expected) << offset << " " << size;
+      }
+    }
+  }
+}
+
 TEST(Fs, Paths) {
   EXPECT_EQ(parent_dir("a"), ".");
   EXPECT_EQ(parent_dir("a/b"), "a");

@@ -20,7 +20,7 @@ inline Shard sample_shard(int part, int64_t step) {
   shard.add("matrix", columns, DType::f32);
   shard.add("optimizer.m.matrix", columns, DType::f32);
   if (part == 0) shard.add("vector", {{700}, {{0, 700, 0, 1}}}, DType::f32);
-  shard.allocate();
+  shard.allocate(step);
   for (size_t t = 0; t < shard.tensors.size(); ++t) {
     char* out = shard.at(t);
     for (const Run& run : expand_runs(shard.tensors[t].placement.runs)) {

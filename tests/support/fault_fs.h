@@ -114,6 +114,7 @@ class FaultFs final : public Fs {
       fs_.before("close", path());
       real_->close();
     }
+    void bypass_cache() override { real_->bypass_cache(); }
 
    private:
     FaultFs& fs_;
