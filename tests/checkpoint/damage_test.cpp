@@ -166,8 +166,8 @@ TEST_F(Damage, HolesAndOverlaps) {
     Shard a, b;
     a.add("x", {{4}, {{begin, 2, 0, 1}}}, DType::f32);
     b.add("x", {{4}, {{begin == 0 ? 1 : 2, 2, 0, 1}}}, DType::f32);
-    a.allocate();
-    b.allocate();
+    a.allocate(1);
+    b.allocate(1);
     std::fill_n(a.data.get(), 8, '\0');
     std::fill_n(b.data.get(), 8, '\0');
     const std::string temp = bad.begin(1, 1, 100);
