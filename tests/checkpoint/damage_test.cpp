@@ -168,8 +168,8 @@ TEST_F(Damage, HolesAndOverlaps) {
     b.add("x", {{4}, {{begin == 0 ? 1 : 2, 2, 0, 1}}}, DType::f32);
     a.allocate(1);
     b.allocate(1);
-    std::fill_n(a.data.get(), 8, '\0');
-    std::fill_n(b.data.get(), 8, '\0');
+    std::fill_n(a.at(0), 8, '\0');
+    std::fill_n(b.at(0), 8, '\0');
     const std::string temp = bad.begin(1, 1, 100);
     bad.write_part(temp, 0, a, 1);
     bad.write_part(temp, 1, b, 1);
