@@ -91,11 +91,10 @@ void SweepProgress::waiting(const PlannedPoint& point, double seconds) {
   constexpr size_t kBar = 24;
   const size_t full = kBar * done_ / std::max<size_t>(1, points_.size());
   const double rest = left(&point, seconds);
-  fmt::print(stderr, "\r\033[K[{}{}] {}/{}{} | {} {} | {} so far{}", std::string(full, '#'),
-             std::string(kBar - full, '.'), done_, points_.size(),
+  fmt::print(stderr, "\r\033[K[{}{}] {}/{}{} | {} {:.0f} s | {:.0f} s so far{}",
+             std::string(full, '#'), std::string(kBar - full, '.'), done_, points_.size(),
              failed_ > 0 ? fmt::format(", {} failed", failed_) : "", printable(point.point.label),
-             format_seconds(std::floor(seconds)),
-             format_seconds(std::floor(std::chrono::duration<double>(now - start_).count())),
+             seconds, std::chrono::duration<double>(now - start_).count(),
              rest > 0 ? fmt::format(", about {} left", format_seconds(std::ceil(rest))) : "");
   std::fflush(stderr);
   shown_ = true;
