@@ -21,6 +21,7 @@ else
     find build/tests -name "$target" -type f -exec cp {} "$programs/" \;
   done
   cp build/bench/bench_gpu_ops build/stretto "$programs/"
+  [ -d build/tests/parallel/fake ] && cp -r build/tests/parallel/fake "$programs/"
 fi
 folders=$(python3 - 2> /dev/null <<'PY'
 import glob, os, sys
