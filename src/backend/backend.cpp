@@ -67,6 +67,11 @@ void Backend::range_end(Op op) {
   }
 }
 
+bool Backend::repeat(uint64_t, const std::function<void()>& work) {
+  work();
+  return true;
+}
+
 Buffer Backend::allocate(size_t bytes, const char* label) {
   Buffer buffer = do_allocate(bytes, label);
   STRETTO_CHECK(bytes == 0 || buffer.data() != nullptr, "allocation of {} for {}",
@@ -178,15 +183,17 @@ void Backend::residual_layernorm_forward(Tensor sum, Tensor out, Tensor mean, Te
 
 void Backend::layernorm_backward(Tensor dinp, Tensor dweight, Tensor dbias, ConstTensor dout,
                                  ConstTensor inp, ConstTensor mean, ConstTensor rstd,
-                                 ConstTensor weight, Grad mode) {
+                                 ConstTensor weight, Grad mode, Tensor dinp_sums) {
   if (dinp.count() == 0) return;
+  STRETTO_CHECK(dinp_sums.none() || sums_stream_columns());
+  check_count("layernorm: dinp_sums", dinp_sums, inp.last());
   check_same("layernorm: dinp", dinp, inp);
   check_same("layernorm: dout", dout, inp);
   check_count("layernorm: dweight", dweight, inp.last());
   check_count("layernorm: mean", mean, inp.rows());
   const double passes = mode == Grad::accumulate ? 2 : 1;
   Range range(*this, Op::layernorm_backward, 0, passes * size_of(dinp) + sizes_of(dout, inp));
-  do_layernorm_backward(dinp, dweight, dbias, dout, inp, mean, rstd, weight, mode);
+  do_layernorm_backward(dinp, dweight, dbias, dout, inp, mean, rstd, weight, mode, dinp_sums);
 }
 
 void Backend::linear_forward(Tensor out, ConstTensor inp, ConstTensor weight, ConstTensor bias,
@@ -233,6 +240,15 @@ void Backend::linear_backward_weight(Tensor dweight, Tensor dbias, ConstTensor i
   Range range(*this, Op::linear_backward_weight, 2 * d(m) * d(n) * d(k),
               sizes_of(dweight, inp, dout));
   do_linear_backward_weight(dweight, dbias, inp, dout, mode);
+}
+
+void Backend::linear_backward(Tensor dinp, Tensor dweight, Tensor dbias, ConstTensor dout,
+                              ConstTensor inp, ConstTensor weight,
+                              const LinearInputGradOptions& options, Grad mode) {
+  begin_linear_backward(dout);
+  linear_backward_input(dinp, dout, weight, options);
+  linear_backward_weight(dweight, dbias, inp, dout, mode);
+  end_linear_backward();
 }
 
 void Backend::gelu_forward(Tensor out, ConstTensor pre) {
@@ -344,6 +360,23 @@ void Backend::cross_entropy_backward(Tensor logits, ConstTensor lse, ConstTensor
   do_cross_entropy_backward(logits, lse, targets, scale, vocab);
 }
 
+void Backend::cross_entropy_in_place(Tensor lse, Tensor target, Tensor loss_sum, Tensor logits,
+                                     ConstTensor targets, ConstTensor scale, VocabRange vocab) {
+  if (logits.count() == 0) return;
+  check_count("cross entropy: lse", lse, logits.rows());
+  check_count("cross entropy: target", target, logits.rows());
+  check_count("cross entropy: targets", targets, logits.rows());
+  check_count("cross entropy: scale", scale, 1);
+  if (fuses_cross_entropy(logits)) {
+    Range range(*this, Op::cross_entropy_backward, 0, 2 * size_of(logits));
+    do_cross_entropy_in_place(lse, target, loss_sum, logits, targets, scale, vocab);
+    return;
+  }
+  cross_entropy_forward(lse, target, logits, targets, vocab);
+  cross_entropy_loss(loss_sum, lse, target, targets);
+  cross_entropy_backward(logits, lse, targets, scale, vocab);
+}
+
 void Backend::gradient_stats(Tensor stats, ConstTensor grad) {
   const int64_t parts = stats.count() / 3;
   STRETTO_CHECK(parts > 0 && stats.count() == 3 * parts && grad.count() % parts == 0,
@@ -388,16 +421,51 @@ void Backend::clip_control(Tensor control, ConstTensor stats, float clip, float 
   do_clip_control(control, stats, clip, grad_scale);
 }
 
-void Backend::adamw(Tensor weight, Tensor master, Tensor m, Tensor v, ConstTensor grad,
-                    ConstTensor control, const AdamWOptions& options) {
+namespace {
+
+void check_adamw(ConstTensor weight, ConstTensor master, ConstTensor m, ConstTensor v,
+                 ConstTensor grad) {
   check_count("adamw: master", master, weight.count());
   check_count("adamw: m", m, weight.count());
   check_count("adamw: v", v, weight.count());
   check_count("adamw: grad", grad, weight.count());
+}
+
+// Every operand once, and once more where it is written; fp32 weights are their own master.
+double adamw_bytes(ConstTensor weight, ConstTensor master, ConstTensor m, ConstTensor v,
+                   ConstTensor grad) {
   const double copies = master.data() == weight.data() ? 0 : size_of(weight);
-  Range range(*this, Op::adamw, 0,
-              2 * sizes_of(master, m, v) + size_of(grad) + (master.none() ? 2 : 1) * copies);
+  return 2 * sizes_of(master, m, v) + size_of(grad) + (master.none() ? 2 : 1) * copies;
+}
+
+}  // namespace
+
+void Backend::adamw(Tensor weight, Tensor master, Tensor m, Tensor v, ConstTensor grad,
+                    ConstTensor control, const AdamWOptions& options) {
+  check_adamw(weight, master, m, v, grad);
+  Range range(*this, Op::adamw, 0, adamw_bytes(weight, master, m, v, grad));
   do_adamw(weight, master, m, v, grad, control, options);
+}
+
+void Backend::adamw(std::span<const AdamWSegment> segments, ConstTensor control,
+                    const AdamWOptions& options) {
+  double bytes = 0;
+  for (const AdamWSegment& s : segments) {
+    check_adamw(s.weight, s.master, s.m, s.v, s.grad);
+    bytes += adamw_bytes(s.weight, s.master, s.m, s.v, s.grad);
+  }
+  Range range(*this, Op::adamw, 0, bytes);
+  do_adamw_segments(segments, control, options);
+}
+
+void Backend::do_adamw_segments(std::span<const AdamWSegment> segments, ConstTensor control,
+                                const AdamWOptions& options) {
+  AdamWOptions own = options;
+  for (const AdamWSegment& s : segments) {
+    own.weight_decay = s.decay ? options.weight_decay : 0.0f;
+    own.first_index = s.first_index;
+    do_adamw(s.weight, s.master, s.m, s.v, s.grad, control, own);
+  }
 }
 
 }  // namespace stretto

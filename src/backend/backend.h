@@ -15,7 +15,9 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "backend/profile.h"
@@ -67,6 +69,14 @@ struct AdamWOptions {
   uint64_t first_index = 0;  // global index of element 0 (stochastic rounding)
 };
 
+// A stretch of parameters that the optimizer treats alike; sizes as adamw() demands.
+struct AdamWSegment {
+  Tensor weight, master, m, v;
+  ConstTensor grad;
+  bool decay = false;
+  uint64_t first_index = 0;
+};
+
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -96,6 +106,12 @@ class Backend {
   // amp_fp8: from now on, linear operators with bf16 operands may round these to 8 bits (CUDA,
   // where all sizes are multiples of 16). The model turns it off for the head.
   virtual void eight_bit_products(bool) {}
+  // Runs `work`, which must queue the same operators on the same tensors whenever `key` is the same
+  // and wait for nothing. A backend may replay what an earlier run queued instead; false says so.
+  virtual bool repeat(uint64_t key, const std::function<void()>& work);
+  // Device memory that this process holds now, workspaces and the driver's own included; 0 where
+  // tensors live in host memory.
+  virtual size_t device_bytes() const { return 0; }
 
   // --- operators -----------------------------------------------------------------------------
   // out (B, T, C) = wte[token - vocab.begin] + wpe[t + first_position]; tokens of other shards
@@ -113,9 +129,13 @@ class Backend {
   void residual_layernorm_forward(Tensor sum, Tensor out, Tensor mean, Tensor rstd, ConstTensor a,
                                   ConstTensor b, ConstTensor weight, ConstTensor bias);
   // dweight and dbias accumulate; dinp as `mode` says (accumulate = add to the residual stream).
+  // dinp_sums (may be none; only where sums_stream_columns()): the column sums of dinp are added.
   void layernorm_backward(Tensor dinp, Tensor dweight, Tensor dbias, ConstTensor dout,
                           ConstTensor inp, ConstTensor mean, ConstTensor rstd, ConstTensor weight,
-                          Grad mode);
+                          Grad mode, Tensor dinp_sums = {});
+  // Whether layernorm_backward() can sum the columns of its result: the bias gradient of the
+  // product that the residual stream comes from.
+  virtual bool sums_stream_columns() const { return false; }
 
   // out (rows, N) = inp (rows, K) weight^T + bias; weight (N, K) as PyTorch stores it.
   void linear_forward(Tensor out, ConstTensor inp, ConstTensor weight, ConstTensor bias,
@@ -126,6 +146,10 @@ class Backend {
   // dweight (N, K) = dout^T inp; dbias (N) = column sums of dout (may be none). Both as `mode`.
   void linear_backward_weight(Tensor dweight, Tensor dbias, ConstTensor inp, ConstTensor dout,
                               Grad mode);
+
+  // Both of the above: what they derive from dout is derived once.
+  void linear_backward(Tensor dinp, Tensor dweight, Tensor dbias, ConstTensor dout, ConstTensor inp,
+                       ConstTensor weight, const LinearInputGradOptions& options, Grad mode);
 
   void gelu_forward(Tensor out, ConstTensor pre);
   void add(Tensor out, ConstTensor a, ConstTensor b);
@@ -152,6 +176,11 @@ class Backend {
   void cross_entropy_backward(Tensor logits, ConstTensor lse, ConstTensor targets,
                               ConstTensor scale, VocabRange vocab);
 
+  // The three above for logits that are not cut: lse, target, loss and gradient of each row, in one
+  // pass where the backend can.
+  void cross_entropy_in_place(Tensor lse, Tensor target, Tensor loss_sum, Tensor logits,
+                              ConstTensor targets, ConstTensor scale, VocabRange vocab);
+
   // stats (3) f64 += { sum of squares, zeros, NaN or infinite }; (n, 3): one row per n-th of grad.
   void gradient_stats(Tensor stats, ConstTensor grad);
   // sum (3) f64 = rows (n, 3) f64 added up in order.
@@ -163,6 +192,10 @@ class Backend {
   // moments m and v, grad. Does nothing where control[1] is set.
   void adamw(Tensor weight, Tensor master, Tensor m, Tensor v, ConstTensor grad,
              ConstTensor control, const AdamWOptions& options);
+  // The same for many stretches, in one pass where the backend can. All have the same types;
+  // options.weight_decay applies where `decay` is set, options.first_index is not looked at.
+  void adamw(std::span<const AdamWSegment> segments, ConstTensor control,
+             const AdamWOptions& options);
 
   Profile& profile() { return profile_; }
 
@@ -194,7 +227,7 @@ class Backend {
                                     ConstTensor b, ConstTensor weight, ConstTensor bias) = 0;
   virtual void do_layernorm_backward(Tensor dinp, Tensor dweight, Tensor dbias, ConstTensor dout,
                                      ConstTensor inp, ConstTensor mean, ConstTensor rstd,
-                                     ConstTensor weight, Grad mode) = 0;
+                                     ConstTensor weight, Grad mode, Tensor dinp_sums) = 0;
   virtual void do_linear_forward(Tensor out, ConstTensor inp, ConstTensor weight, ConstTensor bias,
                                  const LinearOptions& options) = 0;
   virtual void do_linear_backward_input(Tensor dinp, ConstTensor dout, ConstTensor weight,
@@ -217,11 +250,20 @@ class Backend {
                                      ConstTensor targets) = 0;
   virtual void do_cross_entropy_backward(Tensor logits, ConstTensor lse, ConstTensor targets,
                                          ConstTensor scale, VocabRange vocab) = 0;
+  // Where this is false the parts are called one after the other.
+  virtual bool fuses_cross_entropy(const Tensor&) const { return false; }
+  virtual void do_cross_entropy_in_place(Tensor, Tensor, Tensor, Tensor, ConstTensor, ConstTensor,
+                                         VocabRange) {}
+  // Around the two gradients of one linear layer.
+  virtual void begin_linear_backward(ConstTensor) {}
+  virtual void end_linear_backward() {}
   virtual void do_gradient_stats(Tensor stats, ConstTensor grad) = 0;
   virtual void do_sum_stats(Tensor sum, ConstTensor rows);  // by way of the host
   virtual void do_clip_control(Tensor control, ConstTensor stats, float clip, float grad_scale) = 0;
   virtual void do_adamw(Tensor weight, Tensor master, Tensor m, Tensor v, ConstTensor grad,
                         ConstTensor control, const AdamWOptions& options) = 0;
+  virtual void do_adamw_segments(std::span<const AdamWSegment> segments, ConstTensor control,
+                                 const AdamWOptions& options);
 
   Profile profile_;
   double range_start_ = 0;

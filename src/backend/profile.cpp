@@ -54,6 +54,10 @@ void Profile::add(Op op, double flops, double bytes) {
   t.bytes += bytes;
 }
 
+void Profile::add(const Profile& other) {
+  for (size_t i = 0; i < totals_.size(); ++i) accumulate(totals_[i], other.totals_[i]);
+}
+
 OpTotals Profile::of(OpClass op_class) const {
   OpTotals sum;
   for (int i = 0; i < kOps; ++i) {

@@ -48,6 +48,7 @@ class Profile {
  public:
   void add(Op op, double flops, double bytes);
   void add_seconds(Op op, double seconds) { totals_[static_cast<size_t>(op)].seconds += seconds; }
+  void add(const Profile& other);  // all of its operators
   void reset() { totals_ = {}; }
 
   const OpTotals& of(Op op) const { return totals_[static_cast<size_t>(op)]; }

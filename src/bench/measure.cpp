@@ -179,8 +179,9 @@ void predict_memory(RunRecord& record) {
   for (int pp = 0; pp < record.config.parallel.pp; ++pp) {
     Coordinates at;
     at.pp = pp;
-    const MemoryTotals totals = memory_totals(memory_plan(rank_shape(record.config, at)));
-    const auto bytes = static_cast<int64_t>(totals.total);
+    const RankShape shape = rank_shape(record.config, at);
+    const MemoryTotals totals = memory_totals(memory_plan(shape));
+    const auto bytes = static_cast<int64_t>(totals.total + device_overhead(record.config, shape));
     memory.predicted_total += bytes * record.config.parallel.dp * record.config.parallel.tp;
     if (bytes <= memory.predicted_rank) continue;
     memory.predicted_rank = bytes;

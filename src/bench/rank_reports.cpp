@@ -89,6 +89,8 @@ RankReports::Rank RankReports::join(bool first) {
 
 void RankReports::note(const StepRecord& step) {
   steps_.push_back({step.times.total, step.loss, step.skipped});
+  gpu_.push_back(step.gpu);
+  device_bytes_ = std::max(device_bytes_, step.device_bytes);
 }
 
 void RankReports::gather_timeline(Comm& world, const RunResult& result, const Coordinates& at) {
@@ -144,6 +146,15 @@ void RankReports::fill(RunRecord& record, int64_t allowance) const {
   const int64_t most = std::min(allowance, std::ssize(seconds) / 2);
   record.warmup = find_warmup(seconds, most);
   record.settled = most == 0 || record.warmup < most;
+  for (size_t s = static_cast<size_t>(record.warmup); s < gpu_.size(); ++s) {
+    record.gpu.add(gpu_[s]);
+  }
+  if (device_bytes_ > 0) {  // on a GPU its memory counts, not the host's
+    RunMemory& m = record.memory;
+    m.measured = static_cast<int64_t>(device_bytes_);
+    m.before = 0;
+    if (record.devices() == 1) m.grown_rank = m.grown_total = m.measured;
+  }
   const auto timed = static_cast<double>(std::ssize(record.steps) - record.warmup);
   std::vector<double> mean(kColumns, 0.0);
   for (size_t s = static_cast<size_t>(record.warmup); s < record.steps.size(); ++s) {

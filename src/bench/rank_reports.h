@@ -48,6 +48,8 @@ class RankReports {
   bool joined_ = false, has_first_ = false;
   ExitCode code_ = ExitCode::ok;
   std::vector<StepSample> steps_;  // of rank 0
+  std::vector<GpuWindow> gpu_;     // of rank 0, per step
+  size_t device_bytes_ = 0;        // most that rank 0's GPU held
   std::vector<double> rows_;       // mean over ranks
   std::vector<std::vector<RunTask>> timeline_;
   int64_t grown_rank_ = 0, grown_total_ = 0, nodes_ = 1;

@@ -1,5 +1,6 @@
 #include "bench/record.h"
 
+#include <algorithm>
 #include <ctime>
 
 #include "base/log.h"
@@ -33,6 +34,25 @@ const char* name_of(Part part) {
   constexpr const char* kNames[] = {"matmul",  "attention", "other",   "optimizer", "copy",
                                     "comm_dp", "comm_tp",   "comm_pp", "data",      "host"};
   return kNames[static_cast<int>(part)];
+}
+
+// Means weighted by samples; a step shorter than the sampling interval adds nothing.
+void RunGpu::add(const GpuWindow& w) {
+  if (w.samples == 0) return;
+  const auto before = static_cast<double>(samples), more = static_cast<double>(w.samples);
+  const auto mean = [&](double old, double value) {
+    return (old * before + value * more) / (before + more);
+  };
+  sm_clock_mhz = mean(sm_clock_mhz, w.sm_clock_mhz_mean);
+  memory_clock_mhz = mean(memory_clock_mhz, w.memory_clock_mhz_mean);
+  power_watts = mean(power_watts, w.power_watts_mean);
+  sm_clock_mhz_min =
+      samples == 0 ? w.sm_clock_mhz_min : std::min(sm_clock_mhz_min, w.sm_clock_mhz_min);
+  power_watts_max = std::max(power_watts_max, w.power_watts_max);
+  temperature_c_max = std::max(temperature_c_max, w.temperature_c_max);
+  reasons_ |= w.throttle_reasons;
+  held_back_by = throttle_text(reasons_);
+  samples += w.samples;
 }
 
 std::vector<double> RunRecord::timed_seconds() const {

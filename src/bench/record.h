@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "account/memory.h"
+#include "backend/cuda/telemetry.h"
 #include "backend/profile.h"
 #include "base/fs.h"
 #include "bench/build_info.h"
@@ -63,6 +64,19 @@ struct RunPrediction {                    // of the planner, before the run; 0: 
   double seconds = 0, low = 0, high = 0;  // per step, with its interval
 };
 
+// The GPU of the first rank during the timed steps.
+struct RunGpu {
+  int64_t samples = 0;  // 0: a CPU, or no NVML
+  double sm_clock_mhz = 0, sm_clock_mhz_min = 0, memory_clock_mhz = 0;
+  double power_watts = 0, power_watts_max = 0, temperature_c_max = 0;
+  std::string held_back_by;  // "none", or reasons by name
+
+  void add(const GpuWindow& window);
+
+ private:
+  uint64_t reasons_ = 0;
+};
+
 struct RunRecord {
   static constexpr int kSchema = 1;
 
@@ -95,6 +109,7 @@ struct RunRecord {
   RunMemory memory;
   RunPrediction predicted;
   int64_t nodes = 1;  // machines
+  RunGpu gpu;
 
   std::vector<double> timed_seconds() const;
   int64_t devices() const { return config.world_size(); }

@@ -89,6 +89,17 @@ json timeline_json(const RunRecord& r) {
   return out;
 }
 
+json gpu_json(const RunGpu& g) {
+  return {{"samples", g.samples},
+          {"sm_clock_mhz", g.sm_clock_mhz},
+          {"sm_clock_mhz_min", g.sm_clock_mhz_min},
+          {"memory_clock_mhz", g.memory_clock_mhz},
+          {"power_watts", g.power_watts},
+          {"power_watts_max", g.power_watts_max},
+          {"temperature_c_max", g.temperature_c_max},
+          {"held_back_by", g.held_back_by}};
+}
+
 // Reads members of one object; every failure names the path of the member.
 class Reader {
  public:
@@ -192,6 +203,17 @@ void read_memory(const Reader& in, RunMemory& m) {
   }
 }
 
+void read_gpu(const Reader& in, RunGpu& g) {
+  g.samples = in.integer("samples");
+  g.sm_clock_mhz = in.number("sm_clock_mhz");
+  g.sm_clock_mhz_min = in.number("sm_clock_mhz_min");
+  g.memory_clock_mhz = in.number("memory_clock_mhz");
+  g.power_watts = in.number("power_watts");
+  g.power_watts_max = in.number("power_watts_max");
+  g.temperature_c_max = in.number("temperature_c_max");
+  g.held_back_by = in.text("held_back_by");
+}
+
 void read_operators(const Reader& in, RunRecord& r) {
   for (int i = 0; i < kOps; ++i) {
     const char* name = name_of(static_cast<Op>(i));
@@ -227,6 +249,7 @@ void read_newer(const Reader& in, RunRecord& r) {
   if (in.has("attribution_wall")) r.parts_wall = in.number("attribution_wall");
   if (in.has("timing_overhead")) r.timing_overhead = in.number("timing_overhead");
   if (in.has("timeline")) read_timeline(in, r);
+  if (in.has("gpu")) read_gpu(in.at("gpu"), r.gpu);
   if (!in.has("predicted")) return;
   const Reader p = in.at("predicted");
   r.predicted = {p.number("seconds"), p.number("low"), p.number("high")};
@@ -317,6 +340,7 @@ std::string record_text(const RunRecord& r) {
       {"predicted",
        {{"seconds", r.predicted.seconds}, {"low", r.predicted.low}, {"high", r.predicted.high}}},
       {"figures", to_json(derive(r))}};
+  if (r.gpu.samples > 0) document["gpu"] = gpu_json(r.gpu);
   return document.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
 }
 

@@ -127,8 +127,15 @@ void print_page(const RunRecord& r) {
     line("memory", fmt::format("{} per rank predicted, {} measured; all ranks {}, {} measured",
                                text(m.predicted_rank), text(m.grown_rank), text(m.predicted_total),
                                text(m.grown_total)));
-    line("", fmt::format("limit {} per rank; process peak {}, {} before the run", text(m.limit),
-                         text(m.measured), text(m.before)));
+    line("", fmt::format("limit {} per rank; {} peak {}, {} before the run", text(m.limit),
+                         c.device == Device::cuda ? "GPU" : "process", text(m.measured),
+                         text(m.before)));
+  }
+  const RunGpu& g = r.gpu;
+  if (g.samples > 0) {
+    line("GPU", fmt::format("{:.0f} MHz ({:.0f} at least), {:.0f} W, {:.0f} C, held back by {}",
+                            g.sm_clock_mhz, g.sm_clock_mhz_min, g.power_watts, g.temperature_c_max,
+                            printable(g.held_back_by)));
   }
   print_parts(r);
 }

@@ -154,14 +154,20 @@ void Gpt::loss_rows(const ChunkActivations& a, const MicroBatch& mb, int64_t beg
   const Tensor lse_parts = lse_parts_.slice(0, rows * shape_.tp).view({shape_.tp, rows});
   const ConstTensor targets = a.targets.view({a.targets.count()}).slice(begin, end);
 
+  const Tensor loss_sum = loss_sums_.slice(mb.index, mb.index + 1);
+
   backend_.linear_forward(logits, norm.row_range(begin, end), head_.matrix, {});
-  backend_.cross_entropy_forward(lse, target, logits, targets, vocab);
-  tp_.comm().all_gather(lse_parts, lse);
-  backend_.combine_lse(lse, lse_parts);
-  tp_.comm().all_reduce(target);
-  backend_.cross_entropy_loss(loss_sums_.slice(mb.index, mb.index + 1), lse, target, targets);
-  if (!train) return;
-  backend_.cross_entropy_backward(logits, lse, targets, loss_scale_, vocab);
+  if (train && shape_.tp == 1) {
+    backend_.cross_entropy_in_place(lse, target, loss_sum, logits, targets, loss_scale_, vocab);
+  } else {
+    backend_.cross_entropy_forward(lse, target, logits, targets, vocab);
+    tp_.comm().all_gather(lse_parts, lse);
+    backend_.combine_lse(lse, lse_parts);
+    tp_.comm().all_reduce(target);
+    backend_.cross_entropy_loss(loss_sum, lse, target, targets);
+    if (!train) return;
+    backend_.cross_entropy_backward(logits, lse, targets, loss_scale_, vocab);
+  }
   backend_.linear_backward_weight(dhead_.matrix, {}, norm.row_range(begin, end), logits,
                                   gradients_->matrix_mode(head_.matrix_unit));
   backend_.linear_backward_input(dnorm.row_range(begin, end), logits, head_.matrix);
@@ -171,12 +177,19 @@ void Gpt::backward(size_t chunk, const MicroBatch& mb, Tensor dstream, bool defe
   const ChunkActivations& a = activations(chunk, mb);
   const auto& units = units_[chunk];
   backend_.eight_bit_products(shape_.precision == Precision::amp_fp8);
+  // A unit's buffer is opened by the layer above it; not where buffers take turns.
+  const bool sums = backend_.sums_stream_columns() && !deferred && !shape_.gathers_sequence() &&
+                    !shape_.reduces_each_micro_batch();
+  const auto down_bias = [&](size_t l) {
+    return sums ? gradients_->layer(units[l]).down_bias : Tensor();
+  };
   if (ends_model(chunk)) {
     const HeadActivations& h = a.head;
     weights_.get(head_.norm_unit);
     gradients_->open(head_.norm_unit);
     backend_.layernorm_backward(dstream, dhead_.norm_weight, dhead_.norm_bias, h.norm, h.stream,
-                                h.mean, h.rstd, head_.norm_weight, Grad::overwrite);
+                                h.mean, h.rstd, head_.norm_weight, Grad::overwrite,
+                                down_bias(units.size() - 1));
     gradients_->close(head_.norm_unit);
   }
   for (size_t l = units.size(); l-- > 0;) {
@@ -186,7 +199,9 @@ void Gpt::backward(size_t chunk, const MicroBatch& mb, Tensor dstream, bool defe
     layer_.recompute(w, a.layers[l], mb.batch);
     const LayerGrads& dw = gradients_->layer(units[l]);
     const Grad mode = deferred ? Grad::accumulate : gradients_->matrix_mode(units[l]);
-    layer_.backward(w, dw, a.layers[l], a.gradients[l], dstream, mode, deferred, mb.batch);
+    const StreamBiases biases{sums && (l + 1 < units.size() || ends_model(chunk)),
+                              l > 0 ? down_bias(l - 1) : Tensor()};
+    layer_.backward(w, dw, a.layers[l], a.gradients[l], dstream, mode, deferred, mb.batch, biases);
     if (!deferred) gradients_->close(units[l]);
   }
   if (begins_model(chunk)) embed_backward(a, dstream, mb.batch);

@@ -43,6 +43,7 @@ class Gpt {
   Weights& weights() { return weights_; }
   Gradients& gradients() { return *gradients_; }
   RankComms comms() const { return comms_; }
+  Backend& backend() { return backend_; }
 
   bool begins_model(size_t chunk) const { return shape_.first_stage && chunk == 0; }
   bool ends_model(size_t chunk) const {

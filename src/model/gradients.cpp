@@ -57,12 +57,19 @@ Tensor Gradients::open(size_t u) {
 void Gradients::zero_small(size_t u, Tensor base) {
   const FlatUnit& unit = layout_.units[u];
   const bool head_writes = shape_.last_stage && shape_.model.tied_embedding;
+  int64_t from = 0, to = 0;  // neighbours are cleared together
   for (const FlatParameter& p : unit.parameters) {
     const bool accumulates =
         p.spec.vector() || unit.name == "wpe" || (unit.name == "wte" && !head_writes);
+    if (!accumulates) continue;
     const int64_t begin = p.offset - unit.begin;
-    if (accumulates) backend_.fill_zero(base.slice(begin, begin + p.count));
+    if (begin != to) {
+      if (to > from) backend_.fill_zero(base.slice(from, to));
+      from = begin;
+    }
+    to = begin + p.count;
   }
+  if (to > from) backend_.fill_zero(base.slice(from, to));
   // Layer buffers serve units of different shapes, so the padding is cleared as well.
   if (shape_.reduces_each_micro_batch()) {
     int64_t end = 0;

@@ -40,15 +40,19 @@ class Gradients {
   // which both hold a tied token table (nullptr: this rank holds the only one).
   void finish_step(Comm* ends);
 
-  // After finish_step: the reduced gradients of the part that this rank's optimizer updates.
-  Tensor owned(size_t unit, int half);
-
- private:
+  // How far the step has come, without the values: what a replayed micro-batch must set by hand.
   struct UnitState {
     int64_t closed = 0;    // micro-batches closed this step
     bool open = false;     // small parts are zeroed, the buffer is ours
     bool written = false;  // matrices hold a value to add to
   };
+  const std::vector<UnitState>& progress() const { return state_; }
+  void set_progress(const std::vector<UnitState>& progress) { state_ = progress; }
+
+  // After finish_step: the reduced gradients of the part that this rank's optimizer updates.
+  Tensor owned(size_t unit, int half);
+
+ private:
   void zero_small(size_t unit, Tensor base);
   void reduce(size_t unit);
   void wait(size_t buffer);

@@ -1,13 +1,18 @@
 #include "model/host_values.h"
 
+#include <memory>
+
 namespace stretto {
 namespace {
 
 template <typename T, typename Convert>
 void upload(Backend& backend, Tensor t, const float* values, Convert convert) {
-  std::vector<T> narrow(static_cast<size_t>(t.count()));
-  for (size_t i = 0; i < narrow.size(); ++i) narrow[i] = convert(values[i]);
-  backend.copy_from_host(t, narrow.data());
+  // Gigabytes of a large model pass through here: all threads convert, and touch the pages first.
+  const auto count = static_cast<size_t>(t.count());
+  const std::unique_ptr<T[]> narrow(new T[count]);
+#pragma omp parallel for schedule(static) if (count > 100000)
+  for (size_t i = 0; i < count; ++i) narrow[i] = convert(values[i]);
+  backend.copy_from_host(t, narrow.get());
 }
 
 template <typename T>

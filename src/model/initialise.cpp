@@ -33,11 +33,14 @@ void fill(const ParameterSpec& spec, const CounterRng& rng, int64_t vocab, Run r
 
 void initial_values(const FlatLayout& layout, int64_t vocab, int64_t tp, int64_t tp_rank,
                     uint64_t seed, const ValueVisitor& visit) {
-  std::vector<float> values;
+  int64_t most = 0;
+  for (const FlatUnit& unit : layout.units) {
+    for (const FlatParameter& p : unit.parameters) most = std::max(most, p.count);
+  }
+  std::vector<float> values(static_cast<size_t>(most));
   for (size_t u = 0; u < layout.units.size(); ++u) {
     for (const FlatParameter& p : layout.units[u].parameters) {
       const CounterRng rng(seed, stream_of(p.spec.name));
-      values.resize(static_cast<size_t>(p.count));
       // Short runs (columns of a matrix) or stretches of a long one, many at a time.
       std::vector<std::pair<Run, int64_t>> pieces;  // run, place in the shard
       int64_t place = 0;

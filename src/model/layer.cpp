@@ -61,36 +61,48 @@ void Layer::recompute(const LayerWeights& w, const LayerActivations& a, int64_t 
 
 void Layer::backward(const LayerWeights& w, const LayerGrads& dw, const LayerActivations& a,
                      const LayerGradients& g, Tensor dstream, Grad mode, bool deferred,
-                     int64_t batch) {
+                     int64_t batch, const StreamBiases& biases) {
   const Tensor dnorm = fit(shape_, dnorm_, batch), partial = tp_.partial(dnorm, batch);
 
   // The MLP branch: its output gradient is that of the stream.
   ConstTensor dout = tp_.gather_gradient(dstream, batch);
-  backend_.linear_backward_input(g.dpre, dout, w.down_weight, {.pre = a.pre, .dbias = dw.up_bias});
+  const LinearInputGradOptions through_gelu{.pre = a.pre, .dbias = dw.up_bias};
   if (deferred) {
+    backend_.linear_backward_input(g.dpre, dout, w.down_weight, through_gelu);
     backend_.copy(g.dmlp, dstream);
+    backend_.linear_backward_input(partial, g.dpre, w.up_weight);
   } else {
-    mlp_weight_gradients(dw, a, g, dout, mode, batch);
+    const Tensor down_bias = biases.summed ? Tensor() : tp_.once(dw.down_bias);
+    backend_.linear_backward(g.dpre, dw.down_weight, down_bias, dout, a.act, w.down_weight,
+                             through_gelu, mode);
+    backend_.linear_backward(partial, dw.up_weight, {}, g.dpre, tp_.gather(a.norm2, batch),
+                             w.up_weight, {}, mode);
   }
-  backend_.linear_backward_input(partial, g.dpre, w.up_weight);
   tp_.reduce(dnorm, partial);
   backend_.layernorm_backward(dstream, dw.ln2_weight, dw.ln2_bias, dnorm, a.stream2, a.mean2,
-                              a.rstd2, w.ln2_weight, Grad::accumulate);
+                              a.rstd2, w.ln2_weight, Grad::accumulate,
+                              biases.summed ? dw.proj_bias : Tensor());
 
   // The attention branch.
   dout = tp_.gather_gradient(dstream, batch);
   const Tensor datt = fit(shape_, datt_, batch);
-  backend_.linear_backward_input(datt, dout, w.proj_weight);
-  backend_.attention_backward(g.dqkv, datt.view(a.att.shape()), a.qkv, a.att, a.lse, attention_);
   if (deferred) {
+    backend_.linear_backward_input(datt, dout, w.proj_weight);
     backend_.copy(g.dattn, dstream);
   } else {
-    attention_weight_gradients(dw, a, g, dout, mode, batch);
+    const Tensor proj_bias = biases.summed ? Tensor() : tp_.once(dw.proj_bias);
+    backend_.linear_backward(datt, dw.proj_weight, proj_bias, dout, a.att, w.proj_weight, {}, mode);
   }
-  backend_.linear_backward_input(partial, g.dqkv, w.qkv_weight);
+  backend_.attention_backward(g.dqkv, datt.view(a.att.shape()), a.qkv, a.att, a.lse, attention_);
+  if (deferred) {
+    backend_.linear_backward_input(partial, g.dqkv, w.qkv_weight);
+  } else {
+    backend_.linear_backward(partial, dw.qkv_weight, dw.qkv_bias, g.dqkv,
+                             tp_.gather(a.norm1, batch), w.qkv_weight, {}, mode);
+  }
   tp_.reduce(dnorm, partial);
   backend_.layernorm_backward(dstream, dw.ln1_weight, dw.ln1_bias, dnorm, a.stream, a.mean1,
-                              a.rstd1, w.ln1_weight, Grad::accumulate);
+                              a.rstd1, w.ln1_weight, Grad::accumulate, biases.below);
 }
 
 void Layer::weight_gradients(const LayerGrads& dw, const LayerActivations& a,

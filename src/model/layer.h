@@ -11,6 +11,13 @@
 
 namespace stretto {
 
+// The gradient of a bias that is added to the residual stream is the column sum of the stream's
+// gradient. Where the pass that writes that gradient can sum it as well, these go with it.
+struct StreamBiases {
+  bool summed = false;  // this layer's down_bias is done, and proj_bias can be done inside
+  Tensor below;         // down_bias of the layer below, to be summed with the gradient it gets
+};
+
 class Layer {
  public:
   Layer(Backend& backend, TensorParallel& tp, const RankShape& shape, const RankMemory& memory);
@@ -26,7 +33,8 @@ class Layer {
   // dstream holds the gradient of the output and becomes that of the input. LayerNorm gradients
   // and the fused bias are complete; the matrices wait for weight_gradients() if `deferred`.
   void backward(const LayerWeights& w, const LayerGrads& dw, const LayerActivations& a,
-                const LayerGradients& g, Tensor dstream, Grad mode, bool deferred, int64_t batch);
+                const LayerGradients& g, Tensor dstream, Grad mode, bool deferred, int64_t batch,
+                const StreamBiases& biases = {});
   void weight_gradients(const LayerGrads& dw, const LayerActivations& a, const LayerGradients& g,
                         Grad mode, int64_t batch);
 

@@ -22,6 +22,18 @@ std::string number(double value) {
   return std::isfinite(value) ? fmt::format("{:.17g}", value) : "null";
 }
 
+// Clocks, power and what held the GPU back while the step ran.
+std::string gpu_json(const StepRecord& r) {
+  if (r.device_bytes == 0) return "";
+  const GpuWindow& g = r.gpu;
+  return fmt::format(
+      ",\"gpu\":{{\"bytes\":{},\"samples\":{},\"sm_clock_mhz\":{},\"sm_clock_mhz_min\":{},"
+      "\"memory_clock_mhz\":{},\"power_watts\":{},\"temperature_c\":{},\"held_back_by\":\"{}\"}}",
+      r.device_bytes, g.samples, number(g.sm_clock_mhz_mean), number(g.sm_clock_mhz_min),
+      number(g.memory_clock_mhz_mean), number(g.power_watts_mean), number(g.temperature_c_max),
+      throttle_text(g.throttle_reasons));
+}
+
 }  // namespace
 
 double model_flops_per_rank(const Config& config, const StepRecord& record) {
@@ -73,6 +85,7 @@ std::string json_line(const Config& config, const StepRecord& r) {
                              number(totals.flops), number(totals.bytes));
   }
   if (!operators.empty()) operators = fmt::format(",\"operators\":{{{}}}", operators);
+  operators += gpu_json(r);
   return fmt::format(
       "{{\"step\":{},\"updates\":{},\"consumed_samples\":{},\"consumed_tokens\":{},"
       "\"global_batch\":{},\"loss\":{},\"learning_rate\":{},\"loss_scale\":{},\"grad_norm\":{},"

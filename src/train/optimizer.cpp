@@ -89,24 +89,16 @@ void Optimizer::collect_stats() {
 void Optimizer::start_step(double lr, double loss_scale, int64_t step) {
   collect_stats();
   backend_.clip_control(control_, sum_, settings_.clip, static_cast<float>(1.0 / loss_scale));
-  AdamWOptions options{static_cast<float>(lr),
-                       settings_.beta1,
-                       settings_.beta2,
-                       settings_.eps,
-                       0,
-                       step,
-                       settings_.seed,
-                       0};
-  windows_.empty() ? update(segments_, options) : update_windows(options);
-  gpt_.weights().publish();
-}
-
-void Optimizer::update(const std::vector<Segment>& segments, AdamWOptions options) {
-  for (const Segment& s : segments) {
-    options.weight_decay = s.decay ? settings_.weight_decay : 0.0f;
-    options.first_index = s.first_index;
-    backend_.adamw(s.weight, s.master, s.m, s.v, s.grad, control_, options);
+  const AdamWOptions options{static_cast<float>(lr), settings_.beta1,
+                             settings_.beta2,        settings_.eps,
+                             settings_.weight_decay, step,
+                             settings_.seed,         0};
+  if (windows_.empty()) {
+    backend_.adamw(segments_, control_, options);
+  } else {
+    update_windows(options);
   }
+  gpt_.weights().publish();
 }
 
 // Copies in run on the copy lane, copies out on the comm lane, which has nothing to do here: the
@@ -121,7 +113,7 @@ void Optimizer::update_windows(const AdamWOptions& options) {
       backend_.start_copy_from_host(Lane::copy, part.device, part.host.data());
     }
     backend_.wait(Lane::compute, backend_.record(Lane::copy));
-    update(window.segments, options);
+    backend_.adamw(window.segments, control_, options);
     backend_.wait(Lane::comm, backend_.record(Lane::compute));
     for (const Window::Part& part : window.parts) {
       backend_.start_copy_to_host(Lane::comm, part.host.data(), part.device);
@@ -161,19 +153,20 @@ void Optimizer::plan_segments() {
                              {},
                              grad.slice(begin, end),
                              segment.decay,
-                             static_cast<uint64_t>(segment.begin),
-                             state + begin});
+                             static_cast<uint64_t>(segment.begin)});
+        state_begin_.push_back(state + begin);
       }
     }
   }
 }
 
 void Optimizer::attach_state() {
-  for (Segment& s : segments_) {
-    const int64_t end = s.state + s.count();
-    if (!master_.none()) s.master = master_.slice(s.state, end);
-    s.m = m_.slice(s.state, end);
-    s.v = v_.slice(s.state, end);
+  for (size_t i = 0; i < segments_.size(); ++i) {
+    AdamWSegment& s = segments_[i];
+    const int64_t begin = state_begin_[i], end = begin + s.weight.count();
+    if (!master_.none()) s.master = master_.slice(begin, end);
+    s.m = m_.slice(begin, end);
+    s.v = v_.slice(begin, end);
   }
 }
 
@@ -191,21 +184,23 @@ void Optimizer::plan_windows() {
     add("master", master_);
     add("m", m_);
     add("v", v_);
-    for (const Segment& s : segments_) {
-      const int64_t from = std::max(begin, s.state), to = std::min(end, s.state + s.count());
+    for (size_t i = 0; i < segments_.size(); ++i) {
+      const AdamWSegment& s = segments_[i];
+      const int64_t state = state_begin_[i];
+      const int64_t from = std::max(begin, state), to = std::min(end, state + s.weight.count());
       if (from >= to) continue;
-      const auto inside = [&](Tensor t) { return t.slice(from - s.state, to - s.state); };
+      const auto inside = [&](Tensor t) { return t.slice(from - state, to - state); };
       const auto staged = [&](const char* name) {
         return device(name).slice(from - begin, to - begin);
       };
-      Segment part = s;
+      AdamWSegment part = s;
       part.weight = inside(s.weight);
-      part.grad = s.grad.slice(from - s.state, to - s.state);
+      part.grad = s.grad.slice(from - state, to - state);
       part.master =
           master_.none() ? (s.master.none() ? Tensor() : inside(s.master)) : staged("master");
       part.m = staged("m");
       part.v = staged("v");
-      part.first_index += static_cast<uint64_t>(from - s.state);
+      part.first_index += static_cast<uint64_t>(from - state);
       window.segments.push_back(part);
     }
   }

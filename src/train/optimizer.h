@@ -54,22 +54,13 @@ class Optimizer {
   Backend& state_backend() { return host_backend_ ? *host_backend_ : backend_; }
 
  private:
-  // A stretch of owned parameters with one decay setting.
-  struct Segment {
-    Tensor weight, master, m, v;
-    ConstTensor grad;
-    bool decay = false;
-    uint64_t first_index = 0;
-    int64_t state = 0;  // of its first element, in the state tensors
-    int64_t count() const { return weight.count(); }
-  };
   // A stretch of the offloaded state with what is updated in it.
   struct Window {
     struct Part {
       Tensor device, host;
     };
     std::vector<Part> parts;  // master, m, v
-    std::vector<Segment> segments;
+    std::vector<AdamWSegment> segments;
   };
   // One half of a unit: rows (n, 3) of statistics, one per equal part of its gradients.
   struct Piece {
@@ -79,7 +70,6 @@ class Optimizer {
   void plan_segments();
   void attach_state();
   void plan_windows();
-  void update(const std::vector<Segment>& segments, AdamWOptions options);
   void update_windows(const AdamWOptions& options);
   void plan_pieces();
   void collect_stats();
@@ -89,7 +79,9 @@ class Optimizer {
   OptimizerSettings settings_;
   Tensor master_, m_, v_;
   Tensor pieces_, sum_, control_;
-  std::vector<Segment> segments_;  // made once: a step allocates nothing
+  // Owned parameters by decay setting, made once: a step allocates nothing.
+  std::vector<AdamWSegment> segments_;
+  std::vector<int64_t> state_begin_;  // of each segment's first element, in the state tensors
   std::vector<Piece> stat_pieces_;
   std::unique_ptr<Backend> host_backend_;  // offloaded state of a device
   std::vector<Window> windows_;            // not empty: the state is offloaded

@@ -10,12 +10,48 @@ void finish(RequestPtr& request) {
   request.reset();
 }
 
+// The same for two tasks that queue the same operators on the same tensors; 0: too large to say.
+uint64_t task_key(const Task& task, const MicroBatch& mb, size_t micro_batches, int which) {
+  const uint64_t fields[][2] = {
+      {static_cast<uint64_t>(task.kind) + 1, 3}, {static_cast<uint64_t>(which), 1},
+      {static_cast<uint64_t>(task.chunk), 6},    {static_cast<uint64_t>(mb.slot), 8},
+      {static_cast<uint64_t>(mb.index), 13},     {micro_batches, 13},
+      {static_cast<uint64_t>(mb.batch), 20}};
+  uint64_t key = 0;
+  for (const auto& [value, bits] : fields) {
+    if (value >> bits != 0) return 0;
+    key = (key << bits) | value;
+  }
+  return key;
+}
+
 }  // namespace
 
 Pipeline::Pipeline(Gpt& gpt, PipelineSchedule kind, int chunks)
     : gpt_(gpt), pp_(*gpt.comms().pp), kind_(kind), chunks_(chunks) {
   for (const int64_t slots : gpt.shape().in_flight) {
     outputs_.emplace_back(static_cast<size_t>(slots));
+  }
+  const RankComms comms = gpt.comms();
+  alone_ = !gpt.backend().host_memory() && comms.dp->size() == 1 && comms.tp->size() == 1 &&
+           pp_.size() == 1 && comms.replica == nullptr && gpt.shape().zero < 3 &&
+           !gpt.shape().offloads();
+}
+
+void Pipeline::replay(const Task& task, const MicroBatch& mb, int which,
+                      const std::function<void()>& work) {
+  const uint64_t key = task_key(task, mb, micro_batches_, which);
+  if (key == 0) return work();
+  Gradients& gradients = gpt_.gradients();
+  const std::vector<Gradients::UnitState> before = gradients.progress();
+  const bool called = gpt_.backend().repeat(key, [&] {
+    gradients.set_progress(before);  // recording may fail half-way and start again
+    work();
+  });
+  if (called) {
+    progress_after_[key] = gradients.progress();
+  } else {
+    gradients.set_progress(progress_after_[key]);
   }
 }
 
@@ -73,7 +109,13 @@ void Pipeline::forward(const Schedule& schedule, const Task& task, const MicroBa
   const Transfer in = input_of(schedule, pp_.rank(), task);
   if (in.peer >= 0) pp_.recv(gpt_.input(chunk, mb), in.peer, in.tag);
   const Transfer out = output_of(schedule, pp_.rank(), task);
-  traced(task, in, out, [&] { gpt_.forward(chunk, mb, train); });
+  traced(task, in, out, [&] {
+    if (train) {
+      compute(task, mb, 0, [&] { gpt_.forward(chunk, mb, true); });
+    } else {
+      gpt_.forward(chunk, mb, false);
+    }
+  });
   if (out.peer >= 0) {
     output_request(task.chunk, mb.slot) = pp_.start_send(gpt_.output(chunk, mb), out.peer, out.tag);
   }
@@ -88,12 +130,15 @@ void Pipeline::backward(const Schedule& schedule, const Task& task, const MicroB
   const Transfer in = input_of(schedule, pp_.rank(), task);
   if (in.peer >= 0) pp_.recv(dstream, in.peer, in.tag);
   const Transfer out = output_of(schedule, pp_.rank(), task);
-  traced(task, in, out,
-         [&] { gpt_.backward(chunk, mb, dstream, task.kind == TaskKind::backward_input); });
+  traced(task, in, out, [&] {
+    compute(task, mb, which,
+            [&] { gpt_.backward(chunk, mb, dstream, task.kind == TaskKind::backward_input); });
+  });
   if (out.peer >= 0) gradients_[which] = pp_.start_send(dstream, out.peer, out.tag);
 }
 
 void Pipeline::train(const std::vector<Share>& shares, const Loader& load) {
+  micro_batches_ = shares.size();
   const Schedule& plan = schedule(static_cast<int>(shares.size()));
   for (const Task& task : plan.ranks[static_cast<size_t>(pp_.rank())]) {
     const MicroBatch mb = micro_batch(task, shares);
@@ -106,7 +151,9 @@ void Pipeline::train(const std::vector<Share>& shares, const Loader& load) {
         backward(plan, task, mb);
         break;
       case TaskKind::backward_weight:
-        traced(task, {}, {}, [&] { gpt_.backward_weights(static_cast<size_t>(task.chunk), mb); });
+        traced(task, {}, {}, [&] {
+          compute(task, mb, 0, [&] { gpt_.backward_weights(static_cast<size_t>(task.chunk), mb); });
+        });
         break;
     }
   }

@@ -30,6 +30,13 @@ class Pipeline {
   void forward(const Schedule& schedule, const Task& task, const MicroBatch& mb, const Loader& load,
                bool train);
   void backward(const Schedule& schedule, const Task& task, const MicroBatch& mb);
+  // Runs the device work of a task, or replays it where this rank talks to nobody meanwhile.
+  template <typename Work>
+  void compute(const Task& task, const MicroBatch& mb, int which, const Work& work) {
+    if (!alone_) return work();
+    replay(task, mb, which, work);
+  }
+  void replay(const Task& task, const MicroBatch& mb, int which, const std::function<void()>& work);
   MicroBatch micro_batch(const Task& task, const std::vector<Share>& shares) const;
   RequestPtr& output_request(int chunk, int64_t slot);
   void finish_sends();
@@ -41,11 +48,15 @@ class Pipeline {
   Comm& pp_;
   PipelineSchedule kind_;
   int chunks_;
+  bool alone_ = false;  // nothing is sent or received inside a task
+  // Where the gradients stood after a task that can be replayed.
+  std::map<uint64_t, std::vector<Gradients::UnitState>> progress_after_;
   std::map<int, Schedule> schedules_;  // by number of micro-batches
   std::vector<std::vector<RequestPtr>>
       outputs_;              // [chunk][slot]: stream on its way to the next stage
   RequestPtr gradients_[2];  // gradient streams on their way back
   int next_gradient_ = 0;
+  size_t micro_batches_ = 0;  // of the step in work
 };
 
 }  // namespace stretto

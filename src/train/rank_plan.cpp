@@ -33,7 +33,7 @@ size_t largest_plan(const Config& config) {
     const RankShape shape = rank_shape(config, at);
     size_t bytes = memory_totals(memory_plan(shape)).total;
     if (config.device == Device::cpu) bytes += memory_totals(host_plan(shape)).total;
-    most = std::max(most, bytes);
+    most = std::max(most, bytes + device_overhead(config, shape));
   }
   return most;
 }
@@ -150,6 +150,30 @@ int64_t largest_micro_batch(const Config& config, size_t bytes) {
     (fits(middle) ? low : high) = fits(middle) ? middle : middle - 1;
   }
   return low;
+}
+
+size_t device_overhead(const Config& config, const RankShape& shape) {
+  if (config.device == Device::cpu) return 0;
+  constexpr size_t kMiB = size_t{1} << 20;
+  constexpr size_t kDriver = 550 * kMiB;   // context and loaded kernels, measured on an H200
+  constexpr size_t kProducts = 64 * kMiB;  // cuBLASLt
+  constexpr size_t kPartialSums = 64 * kMiB;
+  const auto tokens = static_cast<size_t>(shape.tokens());
+  const auto hidden = static_cast<size_t>(shape.model.hidden / shape.tp);
+  const auto ffn = static_cast<size_t>(shape.model.ffn / shape.tp);
+  const auto heads = static_cast<size_t>(shape.model.heads / shape.tp);
+  // cuDNN's repeatable backward pass keeps dq in f32 once per block of keys; our own kernels, which
+  // do ALiBi, one value per row of scores.
+  const int64_t keys = shape.model.hidden / shape.model.heads <= 64 ? 128 : 256;
+  const auto blocks = static_cast<size_t>((shape.seq_len + keys - 1) / keys);
+  const bool own = shape.model.position_kind == Positions::alibi;
+  const size_t attention = own ? tokens * heads * 4 : tokens * hidden * 4 * blocks;
+  size_t scratch = std::max(kPartialSums, shape.train ? attention : 0), gradients = 0;
+  if (config.precision == Precision::amp_fp8) {
+    scratch = std::max(scratch, (tokens + hidden) * ffn);  // input and weight, rounded
+    if (shape.train) gradients = 2 * tokens * ffn;         // as they are and transposed
+  }
+  return kDriver + kProducts + scratch + gradients;
 }
 
 size_t memory_budget(const Config& config, int64_t ranks_here) {

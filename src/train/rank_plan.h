@@ -20,6 +20,10 @@ RankShape rank_shape(const Config& config, const Coordinates& at);
 // rank; 0 if not even one sequence fits.
 int64_t largest_micro_batch(const Config& config, size_t bytes);
 
+// What a rank on a GPU needs beside its plan: the driver's own memory and the workspaces of matrix
+// products and attention. 0 on the CPU.
+size_t device_overhead(const Config& config, const RankShape& shape);
+
 // Bytes that a rank may use where its tensors live: config.memory_limit, else its share of the
 // machine's memory, or of its GPU's.
 size_t memory_budget(const Config& config, int64_t ranks_here);

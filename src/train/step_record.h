@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 
+#include "backend/cuda/telemetry.h"
 #include "backend/profile.h"
 
 namespace stretto {
@@ -42,6 +43,8 @@ struct StepRecord {
   StepTimes times;
   std::array<OpTotals, kOps> operators{};  // on GPUs with `trace` only
   uint64_t comm_calls = 0;                 // of this rank, all axes
+  size_t device_bytes = 0;                 // GPU memory in use after the step; 0 on the CPU
+  GpuWindow gpu;  // seen since the step before; no samples on the CPU or without NVML
 
   double tokens_per_second() const {
     return times.total > 0 ? static_cast<double>(tokens) / times.total : 0;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstdlib>
+#include <string_view>
 #include <thread>
 
 #include "backend/cuda/cuda_options.h"
@@ -26,18 +28,24 @@ int64_t seq_len(const Config& config) {
   return config.seq_len > 0 ? config.seq_len : config.model.positions;
 }
 
+// Ranks of a machine take its GPUs in turn; more ranks than GPUs share them.
+int gpu_of(const Comm& world) {
+  const LaunchInfo launch = detect_launch();
+  const int here = launch.wants_mpi() ? launch.local_rank : world.rank();
+  return here % std::max(1, cuda_device_count());
+}
+
 std::unique_ptr<Backend> make_backend(const Config& config, const Comm& world) {
   if (config.device == Device::cpu) {
     return make_cpu_backend(threads_per_rank(config, ranks_here(config)));
   }
-  // Ranks of a machine take its GPUs in turn; more ranks than GPUs share them.
-  const int devices = std::max(1, cuda_device_count());
-  const LaunchInfo launch = detect_launch();
-  const int here = launch.wants_mpi() ? launch.local_rank : world.rank();
   CudaOptions options;
   options.tf32 = config.tf32;
   options.time_operators = config.trace > 0;
-  return make_cuda_backend(here % devices, options);
+  const char* graphs = std::getenv("STRETTO_CUDA_GRAPHS");
+  options.graphs = graphs == nullptr || std::string_view(graphs) != "0";
+  if (const char* attention = std::getenv("STRETTO_CUDA_ATTENTION")) options.attention = attention;
+  return make_cuda_backend(gpu_of(world), options);
 }
 
 // A text beside a tokenizer would be trained on byte by byte, and its samples decoded as tokens.
@@ -87,6 +95,8 @@ Trainer::Trainer(const Config& config, Comm& world)
                           config_.parallel.dp));
   my_losses_.resize(losses_.size());
   open_data();
+  if (!backend_->host_memory()) telemetry_ = open_gpu_telemetry(gpu_of(world));
+  if (telemetry_) telemetry_->start();
 }
 
 // What the model talks through: the mesh's own communicators, or their faces for device memory.
@@ -283,6 +293,10 @@ void Trainer::take_times(StepRecord& record, double start) {
   }
   t.data = data_seconds_;
   t.total = now() - start;
+  // Memory grows while shapes are new; asking takes a millisecond.
+  if (state_.step <= 4 || state_.step % 64 == 0) device_bytes_ = backend_->device_bytes();
+  record.device_bytes = device_bytes_;
+  if (telemetry_) record.gpu = telemetry_->take();
 }
 
 double Trainer::evaluate(int64_t batches) {

@@ -75,6 +75,7 @@ class Trainer {
   Coordinates at_;
   MeshComms comms_;  // between hosts
   std::unique_ptr<Backend> backend_;
+  std::unique_ptr<GpuTelemetry> telemetry_;  // none on the CPU or without NVML
   DeviceComms device_comms_;
   std::vector<Comm*> counted_;  // whose bytes and seconds a step reports
   std::unique_ptr<Gpt> gpt_;
@@ -98,6 +99,7 @@ class Trainer {
   };
   Read read_;
   double data_seconds_ = 0;
+  size_t device_bytes_ = 0;
 };
 
 // Threads per rank: config.threads, else the cores of this machine shared by its ranks.

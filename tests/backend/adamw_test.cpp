@@ -169,5 +169,47 @@ TEST(AdamW, RefusesHalfWeightsWithoutMaster) {
       cpu().adamw(s.weight, {}, s.m, s.v, Operand::zeros(DType::f32, {8}), kGo, options_at(1)));
 }
 
+// Stretches of odd sizes, decayed or not, equal the same calls one by one, bit for bit; so does the
+// stochastic rounding of pure bf16, which follows the global index.
+TEST(AdamW, ManyStretchesInOnePass) {
+  const int64_t sizes[] = {5, 8192, 1, 20000, 64, 3001};
+  for (const bool pure : {false, true}) {
+    const DType type = DType::bf16, moments = pure ? DType::bf16 : DType::f32;
+    std::vector<State> together, apart;
+    std::vector<Operand> grads;
+    std::vector<AdamWSegment> segments;
+    uint64_t index = (uint64_t{1} << 32) - 9000;  // crosses a multiple of 2^32
+    for (const int64_t n : sizes) {
+      together.emplace_back(type, n, !pure, moments);
+      apart.emplace_back(type, n, !pure, moments);
+      grads.push_back(Operand::random(pure ? type : DType::f32, {n}, static_cast<uint64_t>(n)));
+    }
+    for (int64_t step = 1; step <= 3; ++step) {
+      segments.clear();
+      uint64_t at = index;
+      AdamWOptions options = options_at(step);
+      for (size_t i = 0; i < grads.size(); ++i) {
+        State& s = together[i];
+        const bool decay = i % 2 == 0;
+        segments.push_back(
+            {s.weight, pure ? Tensor() : s.master.tensor(), s.m, s.v, grads[i], decay, at});
+        AdamWOptions own = options;
+        own.weight_decay = decay ? options.weight_decay : 0.0f;
+        own.first_index = at;
+        State& a = apart[i];
+        cpu().adamw(a.weight, pure ? Tensor() : a.master.tensor(), a.m, a.v, grads[i], kGo, own);
+        at += static_cast<uint64_t>(sizes[i]);
+      }
+      cpu().adamw(segments, kGo, options);
+    }
+    for (size_t i = 0; i < grads.size(); ++i) {
+      EXPECT_TRUE(together[i].weight.same_bits(apart[i].weight)) << i;
+      EXPECT_TRUE(together[i].m.same_bits(apart[i].m)) << i;
+      EXPECT_TRUE(together[i].v.same_bits(apart[i].v)) << i;
+      EXPECT_TRUE(together[i].weight.guards_intact()) << i;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace stretto::test

@@ -69,6 +69,46 @@ TEST(CrossEntropy, AgreesWithDouble) {
   }
 }
 
+// Widths around whole packs and whole rounds of a block, rows that do not count, infinite logits.
+TEST(CrossEntropy, InOnePassIsTheSame) {
+  for (const DType type : kComputeTypes) {
+    for (const Case& c : {Case{1, 8, 0}, {5, 17, 7}, {4, 4096, 0}, {3, 4099, 5}, {3, 50257, 111}}) {
+      SCOPED_TRACE(fmt::format("{} ({}, {} + {})", dtype_name(type), c.rows, c.columns, c.padding));
+      const Operand logits = Operand::random(type, {c.rows, width(c)}, 1, 40.0);
+      const Operand targets = targets_of(c);
+      const double scale = 0.25;
+      Result r{Operand::output(DType::f32, {c.rows}), Operand::output(DType::f32, {c.rows}),
+               Operand(DType::f64, {1}, {1.5}), logits};
+      cpu().cross_entropy_in_place(r.lse, r.target, r.loss, r.dlogits, targets,
+                                   Operand(DType::f32, {1}, {scale}), {0, c.columns});
+      const auto columns = static_cast<size_t>(c.columns);
+      const Values x = logits.values(), t = targets.values();
+      EXPECT_TRUE(close(r.lse, reference::row_lse(x, static_cast<size_t>(width(c)), columns),
+                        DType::f32, 2));
+      EXPECT_NEAR(r.loss.values()[0] - 1.5, reference::cross_entropy(x, t, columns),
+                  2 * dtype_epsilon(DType::f32) * 200 * static_cast<double>(c.rows));
+      const double coefficient = type == DType::f32 ? 200 : 2;
+      EXPECT_TRUE(close(r.dlogits, reference::cross_entropy_backward(x, t, columns, scale), type,
+                        coefficient, scale));
+    }
+  }
+}
+
+TEST(CrossEntropy, InOnePassHidesNoNan) {
+  for (const int64_t at : {0, 8, 4095, 4096, 5001}) {
+    Operand logits = Operand::random(DType::bf16, {1, 5008}, 1);
+    Values values = logits.values();
+    values[static_cast<size_t>(at)] = NAN;
+    logits.set(values);
+    const Operand lse = Operand::output(DType::f32, {1}), target = lse;
+    const Operand loss(DType::f64, {1}, {0.0});
+    cpu().cross_entropy_in_place(lse, target, loss, logits, Operand(DType::i32, {1}, {5}),
+                                 Operand(DType::f32, {1}, {1.0}), {0, 5002});
+    EXPECT_TRUE(std::isnan(lse.values()[0])) << at;
+    EXPECT_TRUE(std::isnan(loss.values()[0])) << at;
+  }
+}
+
 TEST(CrossEntropy, BackwardIsTheDerivative) {
   const Case c{4, 6, 2};
   const Values x = Operand::random(DType::f32, {4, 8}, 1).values();

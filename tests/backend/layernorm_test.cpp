@@ -116,6 +116,31 @@ TEST(LayerNorm, BackwardAgreesWithDouble) {
   }
 }
 
+// The columns of the rounded result, where the backend sums them in the same pass.
+TEST(LayerNorm, BackwardSumsTheStreamsGradient) {
+  if (!cpu().sums_stream_columns()) GTEST_SKIP() << "not by this backend";
+  for (const DType type : kComputeTypes) {
+    for (const Size s : {Size{1, 64}, {33, 97}, {70, 768}, {101, 2560}}) {
+      SCOPED_TRACE(fmt::format("{} ({}, {})", dtype_name(type), s.rows, s.n));
+      const LayerNormInputs in(type, s);
+      const auto forward = reference::layernorm_forward(in.x.values(), in.weight.values(), {});
+      const Operand mean(DType::f32, {s.rows}, forward.mean);
+      const Operand rstd(DType::f32, {s.rows}, forward.rstd);
+      const Operand dinp = Operand::random(type, {s.rows, s.n}, 5);
+      const Operand dweight = Operand::zeros(DType::f32, {s.n}), dbias = dweight;
+      const Operand sums = Operand::random(DType::f32, {s.n}, 6);
+      Values expected = sums.values();
+      cpu().layernorm_backward(dinp, dweight, dbias, in.dout, in.x, mean, rstd, in.weight,
+                               Grad::accumulate, sums);
+      const Values result = dinp.values();
+      for (size_t i = 0; i < result.size(); ++i) {
+        expected[i % static_cast<size_t>(s.n)] += result[i];
+      }
+      EXPECT_TRUE(close(sums, expected, DType::f32, 16));
+    }
+  }
+}
+
 TEST(LayerNorm, BackwardIsTheDerivative) {
   const LayerNormInputs in(DType::f32, {3, 7});
   const Values x = in.x.values(), weight = in.weight.values(), bias = in.bias.values();

@@ -27,6 +27,9 @@ TEST(Record, ComesBackFromItsText) {
   r.parts_wall = 0.1;
   r.operators[static_cast<size_t>(Op::adamw)] = {2, 0.01, 1e6, 2e6};
   r.timeline = {{{TaskKind::forward, 0, 0, 0, 0.5}}, {{TaskKind::backward_weight, 7, 1, 0.5, 1}}};
+  r.gpu.add({2, 1800, 1700, 3201, 600, 650, 60, 0});
+  r.gpu.add({});  // a step without a sample
+  r.gpu.add({2, 1600, 1500, 3201, 700, 690, 65, 4});
   const std::string text = record_text(r);
   const RunRecord back = parse_record(text, "r.json");
   EXPECT_EQ(record_text(back), text);
@@ -37,6 +40,11 @@ TEST(Record, ComesBackFromItsText) {
   EXPECT_EQ(back.timeline[1][0].kind, TaskKind::backward_weight);
   EXPECT_EQ(back.operators[static_cast<size_t>(Op::adamw)].calls, 2u);
   EXPECT_EQ(config_hash(back.config), config_hash(r.config));
+  EXPECT_EQ(back.gpu.samples, 4);
+  EXPECT_EQ(back.gpu.sm_clock_mhz, 1700);
+  EXPECT_EQ(back.gpu.sm_clock_mhz_min, 1500);
+  EXPECT_EQ(back.gpu.power_watts, 650);
+  EXPECT_EQ(back.gpu.held_back_by, throttle_text(4));
 }
 
 TEST(Record, HashFollowsTheConfigurationAlone) {

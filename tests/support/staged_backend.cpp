@@ -70,6 +70,7 @@ class StagedBackend final : public Backend {
   explicit StagedBackend(std::unique_ptr<Backend> device) : device_(std::move(device)) {}
   const char* name() const override { return device_->name(); }
   void synchronize() override { device_->synchronize(); }
+  bool sums_stream_columns() const override { return device_->sums_stream_columns(); }
   void eight_bit_products(bool on) override { device_->eight_bit_products(on); }
 
  private:
@@ -121,10 +122,10 @@ class StagedBackend final : public Backend {
   }
   void do_layernorm_backward(Tensor dinp, Tensor dweight, Tensor dbias, ConstTensor dout,
                              ConstTensor inp, ConstTensor mean, ConstTensor rstd,
-                             ConstTensor weight, Grad mode) override {
+                             ConstTensor weight, Grad mode, Tensor dinp_sums) override {
     stage([&](Staged& s) {
       device_->layernorm_backward(s.out(dinp), s.out(dweight), s.out(dbias), s.in(dout), s.in(inp),
-                                  s.in(mean), s.in(rstd), s.in(weight), mode);
+                                  s.in(mean), s.in(rstd), s.in(weight), mode, s.out(dinp_sums));
     });
   }
   void do_linear_forward(Tensor out, ConstTensor inp, ConstTensor weight, ConstTensor bias,
@@ -196,6 +197,17 @@ class StagedBackend final : public Backend {
       device_->cross_entropy_backward(s.out(logits), s.in(lse), s.in(targets), s.in(scale), vocab);
     });
   }
+  bool fuses_cross_entropy(const Tensor& logits) const override {
+    return device_->name() == std::string_view("cuda") && logits.last() > 0;
+  }
+  void do_cross_entropy_in_place(Tensor lse, Tensor target, Tensor loss_sum, Tensor logits,
+                                 ConstTensor targets, ConstTensor scale,
+                                 VocabRange vocab) override {
+    stage([&](Staged& s) {
+      device_->cross_entropy_in_place(s.out(lse), s.out(target), s.out(loss_sum), s.out(logits),
+                                      s.in(targets), s.in(scale), vocab);
+    });
+  }
   void do_gradient_stats(Tensor stats, ConstTensor grad) override {
     stage([&](Staged& s) { device_->gradient_stats(s.out(stats), s.in(grad)); });
   }
@@ -210,6 +222,18 @@ class StagedBackend final : public Backend {
     stage([&](Staged& s) {
       device_->adamw(s.out(weight), s.out(master), s.out(m), s.out(v), s.in(grad), s.in(control),
                      options);
+    });
+  }
+
+  void do_adamw_segments(std::span<const AdamWSegment> segments, ConstTensor control,
+                         const AdamWOptions& options) override {
+    stage([&](Staged& s) {
+      std::vector<AdamWSegment> staged;
+      for (const AdamWSegment& x : segments) {
+        staged.push_back({s.out(x.weight), s.out(x.master), s.out(x.m), s.out(x.v), s.in(x.grad),
+                          x.decay, x.first_index});
+      }
+      device_->adamw(staged, s.in(control), options);
     });
   }
 

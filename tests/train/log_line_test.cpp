@@ -49,6 +49,18 @@ TEST(LogLine, JsonHasNoNaN) {
   EXPECT_EQ(line.find("nan,"), std::string::npos);
 }
 
+TEST(LogLine, JsonSaysWhatTheGpuDid) {
+  StepRecord r = record();
+  EXPECT_EQ(json_line(tiny_config(), r).find("gpu"), std::string::npos) << "on a CPU";
+  r.device_bytes = 123456789;
+  r.gpu = {3, 1755, 1700, 3201, 655.5, 690, 61, 0};
+  const std::string line = json_line(tiny_config(), r);
+  for (const char* field : {"\"bytes\":123456789", "\"sm_clock_mhz\":1755", "\"power_watts\":655.5",
+                            "\"temperature_c\":61", "\"held_back_by\":\"none\"}}"}) {
+    EXPECT_NE(line.find(field), std::string::npos) << field << " in " << line;
+  }
+}
+
 TEST(LogLine, AttributionAddsUp) {
   for (const StepRecord& r : train(tiny_config())) {
     double sum =

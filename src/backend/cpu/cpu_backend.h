@@ -37,7 +37,7 @@ class CpuBackend final : public Backend {
                             ConstTensor b, ConstTensor weight, ConstTensor bias) override;
   void do_layernorm_backward(Tensor dinp, Tensor dweight, Tensor dbias, ConstTensor dout,
                              ConstTensor inp, ConstTensor mean, ConstTensor rstd,
-                             ConstTensor weight, Grad mode) override;
+                             ConstTensor weight, Grad mode, Tensor dinp_sums) override;
   void do_linear_forward(Tensor out, ConstTensor inp, ConstTensor weight, ConstTensor bias,
                          const LinearOptions& options) override;
   void do_linear_backward_input(Tensor dinp, ConstTensor dout, ConstTensor weight,

@@ -197,7 +197,7 @@ void CpuBackend::do_layernorm_forward(Tensor sum, Tensor out, Tensor mean, Tenso
 
 void CpuBackend::do_layernorm_backward(Tensor dinp, Tensor dweight, Tensor dbias, ConstTensor dout,
                                        ConstTensor inp, ConstTensor mean, ConstTensor rstd,
-                                       ConstTensor weight, Grad mode) {
+                                       ConstTensor weight, Grad mode, Tensor) {
   check_float_types(inp, dweight, dbias);
   STRETTO_CHECK(weight.dtype() == inp.dtype());
   // At most 64 partial sums, so that adding them up stays small beside the rows themselves.

@@ -1,10 +1,15 @@
-// AdamW in one pass over the state: clipping, moments, decoupled weight decay, the update and the
-// copy in the compute type. The clip factor and the decision to skip the step are read from device
-// memory, so the host never waits for the gradient norm.
+// AdamW in one launch and one pass over the state: clipping, moments, decoupled weight decay, the
+// update and the copy in the compute type. The clip factor and the decision to skip the step are
+// read from device memory, so the host never waits for the gradient norm.
+//
+// Parameters come in stretches; a table of them lies in device memory, and each block finds its own
+// by the number of its first block.
 //
 // Values kept only in bf16 are rounded stochastically, with the same bits as the cpu backend: a
 // function of (seed, step, what, global index).
+#include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/device.cuh"
@@ -13,7 +18,13 @@
 namespace stretto::cuda {
 namespace {
 
-constexpr int V = 8;  // elements per thread: 16 bytes of bf16, twice 16 of f32
+constexpr int kThreads = 256;
+constexpr int kPacks = 8;   // of a thread, before another block takes over
+constexpr int kSpans = 8;   // multiples of 2^32 of the index that one call may touch
+constexpr int kAtOnce = 2;  // packs whose loads are in flight together
+// Elements of a pack: 16 bytes of f32, 8 of bf16. Neighbouring lanes of every operand touch
+// neighbouring bytes; more of bf16 would not fit the registers that its random bits need.
+constexpr int V = 4;
 
 struct Keys {
   uint32_t first, second;
@@ -21,8 +32,22 @@ struct Keys {
 
 struct Constants {
   float decay, rest1, beta2, rest2, step_size, root_correction, eps;
+  uint64_t first_span;       // index >> 32 of the first element
+  Keys keys[3][kSpans + 1];  // of weight, m, v; for each multiple of 2^32 of the index
+};
+
+// One stretch, as the kernel sees it. `first_block`: blocks of the stretches before.
+struct Stretch {
+  void* weight;
+  float* master;  // null: weight is the only copy
+  void* m;
+  void* v;
+  const void* grad;
+  int64_t count;
   uint64_t first_index;
-  Keys keys[3][2];  // of weight, m, v; for this multiple of 2^32 of the index and for the next
+  int64_t first_block;
+  int32_t decay;
+  int32_t aligned;
 };
 
 __device__ uint32_t mix(uint32_t x, uint32_t multiplier) {
@@ -30,9 +55,8 @@ __device__ uint32_t mix(uint32_t x, uint32_t multiplier) {
   return x ^ (x >> 15);
 }
 
-__device__ uint32_t random_bits(uint64_t index, const Constants& c, int what) {
-  const Keys keys = c.keys[what][(index >> 32) - (c.first_index >> 32)];
-  const uint32_t r = mix(static_cast<uint32_t>(index) ^ keys.first, 0x7feb352du);
+__device__ uint32_t random_bits(uint32_t low, Keys keys) {
+  const uint32_t r = mix(low ^ keys.first, 0x7feb352du);
   return mix(r ^ keys.second, 0x846ca68bu) >> 16;
 }
 
@@ -43,19 +67,27 @@ __device__ bf16 round_stochastic(float x, uint32_t bits16) {
   return __ushort_as_bfloat16(static_cast<unsigned short>(rounded));
 }
 
-// A whole pack moves in 16-byte accesses, anything else element by element.
+// To about one unit in the last place, in a tenth of the instructions. What is too small for a
+// normal number counts as zero: eps is far above it.
+__device__ float fast_root(float x) {
+  float root;
+  asm("sqrt.approx.ftz.f32 %0, %1;" : "=f"(root) : "f"(x));
+  return root;
+}
+__device__ float fast_quotient(float x, float y) {
+  float quotient;
+  asm("div.approx.ftz.f32 %0, %1, %2;" : "=f"(quotient) : "f"(x), "f"(y));
+  return quotient;
+}
+
+// A whole pack moves in one access, anything else element by element.
 template <typename T>
-__device__ void load(float (&x)[V], const T* p, int count, bool whole) {
-  constexpr int kStep = kVector<T> < V ? kVector<T> : V;
+__device__ void load(Pack<T, V>& pack, const T* p, int count, bool whole) {
   if (whole) {
-#pragma unroll
-    for (int i = 0; i < V; i += kStep) {
-      const auto pack = Pack<T, kStep>::load_streaming(p + i);
-#pragma unroll
-      for (int j = 0; j < kStep; ++j) x[i + j] = pack[j];
-    }
+    pack = Pack<T, V>::load_streaming(p);
   } else {
-    for (int i = 0; i < V; ++i) x[i] = i < count ? as_float(p[i]) : 0.0f;
+#pragma unroll
+    for (int i = 0; i < V; ++i) pack.value[i] = i < count ? p[i] : from_float<T>(0.0f);
   }
 }
 
@@ -63,65 +95,106 @@ __device__ void load(float (&x)[V], const T* p, int count, bool whole) {
 template <typename T>
 __device__ void store(T* p, const float (&x)[V], int count, bool whole, uint64_t index,
                       const Constants& c, int what) {
-  constexpr int kStep = kVector<T> < V ? kVector<T> : V;
-  Pack<T, kStep> pack[V / kStep];
+  Pack<T, V> pack;
+  if (std::is_same_v<T, bf16> && what >= 0) {
+    // The keys change once in 2^32 elements: looked up per pack, not per element.
+    const auto low = static_cast<uint32_t>(index);
+    const uint64_t span = (index >> 32) - c.first_span;
+    const Keys keys = c.keys[what][span];
+    const Keys next = low + V < low ? c.keys[what][span + 1] : keys;
 #pragma unroll
-  for (int i = 0; i < V; ++i) {
-    if constexpr (std::is_same_v<T, bf16>) {
-      pack[i / kStep].value[i % kStep] =
-          what >= 0 ? round_stochastic(x[i], random_bits(index + i, c, what)) : from_float<T>(x[i]);
-    } else {
-      pack[i / kStep].set(i % kStep, x[i]);
+    for (int i = 0; i < V; ++i) {
+      const uint32_t bits = random_bits(low + i, low + i < low ? next : keys);
+      if constexpr (std::is_same_v<T, bf16>) pack.value[i] = round_stochastic(x[i], bits);
     }
+  } else {
+#pragma unroll
+    for (int i = 0; i < V; ++i) pack.set(i, x[i]);
   }
   if (whole) {
-#pragma unroll
-    for (int i = 0; i < V / kStep; ++i) pack[i].store_streaming(p + i * kStep);
+    pack.store_streaming(p);
   } else {
+#pragma unroll
     for (int i = 0; i < V; ++i) {
-      if (i < count) p[i] = pack[i / kStep].value[i % kStep];
+      if (i < count) p[i] = pack.value[i];
     }
   }
 }
 
 template <typename W, typename G, typename M>
-__global__ void __launch_bounds__(256)
-    adamw_kernel(W* weight, float* master, M* m, M* v, const G* grad, const float* control,
-                 int64_t count, bool aligned, Constants c) {
-  const int64_t at = (int64_t(blockIdx.x) * blockDim.x + threadIdx.x) * V;
-  if (at >= count || control[1] != 0.0f) return;
-  const int n = static_cast<int>(min(int64_t{V}, count - at));
-  const bool whole = aligned && n == V;
-  const float clip = control[0];
-  float w[V], g[V], mv[V], vv[V];
-  load(g, grad + at, n, whole);
-  load(mv, m + at, n, whole);
-  load(vv, v + at, n, whole);
-  if (master != nullptr) {
-    load(w, master + at, n, whole);
-  } else {
-    load(w, weight + at, n, whole);
+struct Element {  // one pack of everything
+  Pack<G, V> g;
+  Pack<M, V> m, v;
+  Pack<W, V> w;
+  Pack<float, V> master;
+};
+
+__device__ const Stretch& find_stretch(const Stretch* table, int count, int64_t block) {
+  int low = 0, high = count - 1;
+  while (low < high) {
+    const int middle = (low + high + 1) / 2;
+    if (table[middle].first_block <= block) {
+      low = middle;
+    } else {
+      high = middle - 1;
+    }
   }
+  return table[low];
+}
+
+template <typename W, typename G, typename M>
+__global__ void __launch_bounds__(kThreads, sizeof(M) == 2 ? 3 : 2)
+    adamw_kernel(const Stretch* table, int stretches, const float* control,
+                 const __grid_constant__ Constants c) {
+  if (control[1] != 0.0f) return;
+  const Stretch s = find_stretch(table, stretches, blockIdx.x);
+  const float clip = control[0], decay = s.decay != 0 ? c.decay : 1.0f;
+  const bool own_master = s.master != nullptr;
+  const int64_t begin = (int64_t(blockIdx.x) - s.first_block) * (int64_t{kThreads} * V * kPacks);
+#pragma unroll 1
+  for (int first = 0; first < kPacks; first += kAtOnce) {
+    Element<W, G, M> e[kAtOnce];
 #pragma unroll
-  for (int i = 0; i < V; ++i) {
-    const float gradient = g[i] * clip;
-    mv[i] = fmaf(c.rest1, gradient - mv[i], mv[i]);
-    vv[i] = fmaf(c.rest2 * gradient, gradient, c.beta2 * vv[i]);
-    const float divisor = fmaf(sqrtf(vv[i]), c.root_correction, c.eps);
-    w[i] = w[i] * c.decay - c.step_size * (mv[i] / divisor);
-  }
-  const uint64_t index = c.first_index + at;
-  store(m + at, mv, n, whole, index, c, 1);
-  store(v + at, vv, n, whole, index, c, 2);
-  if (master != nullptr) {
-    store(master + at, w, n, whole, index, c, -1);
-    store(weight + at, w, n, whole, index, c, -1);
-  } else {
-    store(weight + at, w, n, whole, index, c, 0);
+    for (int k = 0; k < kAtOnce; ++k) {
+      const int64_t at = begin + (int64_t{first + k} * kThreads + threadIdx.x) * V;
+      if (at >= s.count) continue;
+      const int n = static_cast<int>(min(int64_t{V}, s.count - at));
+      const bool whole = s.aligned != 0 && n == V;
+      load(e[k].g, static_cast<const G*>(s.grad) + at, n, whole);
+      load(e[k].m, static_cast<const M*>(s.m) + at, n, whole);
+      load(e[k].v, static_cast<const M*>(s.v) + at, n, whole);
+      if (own_master) {
+        load(e[k].master, s.master + at, n, whole);
+      } else {
+        load(e[k].w, static_cast<const W*>(s.weight) + at, n, whole);
+      }
+    }
+#pragma unroll
+    for (int k = 0; k < kAtOnce; ++k) {
+      const int64_t at = begin + (int64_t{first + k} * kThreads + threadIdx.x) * V;
+      if (at >= s.count) continue;
+      const int n = static_cast<int>(min(int64_t{V}, s.count - at));
+      const bool whole = s.aligned != 0 && n == V;
+      float w[V], m[V], v[V];
+#pragma unroll
+      for (int i = 0; i < V; ++i) {
+        const float gradient = e[k].g[i] * clip;
+        m[i] = fmaf(c.rest1, gradient - e[k].m[i], e[k].m[i]);
+        v[i] = fmaf(c.rest2 * gradient, gradient, c.beta2 * e[k].v[i]);
+        const float divisor = fmaf(fast_root(v[i]), c.root_correction, c.eps);
+        const float old = own_master ? e[k].master[i] : e[k].w[i];
+        w[i] = old * decay - c.step_size * fast_quotient(m[i], divisor);
+      }
+      const uint64_t index = s.first_index + static_cast<uint64_t>(at);
+      store(static_cast<M*>(s.m) + at, m, n, whole, index, c, 1);
+      store(static_cast<M*>(s.v) + at, v, n, whole, index, c, 2);
+      if (own_master) store(s.master + at, w, n, whole, index, c, -1);
+      store(static_cast<W*>(s.weight) + at, w, n, whole, index, c, own_master ? -1 : 0);
+    }
   }
 }
 
-Constants constants_for(const AdamWOptions& options) {
+Constants constants_for(const AdamWOptions& options, uint64_t first_span) {
   const auto wide = [](auto x) { return static_cast<double>(x); };
   const double correction1 = 1.0 - std::pow(wide(options.beta1), wide(options.step));
   const double correction2 = 1.0 - std::pow(wide(options.beta2), wide(options.step));
@@ -133,58 +206,104 @@ Constants constants_for(const AdamWOptions& options) {
   c.step_size = static_cast<float>(wide(options.lr) / correction1);
   c.root_correction = static_cast<float>(1.0 / std::sqrt(correction2));
   c.eps = options.eps;
-  c.first_index = options.first_index;
+  c.first_span = first_span;
   for (uint64_t what = 0; what < 3; ++what) {
     const CounterRng rng(options.seed, static_cast<uint64_t>(options.step) * 4 + what);
-    for (uint64_t next = 0; next < 2; ++next) {
-      const uint64_t bits = rng.bits((options.first_index >> 32) + next);
-      c.keys[what][next] = {static_cast<uint32_t>(bits >> 32), static_cast<uint32_t>(bits)};
+    for (uint64_t span = 0; span <= kSpans; ++span) {
+      const uint64_t bits = rng.bits(first_span + span);
+      c.keys[what][span] = {static_cast<uint32_t>(bits >> 32), static_cast<uint32_t>(bits)};
     }
   }
   return c;
+}
+
+void check_types(const AdamWSegment& s, const AdamWSegment& like) {
+  STRETTO_CHECK(s.master.none() ? s.weight.dtype() != DType::f16 : s.master.dtype() == DType::f32,
+                "adamw: weight {} without f32 master", dtype_name(s.weight.dtype()));
+  STRETTO_CHECK(s.m.dtype() == s.v.dtype(), "moments {} and {}", dtype_name(s.m.dtype()),
+                dtype_name(s.v.dtype()));
+  STRETTO_CHECK(s.weight.dtype() == like.weight.dtype() && s.m.dtype() == like.m.dtype() &&
+                    s.grad.dtype() == like.grad.dtype(),
+                "adamw: stretches of different types");
+}
+
+Stretch stretch_of(const AdamWSegment& s) {
+  const bool own_master = !s.master.none() && s.master.data() != s.weight.data();
+  const bool aligned = aligned_to_16(s.weight.data()) && aligned_to_16(s.master.data()) &&
+                       aligned_to_16(s.m.data()) && aligned_to_16(s.v.data()) &&
+                       aligned_to_16(s.grad.data());
+  return {const_cast<void*>(static_cast<const void*>(s.weight.data())),
+          own_master ? data_of<float>(s.master) : nullptr,
+          s.m.data(),
+          s.v.data(),
+          s.grad.data(),
+          s.weight.count(),
+          s.first_index,
+          0,
+          s.decay ? 1 : 0,
+          aligned ? 1 : 0};
+}
+
+// Calls f with the three element types.
+template <typename F>
+void with_types(const AdamWSegment& s, F&& f) {
+  with_float_type(s.weight.dtype(), [&](auto w) {
+    const auto with_moment = [&](auto g) {
+      if (s.m.dtype() == DType::f32) {
+        f(w, g, Type<float>{});
+      } else {
+        STRETTO_CHECK(s.m.dtype() == DType::bf16, "moments {}", dtype_name(s.m.dtype()));
+        f(w, g, Type<bf16>{});
+      }
+    };
+    if (s.grad.dtype() == DType::f32) {
+      with_moment(Type<float>{});
+    } else {
+      STRETTO_CHECK(s.grad.dtype() == s.weight.dtype(), "gradients {} of weights {}",
+                    dtype_name(s.grad.dtype()), dtype_name(s.weight.dtype()));
+      with_moment(w);
+    }
+  });
 }
 
 }  // namespace
 
 void CudaBackend::do_adamw(Tensor weight, Tensor master, Tensor m, Tensor v, ConstTensor grad,
                            ConstTensor control, const AdamWOptions& options) {
-  const int64_t count = weight.count();
-  if (count == 0) return;
-  STRETTO_CHECK(options.step >= 1 && count < (int64_t{1} << 32), "step {}, {} weights",
-                options.step, count);
-  STRETTO_CHECK(master.none() ? weight.dtype() != DType::f16 : master.dtype() == DType::f32,
-                "adamw: weight {} without f32 master", dtype_name(weight.dtype()));
-  STRETTO_CHECK(m.dtype() == v.dtype(), "moments {} and {}", dtype_name(m.dtype()),
-                dtype_name(v.dtype()));
-  const bool own_master = !master.none() && master.data() != weight.data();
-  const bool aligned = aligned_to_16(weight.data()) && aligned_to_16(master.data()) &&
-                       aligned_to_16(m.data()) && aligned_to_16(v.data()) &&
-                       aligned_to_16(grad.data());
-  const Constants c = constants_for(options);
-  const auto launch = [&](auto w, auto g, auto moment) {
+  const AdamWSegment all{weight, master, m, v, grad, true, options.first_index};
+  do_adamw_segments({&all, 1}, control, options);
+}
+
+void CudaBackend::do_adamw_segments(std::span<const AdamWSegment> segments, ConstTensor control,
+                                    const AdamWOptions& options) {
+  STRETTO_CHECK(options.step >= 1, "step {}", options.step);
+  std::vector<Stretch> table;
+  for (const AdamWSegment& s : segments) {
+    check_types(s, segments.front());
+    if (s.weight.count() > 0) table.push_back(stretch_of(s));
+  }
+  if (table.empty()) return;
+  uint64_t first_span = ~uint64_t{0}, last_span = 0;
+  for (const Stretch& s : table) {
+    first_span = std::min(first_span, s.first_index >> 32);
+    last_span = std::max(last_span, (s.first_index + static_cast<uint64_t>(s.count) - 1) >> 32);
+  }
+  STRETTO_CHECK(last_span - first_span < kSpans, "parameters {} to {} in one update",
+                first_span << 32, last_span << 32);
+  with_types(segments.front(), [&](auto w, auto g, auto moment) {
     using W = typename decltype(w)::type;
     using G = typename decltype(g)::type;
     using M = typename decltype(moment)::type;
-    adamw_kernel<W, G, M><<<blocks_for(count, 256 * V), 256, 0, stream()>>>(
-        data_of<W>(weight), own_master ? data_of<float>(master) : nullptr, data_of<M>(m),
-        data_of<M>(v), data_of<G>(grad), data_of<float>(control), count, aligned, c);
-  };
-  with_float_type(weight.dtype(), [&](auto w) {
-    const auto with_moment = [&](auto g) {
-      if (m.dtype() == DType::f32) {
-        launch(w, g, Type<float>{});
-      } else {
-        STRETTO_CHECK(m.dtype() == DType::bf16, "moments {}", dtype_name(m.dtype()));
-        launch(w, g, Type<bf16>{});
-      }
-    };
-    if (grad.dtype() == DType::f32) {
-      with_moment(Type<float>{});
-    } else {
-      STRETTO_CHECK(grad.dtype() == weight.dtype(), "gradients {} of weights {}",
-                    dtype_name(grad.dtype()), dtype_name(weight.dtype()));
-      with_moment(w);
+    int64_t blocks = 0;
+    for (Stretch& s : table) {
+      s.first_block = blocks;
+      blocks += blocks_for(s.count, int64_t{kThreads} * V * kPacks);
     }
+    const auto* on_device = static_cast<const Stretch*>(
+        adamw_table_.upload(table.data(), table.size() * sizeof(Stretch), staging_, stream()));
+    adamw_kernel<W, G, M><<<static_cast<unsigned>(blocks), kThreads, 0, stream()>>>(
+        on_device, static_cast<int>(table.size()), data_of<float>(control),
+        constants_for(options, first_span));
   });
   CUDA_CHECK_LAUNCH();
 }

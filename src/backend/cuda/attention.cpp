@@ -80,7 +80,8 @@ const AttentionKernel& CudaBackend::attention_for(
 void CudaBackend::do_attention_forward(Tensor out, Tensor lse, ConstTensor qkv,
                                        const AttentionOptions& options) {
   if (out.count() == 0) return;
-  const AttentionForward call{geometry_of(qkv, options), out.data(), lse.as<float>(), qkv.data()};
+  const AttentionForward call{geometry_of(qkv, options), out.data(), lse.as<float>(), qkv.data(),
+                              gemm_.tuning()};
   attention_for(call.shape, {out.data(), qkv.data()}).forward(call, scratch_, stream());
 }
 
@@ -89,7 +90,8 @@ void CudaBackend::do_attention_backward(Tensor dqkv, ConstTensor dout, ConstTens
                                         const AttentionOptions& options) {
   if (out.count() == 0) return;
   const AttentionBackward call{
-      geometry_of(qkv, options), dqkv.data(), dout.data(), qkv.data(), out.data(), lse.as<float>()};
+      geometry_of(qkv, options), dqkv.data(),   dout.data(), qkv.data(), out.data(),
+      lse.as<float>(),           gemm_.tuning()};
   attention_for(call.shape, {dqkv.data(), dout.data(), qkv.data(), out.data()})
       .backward(call, scratch_, stream());
 }

@@ -26,6 +26,7 @@ struct AttentionForward {
   void* out;
   float* lse;
   const void* qkv;
+  bool tune = false;  // alternatives inside a kernel may be timed now
 };
 
 struct AttentionBackward {
@@ -35,6 +36,7 @@ struct AttentionBackward {
   const void* qkv;
   const void* out;
   const float* lse;
+  bool tune = false;
 };
 
 struct AttentionKernel {

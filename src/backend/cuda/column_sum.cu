@@ -49,10 +49,20 @@ __global__ void __launch_bounds__(kLanes* kRows)
   }
 }
 
+constexpr int kMostResults = 3;
+
+template <typename T>
+struct Results {
+  T* out[kMostResults];
+  const float* partial[kMostResults];
+};
+
 // 32 threads share a column: the parts are few hundred, and one thread alone would wait for each.
 template <typename T>
-__global__ void __launch_bounds__(1024)
-    sum_parts_kernel(T* out, const float* partial, int parts, int64_t n, bool accumulate) {
+__global__ void __launch_bounds__(1024) sum_parts_kernel(const __grid_constant__ Results<T> results,
+                                                         int parts, int64_t n, bool accumulate) {
+  T* out = results.out[blockIdx.y];
+  const float* partial = results.partial[blockIdx.y];
   const int64_t column = int64_t(blockIdx.x) * 32 + threadIdx.x;
   float sum = 0;
   if (column < n) {
@@ -128,11 +138,26 @@ void gelu_backward(Tensor x, ConstTensor pre, cudaStream_t stream) {
 }
 
 void sum_parts(Tensor out, const float* partial, int parts, Grad mode, cudaStream_t stream) {
-  const int64_t n = out.count();
-  with_float_type(out.dtype(), [&](auto tag) {
+  sum_parts({{out, partial}}, parts, mode, stream);
+}
+
+void sum_parts(std::initializer_list<PartialSums> sums, int parts, Grad mode, cudaStream_t stream) {
+  const Tensor& like = sums.begin()->out;
+  const int64_t n = like.count();
+  with_float_type(like.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    sum_parts_kernel<T><<<blocks_for(n, 32), dim3(32, 32), 0, stream>>>(
-        data_of<T>(out), partial, parts, n, mode == Grad::accumulate);
+    Results<T> results{};
+    unsigned count = 0;
+    for (const PartialSums& s : sums) {
+      if (s.out.none()) continue;
+      STRETTO_CHECK(s.out.count() == n && s.out.dtype() == like.dtype() && count < kMostResults,
+                    "sums of {} and {} columns", n, s.out.count());
+      results.out[count] = data_of<T>(s.out);
+      results.partial[count++] = s.partial;
+    }
+    const dim3 grid(static_cast<unsigned>(blocks_for(n, 32)), count);
+    sum_parts_kernel<T>
+        <<<grid, dim3(32, 32), 0, stream>>>(results, parts, n, mode == Grad::accumulate);
   });
   CUDA_CHECK_LAUNCH();
 }

@@ -4,6 +4,8 @@
 
 #include <cuda_runtime.h>
 
+#include <initializer_list>
+
 #include "backend/backend.h"
 
 namespace stretto::cuda {
@@ -15,6 +17,12 @@ int column_sum_stripes(int64_t rows, int64_t n);
 void column_sum_partials(float* partial, Tensor x, ConstTensor pre, cudaStream_t stream);
 // out (n), f32 or the compute type, = or += the sum of the parts.
 void sum_parts(Tensor out, const float* partial, int parts, Grad mode, cudaStream_t stream);
+// The same for several results of one size and type in one launch; `out` may be none.
+struct PartialSums {
+  Tensor out;
+  const float* partial;
+};
+void sum_parts(std::initializer_list<PartialSums> sums, int parts, Grad mode, cudaStream_t stream);
 // x += bias along rows; then gelu when asked (x in place).
 void bias_gelu(Tensor x, ConstTensor bias, bool gelu, cudaStream_t stream);
 // x *= gelu'(pre), in place.

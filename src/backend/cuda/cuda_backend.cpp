@@ -42,7 +42,8 @@ CudaBackend::CudaBackend(int device, const CudaOptions& options)
       gemm_(properties_.name, options.tf32, options.tune, options.tune_cache,
             options.gemm_workspace_bytes, stream()),
       attention_(attention_kernel(options.attention)),
-      timing_(options.time_operators) {
+      timing_(options.time_operators),
+      use_graphs_(options.graphs) {
   scratch_.reserve(options.scratch_bytes, stream());
 }
 
@@ -57,6 +58,23 @@ void CudaBackend::synchronize() {
 }
 
 void CudaBackend::make_current() const { CUDA_CHECK(cudaSetDevice(device_)); }
+
+// With operator times on, kernels are launched one by one: events inside a graph tell nothing.
+bool CudaBackend::repeat(uint64_t key, const std::function<void()>& work) {
+  if (timing_ || !use_graphs_) {
+    work();
+    return true;
+  }
+  make_current();
+  return graphs_.run(key, work, stream(), profile());
+}
+
+size_t CudaBackend::device_bytes() const {
+  size_t free = 0, total = 0;
+  make_current();
+  CUDA_CHECK(cudaMemGetInfo(&free, &total));
+  return total - free;
+}
 
 void CudaBackend::range_begin(Op op) {
   make_current();

@@ -14,9 +14,16 @@
 #include "backend/cuda/attention.h"
 #include "backend/cuda/cuda_options.h"
 #include "backend/cuda/gemm.h"
+#include "backend/cuda/graphs.h"
 #include "backend/cuda/lanes.h"
 
 namespace stretto::cuda {
+
+// An operand rounded to 8 bits, and the factor that undoes its scaling; both in device memory.
+struct EightBit {
+  const void* data = nullptr;
+  const float* inverse = nullptr;
+};
 
 class CudaBackend final : public Backend {
  public:
@@ -30,6 +37,9 @@ class CudaBackend final : public Backend {
   void wait(Lane lane, Event event) override { lanes_.wait(lane, event); }
   void time_operators(bool on) override { timing_ = on; }
   void eight_bit_products(bool on) override { eight_bit_ = on; }
+  bool repeat(uint64_t key, const std::function<void()>& work) override;
+  size_t device_bytes() const override;
+  bool sums_stream_columns() const override { return true; }
 
   void make_current() const;  // of the calling thread, which may not be the constructor's
   cudaStream_t stream(Lane lane = Lane::compute) const { return lanes_.stream(lane); }
@@ -57,7 +67,7 @@ class CudaBackend final : public Backend {
                             ConstTensor b, ConstTensor weight, ConstTensor bias) override;
   void do_layernorm_backward(Tensor dinp, Tensor dweight, Tensor dbias, ConstTensor dout,
                              ConstTensor inp, ConstTensor mean, ConstTensor rstd,
-                             ConstTensor weight, Grad mode) override;
+                             ConstTensor weight, Grad mode, Tensor dinp_sums) override;
   void do_linear_forward(Tensor out, ConstTensor inp, ConstTensor weight, ConstTensor bias,
                          const LinearOptions& options) override;
   void do_linear_backward_input(Tensor dinp, ConstTensor dout, ConstTensor weight,
@@ -79,11 +89,18 @@ class CudaBackend final : public Backend {
                              ConstTensor targets) override;
   void do_cross_entropy_backward(Tensor logits, ConstTensor lse, ConstTensor targets,
                                  ConstTensor scale, VocabRange vocab) override;
+  bool fuses_cross_entropy(const Tensor& logits) const override;
+  void do_cross_entropy_in_place(Tensor lse, Tensor target, Tensor loss_sum, Tensor logits,
+                                 ConstTensor targets, ConstTensor scale, VocabRange vocab) override;
+  void begin_linear_backward(ConstTensor dout) override;
+  void end_linear_backward() override { shared_gradient_ = {}; }
   void do_gradient_stats(Tensor stats, ConstTensor grad) override;
   void do_sum_stats(Tensor sum, ConstTensor rows) override;
   void do_clip_control(Tensor control, ConstTensor stats, float clip, float grad_scale) override;
   void do_adamw(Tensor weight, Tensor master, Tensor m, Tensor v, ConstTensor grad,
                 ConstTensor control, const AdamWOptions& options) override;
+  void do_adamw_segments(std::span<const AdamWSegment> segments, ConstTensor control,
+                         const AdamWOptions& options) override;
 
   // Device memory valid until the next operator of the compute lane.
   template <typename T>
@@ -96,9 +113,9 @@ class CudaBackend final : public Backend {
   // With `pre`: x is first multiplied by gelu'(pre), in place.
   void column_sum(Tensor out, ConstTensor x, Grad mode, ConstTensor pre = {});
 
-  struct EightBit;
   bool eight_bit_fits(int64_t rows, int64_t n, int64_t k, DType type) const;
-  EightBit eight_bit_scratch(int64_t a_bytes, int64_t b_bytes);
+  EightBit rounded(char* memory, ConstTensor x, DType type, bool transposed);
+  EightBit rounded_gradient(ConstTensor dout, bool transposed);
   void eight_bit_forward(Tensor out, ConstTensor inp, ConstTensor weight, ConstTensor bias);
   void eight_bit_backward_input(Tensor dinp, ConstTensor dout, ConstTensor weight, Grad mode);
   void eight_bit_backward_weight(Tensor dweight, ConstTensor inp, ConstTensor dout, Grad mode);
@@ -108,10 +125,19 @@ class CudaBackend final : public Backend {
   Lanes lanes_;
   Staging staging_;
   Workspace scratch_{"partial sums"};
+  Workspace gradient_{"8-bit gradients"};
+  struct {  // of the linear layer whose two gradients are being taken
+    const void* source = nullptr;
+    bool ready = false;
+    EightBit normal, transposed;
+  } shared_gradient_;
+  DeviceTable adamw_table_;
+  Graphs graphs_;
   Gemm gemm_;
   const AttentionKernel* attention_;  // asked for by name; null: the best that can
   OperatorTimer timer_;
   bool timing_;
+  bool use_graphs_;
   bool span_open_ = false;
   bool eight_bit_ = false;
 };

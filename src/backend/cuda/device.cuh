@@ -49,6 +49,8 @@ struct alignas(sizeof(T) * V) Pack {
     Pack out;
     if constexpr (sizeof(Pack) == 16) {
       *reinterpret_cast<int4*>(&out) = __ldcs(reinterpret_cast<const int4*>(p));
+    } else if constexpr (sizeof(Pack) == 8) {
+      *reinterpret_cast<int2*>(&out) = __ldcs(reinterpret_cast<const int2*>(p));
     } else {
       out = load(p);
     }
@@ -58,6 +60,8 @@ struct alignas(sizeof(T) * V) Pack {
   __device__ __forceinline__ void store_streaming(T* p) const {
     if constexpr (sizeof(Pack) == 16) {
       __stcs(reinterpret_cast<int4*>(p), *reinterpret_cast<const int4*>(this));
+    } else if constexpr (sizeof(Pack) == 8) {
+      __stcs(reinterpret_cast<int2*>(p), *reinterpret_cast<const int2*>(this));
     } else {
       store(p);
     }

@@ -89,6 +89,17 @@ void Staging::upload(void* device, const void* host, size_t bytes, cudaStream_t 
   CUDA_CHECK(cudaEventRecord(free_[slot], stream));
 }
 
+const void* DeviceTable::upload(const void* data, size_t bytes, Staging& staging,
+                                cudaStream_t stream) {
+  void* device = memory_.reserve(bytes, stream);
+  const auto* begin = static_cast<const char*>(data);
+  if (content_.size() == bytes && std::memcmp(content_.data(), begin, bytes) == 0) return device;
+  STRETTO_CHECK(bytes <= Staging::kSlotBytes, "a table of {} bytes", bytes);
+  staging.upload(device, data, bytes, stream);
+  content_.assign(begin, begin + bytes);
+  return device;
+}
+
 OperatorTimer::~OperatorTimer() {
   for (const Span& span : spans_) {
     cudaEventDestroy(span.begin);

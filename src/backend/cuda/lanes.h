@@ -72,6 +72,16 @@ class Staging {
   size_t next_ = 0;
 };
 
+// A small table in device memory, sent again only when it has changed.
+class DeviceTable {
+ public:
+  const void* upload(const void* data, size_t bytes, Staging& staging, cudaStream_t stream);
+
+ private:
+  Workspace memory_{"table"};
+  std::vector<char> content_;
+};
+
 // Pairs of events around operators, read back when the device is idle.
 class OperatorTimer {
  public:

@@ -1,12 +1,10 @@
-// LayerNorm over the last dim. Forward: one warp owns one row and keeps it in registers, so the row
-// is read once. Backward: one block owns whole rows and each thread the same columns of all of
-// them, so the weight gradients stay in registers until the block is done; partial sums of the
-// blocks are then added in block order.
+// LayerNorm over the last dim, with the addition before it: a row stays in the registers of a warp
+// or a block between its sums and its result, so it is read once.
 #include <algorithm>
 
-#include "backend/cuda/column_sum.h"
 #include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/device.cuh"
+#include "backend/cuda/row_pipeline.cuh"
 
 namespace stretto::cuda {
 namespace {
@@ -83,43 +81,89 @@ __global__ void __launch_bounds__(32 * kWarpsPerBlock) forward_warp_kernel(Forwa
   }
 }
 
-// Longer rows: one block owns one, a pack per thread.
-template <typename T, int V>
-__global__ void __launch_bounds__(1024) forward_row_kernel(ForwardArgs<T> args) {
-  __shared__ float shared[2][32];
-  const int c = threadIdx.x * V;
-  const bool mine = c < args.columns;
-  const int64_t at = int64_t(blockIdx.x) * args.columns + c;
-  Pack<T, V> x{}, w{}, bias{};
-  if (mine) {
-    x = Pack<T, V>::load_streaming(args.b + at);
-    if (args.a != nullptr) {
-      const auto a = Pack<T, V>::load_streaming(args.a + at);
+// Longer rows: a block walks rows, R at once and S groups of them on their way or in work; a pack
+// of each row per thread. Each thread reads only what it fetched itself.
+template <typename T, int R, int S>
+__global__ void __launch_bounds__(kMostThreads) forward_rows_kernel(ForwardArgs<T> args) {
+  constexpr int V = kVector<T>, kPer = 32 / R;
+  extern __shared__ int4 ring[];  // [S][R][2][threads]: a, b
+  __shared__ float shared[2][2][R][kMostThreads / 32];
+  const int threads = blockDim.x, lane = threadIdx.x % 32, column = threadIdx.x * V;
+  const bool mine = column < args.columns;
+  const int64_t groups = (args.rows + R - 1) / R;
+  const auto slot = [&](int stage, int r, int which) {
+    return &ring[((stage * R + r) * 2 + which) * threads + threadIdx.x];
+  };
+  const auto fetch = [&](int64_t group, int stage) {
+    if (mine && group < groups) {
 #pragma unroll
-      for (int i = 0; i < V; ++i) x.set(i, x[i] + a[i]);
-      x.store(args.sum + at);
+      for (int r = 0; r < R; ++r) {
+        const int64_t at = min(group * R + r, args.rows - 1) * args.columns + column;
+        if (args.a != nullptr) copy_async(slot(stage, r, 0), args.a + at);
+        copy_async(slot(stage, r, 1), args.b + at);
+      }
     }
-    w = Pack<T, V>::load(args.weight + c);
-    if (args.bias != nullptr) bias = Pack<T, V>::load(args.bias + c);
-  }
-  float total = 0, squares = 0;
-#pragma unroll
-  for (int i = 0; i < V; ++i) total += x[i];  // zero beyond the row
-  const float mean = block_sum(total, shared[0]) / args.columns;
-#pragma unroll
-  for (int i = 0; i < V; ++i) squares += mine ? (x[i] - mean) * (x[i] - mean) : 0.0f;
-  const float rstd = rsqrtf(block_sum(squares, shared[1]) / args.columns + kEpsilon);
+    commit_copies();
+  };
+  Pack<T, V> weight{}, bias{};
   if (mine) {
-#pragma unroll
-    for (int i = 0; i < V; ++i) {
-      const float scaled = (x[i] - mean) * rstd * w[i];
-      x.set(i, args.bias != nullptr ? scaled + bias[i] : scaled);
-    }
-    x.store(args.out + at);
+    weight = Pack<T, V>::load(args.weight + column);
+    if (args.bias != nullptr) bias = Pack<T, V>::load(args.bias + column);
   }
-  if (threadIdx.x == 0) {
-    if (args.mean != nullptr) args.mean[blockIdx.x] = mean;
-    if (args.rstd != nullptr) args.rstd[blockIdx.x] = rstd;
+#pragma unroll
+  for (int s = 0; s < S - 1; ++s) fetch(blockIdx.x + int64_t{s} * gridDim.x, s);
+
+  int stage = 0, phase = 0;
+  for (int64_t group = blockIdx.x; group < groups; group += gridDim.x, phase ^= 1) {
+    wait_copies<S - 2>();
+    Pack<T, V> x[R] = {};
+    float sums[R] = {};
+    if (mine) {
+#pragma unroll
+      for (int r = 0; r < R; ++r) {
+        x[r] = *reinterpret_cast<const Pack<T, V>*>(slot(stage, r, 1));
+        if (args.a != nullptr) {
+          const auto a = *reinterpret_cast<const Pack<T, V>*>(slot(stage, r, 0));
+#pragma unroll
+          for (int i = 0; i < V; ++i) x[r].set(i, x[r][i] + a[i]);
+          if (group * R + r < args.rows) {
+            x[r].store(args.sum + (group * R + r) * args.columns + column);
+          }
+        }
+#pragma unroll
+        for (int i = 0; i < V; ++i) sums[r] += x[r][i];
+      }
+    }
+    // The slot of the group before this one is free: this thread has read it.
+    fetch(group + int64_t{S - 1} * gridDim.x, stage == 0 ? S - 1 : stage - 1);
+    const float means = block_totals(sums, shared[phase][0]) / args.columns;
+    float squares[R] = {};
+#pragma unroll
+    for (int r = 0; r < R; ++r) {
+      const float mean = __shfl_sync(0xffffffffu, means, r * kPer);
+      if (!mine) continue;
+#pragma unroll
+      for (int i = 0; i < V; ++i) squares[r] += (x[r][i] - mean) * (x[r][i] - mean);
+    }
+    const float rstds = rsqrtf(block_totals(squares, shared[phase][1]) / args.columns + kEpsilon);
+#pragma unroll
+    for (int r = 0; r < R; ++r) {
+      const float mean = __shfl_sync(0xffffffffu, means, r * kPer);
+      const float rstd = __shfl_sync(0xffffffffu, rstds, r * kPer);
+      if (!mine || group * R + r >= args.rows) continue;
+#pragma unroll
+      for (int i = 0; i < V; ++i) {
+        const float scaled = (x[r][i] - mean) * rstd * weight[i];
+        x[r].set(i, args.bias != nullptr ? scaled + bias[i] : scaled);
+      }
+      x[r].store(args.out + (group * R + r) * args.columns + column);
+    }
+    if (const int64_t row = group * R + lane / kPer;
+        threadIdx.x < 32 && lane % kPer == 0 && row < args.rows) {
+      if (args.mean != nullptr) args.mean[row] = means;
+      if (args.rstd != nullptr) args.rstd[row] = rstds;
+    }
+    stage = stage == S - 1 ? 0 : stage + 1;
   }
 }
 
@@ -168,7 +212,8 @@ __global__ void __launch_bounds__(256) forward_block_kernel(ForwardArgs<T> args)
 }
 
 template <typename T>
-void launch_forward(const ForwardArgs<T>& args, bool vectorise, cudaStream_t stream) {
+void launch_forward(const ForwardArgs<T>& args, bool vectorise, int multiprocessors,
+                    cudaStream_t stream) {
   constexpr int V = kVector<T>;
   const int packs_per_lane = (args.columns + 32 * V - 1) / (32 * V);
   const int warp_blocks = blocks_for(args.rows, kWarpsPerBlock);
@@ -177,158 +222,23 @@ void launch_forward(const ForwardArgs<T>& args, bool vectorise, cudaStream_t str
     forward_block_kernel<T, 1><<<static_cast<int>(args.rows), 256, 0, stream>>>(args);
   } else if (packs_per_lane <= 4) {
     forward_warp_kernel<T, V, 4><<<warp_blocks, threads, 0, stream>>>(args);
-  } else if (packs_per_lane <= 32) {
-    forward_row_kernel<T, V>
-        <<<static_cast<unsigned>(args.rows), 32 * packs_per_lane, 0, stream>>>(args);
+  } else if (32 * packs_per_lane <= kMostThreads) {
+    constexpr int R = 2, S = 4;
+    const int row_threads = 32 * packs_per_lane;
+    const size_t bytes = size_t{R} * S * 2 * sizeof(int4) * static_cast<size_t>(row_threads);
+    auto* kernel = forward_rows_kernel<T, R, S>;
+    CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                    static_cast<int>(bytes)));
+    int resident = 1;
+    CUDA_CHECK(
+        cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, row_threads, bytes));
+    const int64_t blocks = std::min<int64_t>((args.rows + R - 1) / R,
+                                             int64_t{multiprocessors} * std::max(1, resident));
+    kernel<<<static_cast<unsigned>(blocks), row_threads, bytes, stream>>>(args);
   } else {
     forward_block_kernel<T, V><<<static_cast<int>(args.rows), 256, 0, stream>>>(args);
   }
   CUDA_CHECK_LAUNCH();
-}
-
-// Rows whose loads and sums overlap; one where a thread owns so many columns that registers are
-// short.
-constexpr int rows_at_once(int packs) { return packs == 1 ? 2 : 1; }
-constexpr int kBackwardThreads = 512;
-
-template <typename T>
-struct BackwardArgs {
-  T* dinp;
-  float* dweight_parts;  // (blocks, columns)
-  float* dbias_parts;    // may be null
-  const T* dout;
-  const T* inp;
-  const float* mean;
-  const float* rstd;
-  const T* weight;
-  int64_t rows;
-  int columns;
-  bool accumulate;
-};
-
-template <typename T, int V, int P>
-__global__ void __launch_bounds__(kBackwardThreads) backward_kernel(BackwardArgs<T> args) {
-  constexpr int R = rows_at_once(P);
-  __shared__ float2 shared[2][R][32];
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
-  float dweight[P][V] = {}, dbias[P][V] = {};
-  int phase = 0;
-  for (int64_t first = int64_t(blockIdx.x) * R; first < args.rows;
-       first += int64_t(gridDim.x) * R, phase ^= 1) {
-    Pack<T, V> dout[R][P], inp[R][P], old[R][P];
-    float mean[R], rstd[R];
-#pragma unroll
-    for (int r = 0; r < R; ++r) {
-      const int64_t row = min(first + r, args.rows - 1);
-      mean[r] = args.mean[row];
-      rstd[r] = args.rstd[row];
-#pragma unroll
-      for (int p = 0; p < P; ++p) {
-        const int c = (p * blockDim.x + threadIdx.x) * V;
-        if (c >= args.columns) continue;
-        dout[r][p] = Pack<T, V>::load_streaming(args.dout + row * args.columns + c);
-        inp[r][p] = Pack<T, V>::load_streaming(args.inp + row * args.columns + c);
-        if (args.accumulate) old[r][p] = Pack<T, V>::load(args.dinp + row * args.columns + c);
-      }
-    }
-    // Sums over the row of g = dout * weight, and of g * normalised input.
-    float2 sums[R];
-#pragma unroll
-    for (int r = 0; r < R; ++r) {
-      float plain = 0, with_norm = 0;
-      const bool real = first + r < args.rows;
-#pragma unroll
-      for (int p = 0; p < P; ++p) {
-        const int c = (p * blockDim.x + threadIdx.x) * V;
-        if (c >= args.columns) continue;
-        const auto w = Pack<T, V>::load(args.weight + c);
-#pragma unroll
-        for (int i = 0; i < V; ++i) {
-          const float norm = (inp[r][p][i] - mean[r]) * rstd[r];
-          const float g = dout[r][p][i] * w[i];
-          plain += g;
-          with_norm += g * norm;
-          if (real) {
-            dbias[p][i] += dout[r][p][i];
-            dweight[p][i] += dout[r][p][i] * norm;
-          }
-        }
-      }
-      sums[r] = {warp_sum(plain), warp_sum(with_norm)};
-      if (lane == 0) shared[phase][r][warp] = sums[r];
-    }
-    __syncthreads();
-#pragma unroll
-    for (int r = 0; r < R; ++r) {
-      const int64_t row = first + r;
-      if (row >= args.rows) break;
-      float plain = 0, with_norm = 0;
-      for (int w = 0; w < warps; ++w) {
-        plain += shared[phase][r][w].x;
-        with_norm += shared[phase][r][w].y;
-      }
-      plain /= args.columns;
-      with_norm /= args.columns;
-#pragma unroll
-      for (int p = 0; p < P; ++p) {
-        const int c = (p * blockDim.x + threadIdx.x) * V;
-        if (c >= args.columns) continue;
-        T* target = args.dinp + row * args.columns + c;
-        const auto w = Pack<T, V>::load(args.weight + c);
-        Pack<T, V> result;
-#pragma unroll
-        for (int i = 0; i < V; ++i) {
-          const float norm = (inp[r][p][i] - mean[r]) * rstd[r];
-          const float d = (dout[r][p][i] * w[i] - plain - norm * with_norm) * rstd[r];
-          result.set(i, args.accumulate ? old[r][p][i] + d : d);
-        }
-        result.store(target);
-      }
-    }
-  }
-#pragma unroll
-  for (int p = 0; p < P; ++p) {
-    const int c = (p * blockDim.x + threadIdx.x) * V;
-    if (c >= args.columns) continue;
-#pragma unroll
-    for (int i = 0; i < V; ++i) {
-      const int64_t at = int64_t(blockIdx.x) * args.columns + c + i;
-      args.dweight_parts[at] = dweight[p][i];
-      if (args.dbias_parts != nullptr) args.dbias_parts[at] = dbias[p][i];
-    }
-  }
-}
-
-// Threads per block so that each owns P packs of V columns.
-int backward_threads(int columns, int v, int p) {
-  return (columns + v * p * 32 - 1) / (v * p * 32) * 32;
-}
-
-// As many blocks as run at once: a function of the kernel, the shape and the GPU model.
-template <typename T>
-int backward_blocks(void (*kernel)(BackwardArgs<T>), int threads, int64_t rows,
-                    int multiprocessors) {
-  constexpr int kMost = 8;  // per multiprocessor: each leaves a row of partial sums
-  int resident = 1;
-  CUDA_CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, threads, 0));
-  const int64_t blocks = int64_t{multiprocessors} * std::clamp(resident, 1, kMost);
-  return static_cast<int>(std::clamp<int64_t>(rows / 2, 1, blocks));
-}
-
-template <typename T>
-struct BackwardLaunch {
-  void (*kernel)(BackwardArgs<T>);
-  int threads;
-};
-
-template <typename T, int V>
-BackwardLaunch<T> backward_launch(int columns) {
-  if (const int threads = backward_threads(columns, V, 1); threads <= kBackwardThreads) {
-    return {backward_kernel<T, V, 1>, threads};
-  }
-  const int wide = backward_threads(columns, V, 4);
-  STRETTO_CHECK(wide <= kBackwardThreads, "LayerNorm backward of {} columns", columns);
-  return {backward_kernel<T, V, 4>, wide};
 }
 
 }  // namespace
@@ -346,40 +256,7 @@ void CudaBackend::do_layernorm_forward(Tensor sum, Tensor out, Tensor mean, Tens
     launch_forward(args,
                    can_vectorise<T>(b.last(), sum.data(), out.data(), a.data(), b.data(),
                                     weight.data(), bias.data()),
-                   stream());
-  });
-}
-
-void CudaBackend::do_layernorm_backward(Tensor dinp, Tensor dweight, Tensor dbias, ConstTensor dout,
-                                        ConstTensor inp, ConstTensor mean, ConstTensor rstd,
-                                        ConstTensor weight, Grad mode) {
-  if (inp.count() == 0) return;
-  const int columns = static_cast<int>(inp.last());
-  with_float_type(inp.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    BackwardLaunch<T> launch{};
-    with_vector<T>(
-        can_vectorise<T>(columns, dinp.data(), dout.data(), inp.data(), weight.data()),
-        [&](auto vector) { launch = backward_launch<T, decltype(vector)::value>(columns); });
-    const int blocks =
-        backward_blocks(launch.kernel, launch.threads, inp.rows(), properties_.multiProcessorCount);
-    float* parts = scratch<float>(int64_t{2} * blocks * columns);
-    float* dbias_parts = dbias.none() ? nullptr : parts + int64_t{blocks} * columns;
-    const BackwardArgs<T> args{data_of<T>(dinp),
-                               parts,
-                               dbias_parts,
-                               data_of<T>(dout),
-                               data_of<T>(inp),
-                               data_of<float>(mean),
-                               data_of<float>(rstd),
-                               data_of<T>(weight),
-                               inp.rows(),
-                               columns,
-                               mode == Grad::accumulate};
-    launch.kernel<<<blocks, launch.threads, 0, stream()>>>(args);
-    CUDA_CHECK_LAUNCH();
-    sum_parts(dweight, parts, blocks, Grad::accumulate, stream());
-    if (dbias) sum_parts(dbias, dbias_parts, blocks, Grad::accumulate, stream());
+                   properties_.multiProcessorCount, stream());
   });
 }
 

@@ -3,7 +3,8 @@
 // Results, weights, biases and everything that is no matrix product of a layer stay as they are.
 //
 // Hopper multiplies 8-bit matrices only along their contiguous dim, so the gradients need
-// transposed copies; they are made in the pass that rounds.
+// transposed copies; they are made in the pass that rounds. The two gradients of a layer share one
+// reading of dout: begin_linear_backward() names it, the first of them rounds it both ways.
 #include "backend/cuda/column_sum.h"
 #include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/quantise.h"
@@ -11,28 +12,19 @@
 namespace stretto::cuda {
 namespace {
 
-// Before the operands: amax and inverse scale of a and b. cuBLASLt refuses scales that are not
-// aligned to 16 bytes, at launch only.
-constexpr int64_t kHeader = 256;
-constexpr int kApart = 16;  // floats
+// Before an operand: its largest magnitude and its inverse scale. cuBLASLt refuses scales that are
+// not aligned to 16 bytes, at launch only.
+constexpr size_t kHeader = 256;
+constexpr size_t kInverse = 64;  // bytes
+
+GemmOperands operands(const EightBit& a, const EightBit& b, void* d, void* bias = nullptr) {
+  GemmOperands o{a.data, b.data, d, bias};
+  o.a_scale = a.inverse;
+  o.b_scale = b.inverse;
+  return o;
+}
 
 }  // namespace
-
-// Scratch memory of one product: two rounded operands behind their scales.
-struct CudaBackend::EightBit {
-  float* scales;  // amax a, amax b, inverse a, inverse b; kApart from each other
-  char* a;
-  char* b;
-
-  float* amax(int which) const { return scales + which * kApart; }
-  float* inverse(int which) const { return scales + (2 + which) * kApart; }
-  GemmOperands operands(void* d, void* bias = nullptr) const {
-    GemmOperands o{a, b, d, bias};
-    o.a_scale = inverse(0);
-    o.b_scale = inverse(1);
-    return o;
-  }
-};
 
 bool CudaBackend::eight_bit_fits(int64_t rows, int64_t n, int64_t k, DType type) const {
   const bool able = properties_.major > 8 || (properties_.major == 8 && properties_.minor >= 9);
@@ -40,18 +32,47 @@ bool CudaBackend::eight_bit_fits(int64_t rows, int64_t n, int64_t k, DType type)
          k % 16 == 0 && rows > 0;
 }
 
-CudaBackend::EightBit CudaBackend::eight_bit_scratch(int64_t a_bytes, int64_t b_bytes) {
-  const auto a_size = static_cast<int64_t>(arena_round(static_cast<size_t>(a_bytes)));
-  char* memory = scratch<char>(kHeader + a_size + b_bytes);
-  return {reinterpret_cast<float*>(memory), memory + kHeader, memory + kHeader + a_size};
+void CudaBackend::begin_linear_backward(ConstTensor dout) {
+  shared_gradient_ = {};
+  if (eight_bit_ && !dout.none()) shared_gradient_.source = dout.data();
+}
+
+// x rounded into `memory`, which holds nothing else.
+EightBit CudaBackend::rounded(char* memory, ConstTensor x, DType type, bool transposed) {
+  auto* amax = reinterpret_cast<float*>(memory);
+  auto* inverse = reinterpret_cast<float*>(memory + kInverse);
+  char* data = memory + kHeader;
+  quantise(transposed ? nullptr : data, transposed ? data : nullptr, amax, inverse, x, type,
+           stream());
+  return {data, inverse};
+}
+
+EightBit CudaBackend::rounded_gradient(ConstTensor dout, bool transposed) {
+  const auto count = arena_round(static_cast<size_t>(dout.count()));
+  const bool shared = shared_gradient_.source == dout.data();
+  if (shared && shared_gradient_.ready) {
+    return transposed ? shared_gradient_.transposed : shared_gradient_.normal;
+  }
+  auto* memory =
+      static_cast<char*>(gradient_.reserve(kHeader + (shared ? 2 : 1) * count, stream()));
+  if (!shared) return rounded(memory, dout, DType::f8e5m2, transposed);
+  auto* inverse = reinterpret_cast<float*>(memory + kInverse);
+  char* data = memory + kHeader;
+  quantise(data, data + count, reinterpret_cast<float*>(memory), inverse, dout, DType::f8e5m2,
+           stream());
+  shared_gradient_.normal = {data, inverse};
+  shared_gradient_.transposed = {data + count, inverse};
+  shared_gradient_.ready = true;
+  return transposed ? shared_gradient_.transposed : shared_gradient_.normal;
 }
 
 void CudaBackend::eight_bit_forward(Tensor out, ConstTensor inp, ConstTensor weight,
                                     ConstTensor bias) {
   const int64_t rows = inp.rows(), n = weight.rows(), k = weight.last();
-  const EightBit s = eight_bit_scratch(n * k, rows * k);
-  quantise(s.a, nullptr, s.amax(0), s.inverse(0), weight, DType::f8e4m3, stream());
-  quantise(s.b, nullptr, s.amax(1), s.inverse(1), inp, DType::f8e4m3, stream());
+  const size_t first = kHeader + arena_round(static_cast<size_t>(n * k));
+  char* memory = scratch<char>(static_cast<int64_t>(first + kHeader) + rows * k);
+  const EightBit a = rounded(memory, weight, DType::f8e4m3, false);
+  const EightBit b = rounded(memory + first, inp, DType::f8e4m3, false);
   GemmProblem problem{.m = n,
                       .n = rows,
                       .k = k,
@@ -65,18 +86,18 @@ void CudaBackend::eight_bit_forward(Tensor out, ConstTensor inp, ConstTensor wei
   problem.fast_accumulation = true;  // as every published recipe does, in the forward pass only
   GemmProblem biased = problem;
   biased.epilogue = Epilogue::bias;
-  const GemmOperands operands = s.operands(out.data(), const_cast<void*>(bias.data()));
-  if (!bias.none() && gemm_.supports(biased, operands)) return gemm_.run(biased, operands);
-  gemm_.run(problem, s.operands(out.data()));
+  const GemmOperands with_bias = operands(a, b, out.data(), const_cast<void*>(bias.data()));
+  if (!bias.none() && gemm_.supports(biased, with_bias)) return gemm_.run(biased, with_bias);
+  gemm_.run(problem, operands(a, b, out.data()));
   if (!bias.none()) bias_gelu(out, bias, false, stream());
 }
 
 void CudaBackend::eight_bit_backward_input(Tensor dinp, ConstTensor dout, ConstTensor weight,
                                            Grad mode) {
   const int64_t rows = dout.rows(), n = weight.rows(), k = weight.last();
-  const EightBit s = eight_bit_scratch(n * k, rows * n);
-  quantise(nullptr, s.a, s.amax(0), s.inverse(0), weight, DType::f8e4m3, stream());
-  quantise(s.b, nullptr, s.amax(1), s.inverse(1), dout, DType::f8e5m2, stream());
+  char* memory = scratch<char>(static_cast<int64_t>(kHeader) + n * k);
+  const EightBit a = rounded(memory, weight, DType::f8e4m3, true);
+  const EightBit b = rounded_gradient(dout, false);
   GemmProblem problem{.m = k,
                       .n = rows,
                       .k = n,
@@ -89,15 +110,15 @@ void CudaBackend::eight_bit_backward_input(Tensor dinp, ConstTensor dout, ConstT
                       .out = dinp.dtype()};
   problem.in_b = DType::f8e5m2;
   problem.accumulate = mode == Grad::accumulate;
-  gemm_.run(problem, s.operands(dinp.data()));
+  gemm_.run(problem, operands(a, b, dinp.data()));
 }
 
 void CudaBackend::eight_bit_backward_weight(Tensor dweight, ConstTensor inp, ConstTensor dout,
                                             Grad mode) {
   const int64_t rows = inp.rows(), n = dout.last(), k = inp.last();
-  const EightBit s = eight_bit_scratch(rows * k, rows * n);
-  quantise(nullptr, s.a, s.amax(0), s.inverse(0), inp, DType::f8e4m3, stream());
-  quantise(nullptr, s.b, s.amax(1), s.inverse(1), dout, DType::f8e5m2, stream());
+  char* memory = scratch<char>(static_cast<int64_t>(kHeader) + rows * k);
+  const EightBit a = rounded(memory, inp, DType::f8e4m3, true);
+  const EightBit b = rounded_gradient(dout, true);
   GemmProblem problem{.m = k,
                       .n = n,
                       .k = rows,
@@ -110,7 +131,7 @@ void CudaBackend::eight_bit_backward_weight(Tensor dweight, ConstTensor inp, Con
                       .out = dweight.dtype()};
   problem.in_b = DType::f8e5m2;
   problem.accumulate = mode == Grad::accumulate;
-  gemm_.run(problem, s.operands(dweight.data()));
+  gemm_.run(problem, operands(a, b, dweight.data()));
 }
 
 }  // namespace stretto::cuda

@@ -20,6 +20,7 @@ constexpr float kLargest<__nv_fp8_e5m2> = 57344.0f;
 // non-negative floats compare like integers. NaN has the largest bits and comes through.
 __global__ void __launch_bounds__(256) amax_kernel(uint32_t* amax, const bf16* x, int64_t packs) {
   uint32_t most = 0;
+#pragma unroll 4
   for (int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x; i < packs;
        i += int64_t(gridDim.x) * blockDim.x) {
     const auto pack = Pack<bf16, 8>::load(x + i * 8);
@@ -30,16 +31,29 @@ __global__ void __launch_bounds__(256) amax_kernel(uint32_t* amax, const bf16* x
   if (threadIdx.x % 32 == 0) atomicMax(amax, most);
 }
 
+// Four rows of four bytes become four columns.
+__device__ __forceinline__ void transpose_bytes(uint32_t (&x)[4]) {
+  const uint32_t low01 = __byte_perm(x[0], x[1], 0x5140), high01 = __byte_perm(x[0], x[1], 0x7362);
+  const uint32_t low23 = __byte_perm(x[2], x[3], 0x5140), high23 = __byte_perm(x[2], x[3], 0x7362);
+  x[0] = __byte_perm(low01, low23, 0x5410);
+  x[1] = __byte_perm(low01, low23, 0x7632);
+  x[2] = __byte_perm(high01, high23, 0x5410);
+  x[3] = __byte_perm(high01, high23, 0x7632);
+}
+
 // One 64 x 64 tile per block; each thread converts 16 neighbours of a row, and for the transposed
-// copy collects 16 neighbours of a column from shared memory.
+// copy turns a square of 4 x 4 taken from shared memory.
 template <typename F8>
 __global__ void __launch_bounds__(kTile* kTile / kChunk)
     quantise_kernel(F8* normal, F8* transposed, const float* amax, float* inverse, const bf16* x,
                     int64_t rows, int64_t columns) {
-  struct alignas(16) Chunk {
+  union alignas(16) Chunk {
+    __device__ Chunk() {}
     F8 value[kChunk];
+    uint32_t words[kChunk / 4];
+    int4 all;
   };
-  __shared__ F8 tile[kTile][kTile + 4];
+  __shared__ uint32_t tile[kTile][kTile / 4 + 1];
   const float largest = *amax;
   const float scale = largest > 0 ? kLargest<F8> / largest : 1.0f;
   if (blockIdx.x == 0 && blockIdx.y == 0 && threadIdx.x == 0) *inverse = 1.0f / scale;
@@ -55,17 +69,25 @@ __global__ void __launch_bounds__(kTile* kTile / kChunk)
       chunk.value[i] = F8(low[i] * scale);
       chunk.value[i + 8] = F8(high[i] * scale);
     }
-    if (normal != nullptr) *reinterpret_cast<Chunk*>(normal + at) = chunk;
+    if (normal != nullptr) *reinterpret_cast<int4*>(normal + at) = chunk.all;
+    if (transposed != nullptr) {
 #pragma unroll
-    for (int i = 0; i < kChunk; ++i) tile[line][offset + i] = chunk.value[i];
+      for (int i = 0; i < kChunk / 4; ++i) tile[line][offset / 4 + i] = chunk.words[i];
+    }
   }
   if (transposed == nullptr) return;
   __syncthreads();
-  if (column + line >= columns || row + offset >= rows) return;
-  Chunk chunk;
+  const int down = threadIdx.x % (kTile / 4) * 4, across = threadIdx.x / (kTile / 4);
+  if (column + across * 4 >= columns || row + down >= rows) return;
+  uint32_t square[4];
 #pragma unroll
-  for (int i = 0; i < kChunk; ++i) chunk.value[i] = tile[offset + i][line];
-  *reinterpret_cast<Chunk*>(transposed + (column + line) * rows + row + offset) = chunk;
+  for (int i = 0; i < 4; ++i) square[i] = tile[down + i][across];
+  transpose_bytes(square);
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    F8* target = transposed + (column + across * 4 + i) * rows + row + down;
+    *reinterpret_cast<uint32_t*>(target) = square[i];
+  }
 }
 
 }  // namespace

@@ -70,17 +70,20 @@ class NvmlTelemetry final : public GpuTelemetry {
     window_ = {};
     running_ = true;
     thread_ = std::thread([this] {
-      std::unique_lock lock(mutex_);
-      while (running_) {
-        add(sample());
+      while (true) {
+        const GpuSample now = sample();  // takes milliseconds: not under the lock
+        std::unique_lock lock(mutex_);
+        add(now);
         wake_.wait_for(lock, std::chrono::milliseconds(100), [this] { return !running_; });
+        if (!running_) return;
       }
     });
   }
 
-  GpuWindow stop() override {
-    end_thread();
+  GpuWindow take() override {
+    const std::lock_guard lock(mutex_);
     GpuWindow window = window_;
+    window_ = {};
     if (window.samples > 0) {
       window.sm_clock_mhz_mean /= window.samples;
       window.memory_clock_mhz_mean /= window.samples;
@@ -88,6 +91,8 @@ class NvmlTelemetry final : public GpuTelemetry {
     }
     return window;
   }
+
+  void stop() override { end_thread(); }
 
  private:
   void add(const GpuSample& s) {
@@ -117,7 +122,7 @@ class NvmlTelemetry final : public GpuTelemetry {
   std::mutex mutex_;
   std::condition_variable wake_;
   bool running_ = false;
-  GpuWindow window_;  // sums until stop()
+  GpuWindow window_;  // sums until take()
   std::thread thread_;
 };
 

@@ -30,7 +30,8 @@ class GpuTelemetry {
   virtual ~GpuTelemetry() = default;
   virtual GpuSample sample() = 0;
   virtual void start() = 0;      // samples every 100 ms on a thread of its own
-  virtual GpuWindow stop() = 0;  // what was seen since start()
+  virtual GpuWindow take() = 0;  // what was seen since start() or the last take(); it goes on
+  virtual void stop() = 0;
 };
 
 // Null when the machine has no NVML or the build no CUDA.

@@ -1,0 +1,102 @@
+// What only shows with tensors that stay in device memory: recorded work, and operators that share
+// what they derived from an operand.
+#include <gtest/gtest.h>
+
+#include <list>
+
+#include "backend/cuda/cuda_options.h"
+#include "support/ops.h"
+
+namespace stretto::test {
+namespace {
+
+class OnDevice : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (cuda_device_count() == 0) GTEST_SKIP() << "no GPU";
+    CudaOptions options;
+    options.tune = false;
+    gpu_ = make_cuda_backend(0, options);
+  }
+  Tensor upload(const Operand& host) {
+    const ConstTensor t = host;
+    buffers_.push_back(gpu_->allocate(t.bytes(), "operand"));
+    const Tensor device(buffers_.back().data(), t.dtype(), t.shape());
+    gpu_->copy_from_host(device, t.data());
+    return device;
+  }
+  Operand download(ConstTensor device) {
+    Operand host = Operand::output(device.dtype(), device.shape());
+    gpu_->copy_to_host(host.tensor().data(), device);
+    return host;
+  }
+  std::unique_ptr<Backend> gpu_;
+  std::list<Buffer> buffers_;
+};
+
+TEST_F(OnDevice, RecordedWorkIsDoneEveryTime) {
+  const Tensor sum = upload(Operand::zeros(DType::f32, {1000}));
+  const Tensor one = upload(Operand::random(DType::f32, {1000}, 1));
+  int calls = 0;
+  const auto work = [&] {
+    ++calls;
+    gpu_->add(sum, sum, one);
+  };
+  const bool expected[] = {true, true, false, false};  // as it is, recorded, replayed, replayed
+  for (const bool called : expected) EXPECT_EQ(gpu_->repeat(7, work), called);
+  EXPECT_EQ(calls, 2);
+  EXPECT_TRUE(gpu_->repeat(8, work)) << "another key is other work";
+  EXPECT_EQ(gpu_->profile().of(Op::add).calls, 5u);
+  Values five = download(one).values();
+  for (double& x : five) x *= 5;
+  EXPECT_TRUE(close(download(sum), five, DType::f32, 8));
+}
+
+TEST_F(OnDevice, WorkThatWaitsIsLaunchedOneByOne) {
+  const Tensor sum = upload(Operand::zeros(DType::f32, {8}));
+  const Tensor one = upload(Operand(DType::f32, {8}, Values(8, 1.0)));
+  float seen[8] = {};
+  for (int i = 1; i <= 4; ++i) {
+    EXPECT_TRUE(gpu_->repeat(9, [&] {
+      gpu_->add(sum, sum, one);
+      gpu_->copy_to_host(seen, sum);  // a graph cannot wait for itself
+    }));
+    EXPECT_EQ(seen[0], static_cast<float>(i));
+  }
+}
+
+// Both gradients of a layer from one rounding of dout, or each from its own: the same bits.
+TEST_F(OnDevice, EightBitGradientsShareTheirOperand) {
+  const int64_t rows = 256, n = 192, k = 128;
+  const Tensor inp = upload(Operand::random(DType::bf16, {rows, k}, 1));
+  const Tensor weight = upload(Operand::random(DType::bf16, {n, k}, 2));
+  const Tensor dout = upload(Operand::random(DType::bf16, {rows, n}, 3));
+  struct Results {
+    Tensor dinp, dweight, dbias;
+  };
+  const auto make = [&] {
+    return Results{upload(Operand::zeros(DType::bf16, {rows, k})),
+                   upload(Operand::zeros(DType::f32, {n, k})),
+                   upload(Operand::zeros(DType::f32, {n}))};
+  };
+  const Results together = make(), apart = make();
+  gpu_->eight_bit_products(true);
+  gpu_->linear_backward(together.dinp, together.dweight, together.dbias, dout, inp, weight, {},
+                        Grad::overwrite);
+  gpu_->linear_backward_input(apart.dinp, dout, weight);
+  gpu_->linear_backward_weight(apart.dweight, apart.dbias, inp, dout, Grad::overwrite);
+  EXPECT_TRUE(download(together.dinp).same_bits(download(apart.dinp)));
+  EXPECT_TRUE(download(together.dweight).same_bits(download(apart.dweight)));
+  EXPECT_TRUE(download(together.dbias).same_bits(download(apart.dbias)));
+
+  // The gradient at the same address next time is another one.
+  const Operand other = Operand::random(DType::bf16, {rows, n}, 4);
+  gpu_->copy_from_host(dout, other.tensor().data());
+  gpu_->linear_backward(together.dinp, together.dweight, together.dbias, dout, inp, weight, {},
+                        Grad::overwrite);
+  gpu_->linear_backward_input(apart.dinp, dout, weight);
+  EXPECT_TRUE(download(together.dinp).same_bits(download(apart.dinp)));
+}
+
+}  // namespace
+}  // namespace stretto::test
