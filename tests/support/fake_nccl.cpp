@@ -7,6 +7,8 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <functional>
@@ -54,16 +56,24 @@ std::map<std::string, std::weak_ptr<World>> g_worlds;
 thread_local bool t_grouped = false;
 thread_local std::vector<std::function<void()>> t_sends, t_receives;
 
+void require(cudaError_t status) {
+  if (status == cudaSuccess) return;
+  std::fprintf(stderr, "the stand-in for NCCL: %s\n", cudaGetErrorString(status));
+  std::abort();
+}
+
 Bytes fetch(const void* device, size_t bytes, cudaStream_t stream) {
-  cudaStreamSynchronize(stream);
   Bytes host(bytes);
-  cudaMemcpy(host.data(), device, bytes, cudaMemcpyDeviceToHost);
+  require(cudaMemcpyAsync(host.data(), device, bytes, cudaMemcpyDeviceToHost, stream));
+  require(cudaStreamSynchronize(stream));
   return host;
 }
 
 void deliver(void* device, const Bytes& host, cudaStream_t stream) {
-  cudaStreamSynchronize(stream);
-  cudaMemcpy(device, host.data(), host.size(), cudaMemcpyHostToDevice);
+  // Not by cudaMemcpy: it may return before the bytes are there, and other streams do not wait for
+  // it.
+  require(cudaMemcpyAsync(device, host.data(), host.size(), cudaMemcpyHostToDevice, stream));
+  require(cudaStreamSynchronize(stream));
 }
 
 DType type_of(ncclDataType_t type) {
