@@ -1,5 +1,7 @@
 #include "train/pipeline.h"
 
+#include <string_view>
+
 #include "base/trace.h"
 
 namespace stretto {
@@ -33,9 +35,11 @@ Pipeline::Pipeline(Gpt& gpt, PipelineSchedule kind, int chunks)
     outputs_.emplace_back(static_cast<size_t>(slots));
   }
   const RankComms comms = gpt.comms();
-  alone_ = !gpt.backend().host_memory() && comms.dp->size() == 1 && comms.tp->size() == 1 &&
-           pp_.size() == 1 && comms.replica == nullptr && gpt.shape().zero < 3 &&
-           !gpt.shape().offloads();
+  // NCCL has streams of its own, which a recording would have to join: also in a world of one.
+  const bool nccl = std::string_view(pp_.transport()) == "nccl";
+  alone_ = !nccl && !gpt.backend().host_memory() && comms.dp->size() == 1 &&
+           comms.tp->size() == 1 && pp_.size() == 1 && comms.replica == nullptr &&
+           gpt.shape().zero < 3 && !gpt.shape().offloads();
 }
 
 void Pipeline::replay(const Task& task, const MicroBatch& mb, int which,
