@@ -124,6 +124,17 @@ std::string FlightRecorder::text(size_t count) const {
   return out;
 }
 
+std::string place_of(const RankStatus& row) {
+  const auto section = static_cast<Section>(row.section.load(kRelaxed));
+  const int64_t step = row.step.load(kRelaxed);
+  const int stage = row.stage.load(kRelaxed);
+  std::string text = section == Section::step ? fmt::format("step {}", step)
+                     : step < 0               ? std::string(name_of(section))
+                                : fmt::format("{} at step {}", name_of(section), step);
+  if (stage >= 0) text += fmt::format(" (stage {})", stage);
+  return text;
+}
+
 RankMonitor::RankMonitor(StatusBoard board, int row, int rank)
     : board_(std::move(board)), row_(row), rank_(rank) {
   status().rank.store(rank, kRelaxed);
@@ -134,6 +145,12 @@ void RankMonitor::enter(Section section, int64_t step) {
   status().section.store(static_cast<uint32_t>(section), kRelaxed);
   status().step.store(step, kRelaxed);
   beat();
+}
+
+std::string RankMonitor::who() const {
+  const bool starting = status().section.load(kRelaxed) == static_cast<uint32_t>(Section::init);
+  return starting ? fmt::format("rank {}", rank_)
+                  : fmt::format("rank {} in {}", rank_, place_of(status()));
 }
 
 uint64_t RankMonitor::begin(CommKind kind, uint64_t bytes, const GroupTag& group) {

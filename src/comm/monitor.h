@@ -46,8 +46,12 @@ struct RankStatus {
   std::atomic<uint64_t> group[2]{};
   std::atomic<uint32_t> waits_in{0};  // CommKind; none: it computes
   std::atomic<uint32_t> section{0};
-  std::atomic<int32_t> rank{-1};  // in the world; -1: nobody there yet
+  std::atomic<int32_t> rank{-1};   // in the world; -1: nobody there yet
+  std::atomic<int32_t> stage{-1};  // of the pipeline; -1: there is none
 };
+
+// "step 12 (stage 1)", "save at step 10", "init".
+std::string place_of(const RankStatus& row);
 
 // Rows of all ranks on this machine, and who was first to report a failure.
 struct StatusBoard {
@@ -100,6 +104,10 @@ class RankMonitor {
   void beat() { status().beat_ns.store(monotonic_ns(), std::memory_order_relaxed); }
   void alive() { status().alive_ns.store(monotonic_ns(), std::memory_order_relaxed); }
   void enter(Section section, int64_t step = -1);
+  void set_stage(int stage) { status().stage.store(stage, std::memory_order_relaxed); }
+  // "rank 3 in step 12 (stage 1)", to begin a message with; without a place during start, where all
+  // ranks do the same.
+  std::string who() const;
   uint64_t begin(CommKind kind, uint64_t bytes, const GroupTag& group);  // returns its number
   void finish(uint64_t seq);
   void wait_begins(CommKind kind, uint64_t bytes, const GroupTag& group);

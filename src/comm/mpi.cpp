@@ -17,6 +17,7 @@
 #include "comm/abort.h"
 #include "comm/launch.h"
 #include "comm/mpi_op.h"
+#include "comm/mpi_pieces.h"
 #include "comm/reduce.h"
 
 namespace stretto {
@@ -27,7 +28,9 @@ using mpi::MpiOp;
 using mpi::Process;
 
 constexpr size_t kSmallBytes = 16 << 10;  // below it one exchange of everything beats two stages
-constexpr uint64_t kTags = 8192;          // sums in flight; MPI promises tags up to 32767
+// Larger sums go in pieces, of which each rank adds up a slice of this size.
+constexpr int64_t kSliceBytes = 256 << 10;
+constexpr uint64_t kTags = 8192;  // sums in flight; MPI promises tags up to 32767
 
 MPI_Datatype unit_of(DType type) {
   switch (dtype_size(type)) {
@@ -79,22 +82,30 @@ class MpiComm final : public Comm {
  protected:
   RequestPtr do_all_reduce(Tensor t, ReduceOp op) override {
     if (size_ == 1 || t.count() == 0) return nullptr;
+    const int64_t piece = slice_elements(t.dtype()) * size_;
+    if (t.count() > piece) {
+      const uint64_t first = take_tags(pieces_of(t.count(), piece));
+      return pieces_.add(pieces_of(t.count(), piece), [=, this](int64_t i) {
+        const Tensor part = t.slice(i * piece, std::min(t.count(), (i + 1) * piece));
+        return reduce_in_two_stages(part, op, tag_of(first + static_cast<uint64_t>(i)));
+      });
+    }
     if (size_ == 2 || t.bytes() <= kSmallBytes) return reduce_at_once(t, op);
-    return reduce_in_two_stages(t, op);
+    auto request = reduce_in_two_stages(t, op, tag_of(take_tags(1)));
+    request->peers_need_next_stage();
+    return request;
   }
 
   RequestPtr do_reduce_scatter(Tensor out, ConstTensor in, Accumulate add) override {
     if (out.count() == 0) return nullptr;
-    auto request = make_op();
-    const int64_t part = out.count();
-    std::vector<const void*> parts = exchange(
-        *request, in, [part](int r) { return part * r; }, part, next_tag());
-    if (add == Accumulate::yes) parts.insert(parts.begin(), out.data());
-    request->then([=](MpiOp&) {
-      ordered_reduce(out.dtype(), ReduceOp::sum, out.data(), parts.data(),
-                     static_cast<int>(parts.size()), part);
+    const int64_t piece = slice_elements(in.dtype());
+    if (out.count() <= piece) return scatter_piece(out, in, add, 0, tag_of(take_tags(1)));
+    const int64_t pieces = pieces_of(out.count(), piece);
+    const uint64_t first = take_tags(pieces);
+    return pieces_.add(pieces, [=, this](int64_t i) {
+      const Tensor part = out.slice(i * piece, std::min(out.count(), (i + 1) * piece));
+      return scatter_piece(part, in, add, i * piece, tag_of(first + static_cast<uint64_t>(i)));
     });
-    return request;
   }
 
   RequestPtr do_all_gather(Tensor out, ConstTensor in) override {
@@ -147,9 +158,16 @@ class MpiComm final : public Comm {
  private:
   std::unique_ptr<MpiOp> make_op() { return std::make_unique<MpiOp>(process_); }
 
-  // Messages of sums carry their number: a rank may be in the second stage of one while a peer is
-  // in the first of the next.
-  int next_tag() { return static_cast<int>(2 * (sums_started_++ % kTags)); }
+  // Messages of sums carry their number, given out in the order of the calls: a rank may be in the
+  // second stage of one while a peer is in the first of the next.
+  uint64_t take_tags(int64_t count) {
+    return std::exchange(sums_started_, sums_started_ + static_cast<uint64_t>(count));
+  }
+  static int tag_of(uint64_t number) { return static_cast<int>(2 * (number % kTags)); }
+  static int64_t slice_elements(DType type) {
+    return kSliceBytes / static_cast<int64_t>(dtype_size(type));
+  }
+  static int64_t pieces_of(int64_t count, int64_t piece) { return (count + piece - 1) / piece; }
 
   // Starts to send elements [begin_of(r), +count) of `t` to each rank r, and to receive `count`
   // from each; returns where the contribution of each rank will be.
@@ -179,7 +197,7 @@ class MpiComm final : public Comm {
   RequestPtr reduce_at_once(Tensor t, ReduceOp op) {
     auto request = make_op();
     std::vector<const void*> parts = exchange(
-        *request, t, [](int) { return int64_t{0}; }, t.count(), next_tag());
+        *request, t, [](int) { return int64_t{0}; }, t.count(), tag_of(take_tags(1)));
     request->then([=](MpiOp&) {
       ordered_reduce(t.dtype(), op, t.data(), parts.data(), static_cast<int>(parts.size()),
                      t.count());
@@ -187,10 +205,24 @@ class MpiComm final : public Comm {
     return request;
   }
 
-  // Each rank sums its slice, then sends it to all. The last slices may be short or empty.
-  RequestPtr reduce_in_two_stages(Tensor t, ReduceOp op) {
+  // Elements [begin, begin + out.count()) of every rank's part of `in`.
+  std::unique_ptr<MpiOp> scatter_piece(Tensor out, ConstTensor in, Accumulate add, int64_t begin,
+                                       int tag) {
     auto request = make_op();
-    const int tag = next_tag();
+    const int64_t part = in.count() / size_;
+    std::vector<const void*> parts = exchange(
+        *request, in, [=](int r) { return part * r + begin; }, out.count(), tag);
+    if (add == Accumulate::yes) parts.insert(parts.begin(), out.data());
+    request->then([=](MpiOp&) {
+      ordered_reduce(out.dtype(), ReduceOp::sum, out.data(), parts.data(),
+                     static_cast<int>(parts.size()), out.count());
+    });
+    return request;
+  }
+
+  // Each rank sums its slice, then sends it to all. The last slices may be short or empty.
+  std::unique_ptr<MpiOp> reduce_in_two_stages(Tensor t, ReduceOp op, int tag) {
+    auto request = make_op();
     const int64_t slice = (t.count() + size_ - 1) / size_;
     const auto slice_of = [=](int r) {
       return t.slice(std::min(slice * r, t.count()), std::min(slice * (r + 1), t.count()));
@@ -213,7 +245,6 @@ class MpiComm final : public Comm {
         start_send_slice(self, own, peer, tag + 1);
       }
     });
-    request->peers_need_next_stage();
     return request;
   }
 
@@ -232,6 +263,7 @@ class MpiComm final : public Comm {
   int rank_ = 0;
   int size_ = 1;
   uint64_t sums_started_ = 0;
+  mpi::PieceQueue pieces_{process_};
 };
 
 // Rows in memory that all ranks of this machine map. It stays until the process ends.
@@ -313,8 +345,14 @@ void run_mpi_ranks(const std::function<void(Comm&)>& body, double start_seconds)
   }
   const std::unique_ptr<Comm> world = make_mpi_comm();
   guard.request_stop();
+  if (const LaunchInfo launch = detect_launch(); launch.size > 1 && world->size() == 1) {
+    throw Error(ExitCode::os_error,
+                fmt::format("{} started {} ranks, but {} sees only one", name_of(launch.launcher),
+                            launch.size, mpi_version()),
+                "start them with the mpirun that belongs to this MPI library");
+  }
   const auto end = [&](ExitCode code, const std::string& text, const std::string& hint) {
-    std::string message = fmt::format("rank {}: {}", world->rank(), text);
+    std::string message = fmt::format("{}: {}", std::as_const(world->monitor()).who(), text);
     if (!hint.empty()) message += fmt::format("\n  fix: {}", hint);
     world->abort(static_cast<int>(code), message);
   };

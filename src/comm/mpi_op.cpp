@@ -1,7 +1,6 @@
 #include "comm/mpi_op.h"
 
 #include <fmt/format.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <exception>
@@ -49,12 +48,17 @@ Process::Process() : exceptions(std::uncaught_exceptions()) {
   any_thread_may_call = provided == MPI_THREAD_MULTIPLE;
 }
 
+void Process::poll() {
+  polled_ = stages;
+  for (Advancing* one : polled_) one->advance();
+}
+
 Process::~Process() {
   if (std::uncaught_exceptions() == exceptions) MPI_Finalize();
 }
 
 MpiOp::~MpiOp() {
-  if (listed_) std::erase(process_->stages, this);
+  if (listed_) process_->drop(this);
   if (!finished_) scratch_.bytes.release();  // NOLINT(bugprone-unused-return-value): see header
 }
 
@@ -79,41 +83,34 @@ void MpiOp::next_stage() {
   const Then next = std::move(then_);
   then_ = nullptr;
   if (listed_) {
-    std::erase(process_->stages, this);
+    process_->drop(this);
     listed_ = false;
   }
   next(*this);
   if (pending_.empty() && !then_) finish();
 }
 
-bool MpiOp::advance() {
-  if (finished_) return true;
+void MpiOp::advance() {
+  if (finished_) return;
   int all = 0;
   check(MPI_Testall(static_cast<int>(pending_.size()), pending_.data(), &all, MPI_STATUSES_IGNORE),
         "test");
   if (all != 0) next_stage();
-  return finished_;
 }
 
 bool MpiOp::done() {
-  if (!finished_) {
-    for (MpiOp* op : std::vector<MpiOp*>(process_->stages)) op->advance();
-  }
-  return advance();
+  if (!finished_) process_->poll();
+  advance();
+  return finished_;
 }
 
 void MpiOp::wait() {
-  constexpr int kPolls = 200;  // then let another rank have the core
-  int polls = 0;
-  while (!finished_) {
-    if (process_->stages.empty()) {
-      check(MPI_Waitall(static_cast<int>(pending_.size()), pending_.data(), MPI_STATUSES_IGNORE),
-            "wait");
-      next_stage();
-    } else if (!done() && ++polls % kPolls == 0) {
-      sched_yield();
-    }
+  while (!finished_ && process_->stages.empty()) {
+    check(MPI_Waitall(static_cast<int>(pending_.size()), pending_.data(), MPI_STATUSES_IGNORE),
+          "wait");
+    next_stage();
   }
+  if (!finished_) process_->poll_until([this] { return advance(), finished_; });
 }
 
 }  // namespace stretto::mpi

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <mpi.h>
+#include <sched.h>
 
 #include <functional>
 #include <memory>
@@ -29,7 +30,15 @@ class ScratchPool {
   std::vector<Scratch> free_;
 };
 
-class MpiOp;
+// Something that has to be moved along for the sake of peers.
+//
+// A peer may wait for a stage or a piece that this rank has to start, so whoever waits for any
+// operation moves all of these along; waiting in MPI itself would deadlock.
+class Advancing {
+ public:
+  virtual ~Advancing() = default;
+  virtual void advance() = 0;  // never blocks
+};
 
 // One per process. Ends MPI when the last communicator is gone.
 struct Process {
@@ -39,14 +48,25 @@ struct Process {
   bool any_thread_may_call = false;  // MPI_THREAD_MULTIPLE
   int exceptions;                    // in flight when MPI was started
   ScratchPool scratch;
-  std::vector<MpiOp*> stages;  // operations whose next stage peers wait for
+  std::vector<Advancing*> stages;  // what peers wait for
+
+  void poll();  // moves all of them along
+  void drop(Advancing* one) { std::erase(stages, one); }
+  template <typename Done>
+  void poll_until(Done done) {
+    constexpr int kPolls = 200;  // then let another rank have the core
+    for (int polls = 1; !done(); ++polls) {
+      poll();
+      if (polls % kPolls == 0) sched_yield();
+    }
+  }
+
+ private:
+  std::vector<Advancing*> polled_;  // a copy, because advancing changes the list
 };
 
 // MPI requests, and what to do when all have finished: nothing, add up, or the next stage.
-//
-// A peer may wait for a stage that this rank has to start, so whoever waits for any operation
-// moves all of these along; waiting in MPI itself would deadlock.
-class MpiOp final : public Request {
+class MpiOp final : public Request, public Advancing {
  public:
   using Then = std::function<void(MpiOp&)>;
 
@@ -62,9 +82,10 @@ class MpiOp final : public Request {
 
   void wait() override;
   bool done() override;
+  void advance() override;
+  bool finished() const { return finished_; }
 
  private:
-  bool advance();     // never blocks
   void next_stage();  // all pending requests have finished
   void finish();
 

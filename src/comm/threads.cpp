@@ -170,6 +170,19 @@ std::string describe(const std::exception_ptr& error, int& exit_code) {
   }
 }
 
+// A rank's own error, with the place where it happened: past the start ranks differ.
+std::exception_ptr with_place(const std::exception_ptr& error, const RankMonitor& monitor) {
+  if (monitor.status().section.load() == static_cast<uint32_t>(Section::init)) return error;
+  try {
+    std::rethrow_exception(error);
+  } catch (const Error& e) {
+    return std::make_exception_ptr(
+        Error(e.code(), fmt::format("{}: {}", monitor.who(), e.what()), e.hint()));
+  } catch (...) {
+    return error;
+  }
+}
+
 void rank_main(int rank, const std::shared_ptr<Job>& job, const std::shared_ptr<Group>& world,
                const std::shared_ptr<RankMonitor>& monitor, const std::function<void(Comm&)>& body,
                Outcome& outcome) {
@@ -193,7 +206,7 @@ void rank_main(int rank, const std::shared_ptr<Job>& job, const std::shared_ptr<
     const std::string text = describe(error, code);
     job->stop(fmt::format("rank {} failed: {}", rank, text));
     if (!outcome.first) {
-      outcome.first = error;
+      outcome.first = with_place(error, *monitor);
       outcome.text = fmt::format("rank {}: {}", rank, text);
       outcome.exit_code = code;
     }

@@ -34,13 +34,6 @@ std::string wait_text(const RankStatus& row) {
                      row.bytes.load(kRelaxed), group_name(group));
 }
 
-std::string place_text(const RankStatus& row) {
-  const int64_t step = row.step.load(kRelaxed);
-  if (section_of(row) == Section::step) return fmt::format("step {}", step);
-  if (step < 0) return name_of(section_of(row));
-  return fmt::format("{} at step {}", name_of(section_of(row)), step);
-}
-
 // A stopped process does not stamp its row any more, whatever its rank was doing.
 bool process_stopped(const RankStatus& row, int64_t now_ns, double limit_seconds) {
   const int64_t alive = row.alive_ns.load(kRelaxed);
@@ -82,7 +75,7 @@ std::string describe_hang(const StatusBoard& board, int64_t now_ns, double limit
   std::string text = fmt::format("no progress for {:.3g} s:", limit_seconds);
   for (const RankStatus* row : blamed) {
     text += fmt::format(" rank {} stands still in {} since {:.1f} s{};", row->rank.load(kRelaxed),
-                        place_text(*row), seconds_since(*row, now_ns),
+                        place_of(*row), seconds_since(*row, now_ns),
                         waits_in(*row) == CommKind::none ? "" : ", in " + wait_text(*row));
     if (process_stopped(*row, now_ns, limit_seconds)) {
       text.insert(text.size() - 1, ", its process is stopped");
@@ -94,7 +87,7 @@ std::string describe_hang(const StatusBoard& board, int64_t now_ns, double limit
     const RankStatus& row = board.rows[r];
     if (std::find(blamed.begin(), blamed.end(), &row) != blamed.end()) continue;
     if (waits_in(row) == CommKind::none) continue;
-    waiting[fmt::format("{}, {}", wait_text(row), place_text(row))].push_back(
+    waiting[fmt::format("{}, {}", wait_text(row), place_of(row))].push_back(
         row.rank.load(kRelaxed));
   }
   for (const auto& [where, ranks] : waiting) {

@@ -31,16 +31,19 @@ void expect_all(const Array& a, Expected expected, const char* what) {
   EXPECT_EQ(wrong, 0) << what << " of " << a.count() << " " << dtype_name(a.tensor().dtype());
 }
 
+void all_reduce_sum_of(Comm& comm, DType type, int64_t count) {
+  Array a(type, count);
+  fill(a, comm.rank());
+  comm.all_reduce(a.tensor());
+  expect_all(
+      a, [&](int64_t i) { return sum_of(comm.size(), i); }, "sum");
+}
+
 void all_reduce_sums(Comm& comm) {
   for (const DType type : kSums) {
-    for (const int64_t count : kCounts) {
-      Array a(type, count);
-      fill(a, comm.rank());
-      comm.all_reduce(a.tensor());
-      expect_all(
-          a, [&](int64_t i) { return sum_of(comm.size(), i); }, "sum");
-    }
+    for (const int64_t count : kCounts) all_reduce_sum_of(comm, type, count);
   }
+  all_reduce_sum_of(comm, DType::f32, 700'001);  // in several pieces where messages are
 }
 
 void all_reduce_takes_maximum(Comm& comm) {

@@ -77,6 +77,16 @@ TEST(Failure, PeersGetPeerLostWithTheReason) {
   EXPECT_NE(seen.find("barrier"), std::string::npos) << seen;
 }
 
+TEST(Failure, PastTheStartTheErrorSaysWhere) {
+  const std::string text = error_of(3, [](Comm& comm) {
+    comm.monitor().set_stage(comm.rank());
+    comm.monitor().enter(Section::step, 7);
+    if (comm.rank() == 2) throw Error(ExitCode::io_error, "disk full", "free some");
+    comm.barrier();
+  });
+  EXPECT_EQ(text, "rank 2 in step 7 (stage 2): disk full");
+}
+
 TEST(Failure, UnwindingWithStartedOperationsDoesNotWait) {
   EXPECT_EQ(error_of(4,
                      [](Comm& comm) {

@@ -35,7 +35,7 @@ expect() {
     echo "ok: $1 ended with $code after $((SECONDS - begin)) s"
   fi
 }
-expect throw 74 "rank 1: disk full"
+expect throw 74 "rank 1 in step 3: disk full"
 expect exit 3 ""
 expect kill 137 ""
 expect sleep 81 "rank 1 stands still in step 3.*ranks 0, 2, 3 wait in all_reduce #2 (200000 bytes, group world)"

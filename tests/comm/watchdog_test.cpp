@@ -61,6 +61,20 @@ TEST(Watchdog, WhenAllWaitTheOneBehindIsNamed) {
   EXPECT_NE(text.find("rank 1 stands still"), std::string::npos) << text;
 }
 
+TEST(Watchdog, StageAndStepAreNamed) {
+  const StatusBoard board = StatusBoard::in_process(2);
+  RankMonitor still(board, 0, 4), waiting(board, 1, 5);
+  still.set_stage(1);
+  still.enter(Section::step, 12);
+  waiting.enter(Section::save, 10);
+  waiting.wait_begins(CommKind::recv, 64, group_tag("pp"));
+  const std::string text = describe_hang(board, monotonic_ns(), 1);
+  EXPECT_NE(text.find("rank 4 stands still in step 12 (stage 1)"), std::string::npos) << text;
+  EXPECT_NE(text.find("rank 5 waits in recv #0 (64 bytes, group pp), save at step 10"),
+            std::string::npos)
+      << text;
+}
+
 TEST(Watchdog, AStoppedProcessIsNamedWhereverItsRankIs) {
   const StatusBoard board = StatusBoard::in_process(3);
   RankMonitor ranks[] = {{board, 0, 0}, {board, 1, 1}, {board, 2, 2}};
