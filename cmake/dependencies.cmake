@@ -17,10 +17,21 @@ if(NOT STRETTO_ONEDNN STREQUAL "OFF")
 endif()
 stretto_optional(ONEDNN dnnl_FOUND "apt-get install libdnnl-dev")
 
+# Distributions have several MPI libraries side by side, each with a compiler and a launcher of its
+# own: a name (openmpi, mpich) means that one, and must be there.
+set(mpi_packages "libopenmpi-dev openmpi-bin")
+if(NOT STRETTO_MPI MATCHES "^(AUTO|ON|OFF)$")
+  set(MPI_C_COMPILER mpicc.${STRETTO_MPI})
+  find_program(STRETTO_MPIEXEC mpiexec.${STRETTO_MPI})
+  set(MPIEXEC_EXECUTABLE ${STRETTO_MPIEXEC})
+  if(STRETTO_MPI STREQUAL "mpich")
+    set(mpi_packages "libmpich-dev mpich")
+  endif()
+endif()
 if(NOT STRETTO_MPI STREQUAL "OFF")
   find_package(MPI QUIET COMPONENTS C)
 endif()
-stretto_optional(MPI MPI_C_FOUND "apt-get install libopenmpi-dev openmpi-bin")
+stretto_optional(MPI MPI_C_FOUND "apt-get install ${mpi_packages}")
 
 # CUDA builds where a GPU is present, or when asked for.
 set(STRETTO_CUDA_FOUND OFF)
