@@ -61,8 +61,10 @@ void append_states(std::vector<TensorSpec>& plan, const RankShape& s) {
   const FlatLayout layout = flat_layout(s);
   const PrecisionTypes types = types_of(s.precision);
   int64_t layer_unit = 0;  // the largest layer
+  int64_t largest_unit = 0;
   for (const FlatUnit& unit : layout.units) {
     if (unit.layer >= 0) layer_unit = std::max(layer_unit, unit.count());
+    largest_unit = std::max(largest_unit, unit.count());
   }
   auto add = [&](MemoryTerm term, const std::string& label, DType type, int64_t count) {
     plan.push_back({term, label, type, {count}});
@@ -101,6 +103,13 @@ void append_states(std::vector<TensorSpec>& plan, const RankShape& s) {
   } else {
     add(MemoryTerm::gradients, "grads", types.gradient, layout.total);
   }
+  if (!s.rounds_gradients()) return;
+  for (int slot = 0; slot < 2; ++slot) {
+    add(MemoryTerm::communication, fmt::format("sent_grads.{}", slot), s.reduce_type, largest_unit);
+  }
+  if (s.zero >= 2) {  // a sum in the gradients' own type, before it is added to those before
+    add(MemoryTerm::communication, "sent_grads.sum", types.gradient, largest_unit / s.dp);
+  }
 }
 
 // Buffers that every layer uses in turn.
@@ -115,6 +124,8 @@ void append_workspace(std::vector<TensorSpec>& plan, const RankShape& s) {
   // Two gradient streams: one may still be on its way to the previous stage.
   plan.push_back(activation("work.dstream.0", d.type, {d.rows, d.C}));
   plan.push_back(activation("work.dstream.1", d.type, {d.rows, d.C}));
+  // The next micro-batch's stream may come while the last one in its place is still needed.
+  if (s.receives_streams()) plan.push_back(activation("work.received", d.type, {d.rows, d.C}));
   plan.push_back(activation("work.dnorm", d.type, {d.rows, d.C}));
   plan.push_back(activation("work.datt", d.type, {d.n, d.Cl}));
   if (s.gathers_sequence()) plan.push_back(activation("work.dgathered", d.type, {d.n, d.C}));

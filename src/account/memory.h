@@ -48,15 +48,25 @@ struct RankShape {
   int64_t accumulation = 1;              // micro-batches per step (loss slots)
   bool activation_offload = false;       // layers' activations wait in host memory
   bool optimizer_offload = false;        // optimizer state lives in host memory
+  DType reduce_type = DType::f32;        // of gradients on their way over dp
 
   int64_t tokens() const { return micro_batch * seq_len; }
   // Rows of the residual stream on this rank.
   int64_t stream_rows() const { return sequence_parallel && tp > 1 ? tokens() / tp : tokens(); }
+  // Some chunk's input comes from another pipeline rank.
+  bool receives_streams() const { return !first_stage || chunks.size() > 1; }
   bool gathers_sequence() const { return sequence_parallel && tp > 1; }
   // Gradients are reduced after every micro-batch (ZeRO 2 and 3, and whenever the order of sums
   // must not depend on dp), through one buffer per unit instead of one for all.
   bool reduces_each_micro_batch() const { return zero >= 2 || deterministic; }
   bool offloads() const { return train && activation_offload; }
+  // Gradients are rounded before they are sent: copies of a unit travel, in two buffers in turn.
+  bool rounds_gradients() const {
+    return dp > 1 && dtype_size(reduce_type) < dtype_size(types_of(precision).gradient);
+  }
+  DType sent_gradient() const {
+    return rounds_gradients() ? reduce_type : types_of(precision).gradient;
+  }
   int64_t loss_rows() const;  // rows of logits computed at a time
   Holdings holdings() const;
 };

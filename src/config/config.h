@@ -31,8 +31,7 @@ struct ParallelConfig {
   bool sequence_parallel = true;
   std::string partition = "transformer";  // transformer | transformer+embedding | "[3,4,5]"
   std::string order = "tp,dp,pp";         // rank order, innermost first
-  DType reduce_dtype = DType::f32;        // gradient reduction: f32 or bf16
-  int64_t bucket_bytes = 25 << 20;        // gradient bucket
+  DType reduce_dtype = DType::f32;        // gradients on their way over dp: f32 or bf16
   GpuTransport gpu_transport = GpuTransport::automatic;  // how GPU ranks talk
 };
 

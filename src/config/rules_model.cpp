@@ -65,13 +65,6 @@ void offload_device(const Config& c, Report& report) {
   if (c.optimizer_offload) report.add("optimizer_offload", why, fix);
 }
 
-// What the engine does not do is refused, never silently left out.
-void not_yet(const Config& c, Report& report) {
-  if (c.parallel.reduce_dtype == DType::f32) return;
-  report.add("parallel.reduce_dtype", "is not supported by the engine yet",
-             "use f32: gradients are reduced in their own type");
-}
-
 constexpr Rule kRules[] = {
     {"hidden-heads", Severity::error, hidden_heads},
     {"positions", Severity::error, positions},
@@ -81,7 +74,6 @@ constexpr Rule kRules[] = {
     {"vocab-padding", Severity::advice, vocab_padding},
     {"tile-quantisation", Severity::advice, tile_quantisation},
     {"offload-device", Severity::advice, offload_device},
-    {"not-yet", Severity::error, not_yet},
 };
 
 }  // namespace

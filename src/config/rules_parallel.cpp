@@ -98,6 +98,13 @@ void zero_group(const Config& c, Report& report) {
   }
 }
 
+void reduce_dtype(const Config& c, Report& report) {
+  if (c.parallel.reduce_dtype == DType::f32 || !c.deterministic) return;
+  report.add("parallel.reduce_dtype",
+             "rounds sums that depend on parallel.dp, but this is " + shown(c, "deterministic"),
+             "set parallel.reduce_dtype=f32, or deterministic=false");
+}
+
 void partition(const Config& c, Report& report) {
   const std::string& text = c.parallel.partition;
   if (text == "transformer" || text == "transformer+embedding") return;
@@ -164,6 +171,7 @@ constexpr Rule kRules[] = {
     {"interleaved-chunks", Severity::error, interleaved_chunks},
     {"zero-pp", Severity::error, zero_pp},
     {"zero-group", Severity::error, zero_group},
+    {"reduce-dtype", Severity::error, reduce_dtype},
     {"partition", Severity::error, partition},
     {"rank-order", Severity::error, rank_order},
     {"even-stages", Severity::advice, even_stages},

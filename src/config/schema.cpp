@@ -86,7 +86,7 @@ Key reduce_dtype_key() {
           0,
           {dtype_name(DType::f32), dtype_name(DType::bf16)},
           "",
-          "element type of the gradient reduction",
+          "element type of gradients on their way over dp",
           {},
           {}};
   key.get = [](const Config& c) { return Value(std::string(dtype_name(c.parallel.reduce_dtype))); };
@@ -181,8 +181,6 @@ void add_parallel(std::vector<Key>& keys) {
   keys.back().special = "list";
   keys.push_back(text("parallel.order", "rank order, innermost axis first", FIELD(parallel.order)));
   keys.push_back(reduce_dtype_key());
-  keys.push_back(number<int64_t>(ValueType::bytes, "parallel.bucket_bytes", "bytes", 1, kMaxBytes,
-                                 "gradients reduced together", FIELD(parallel.bucket_bytes)));
   keys.push_back(choice("parallel.gpu_transport", names(GpuTransport::host),
                         "GPU ranks: NCCL, or by way of host memory; auto: NCCL where each rank has "
                         "a GPU of its own",

@@ -68,6 +68,12 @@ Tensor Gpt::input(size_t chunk, const MicroBatch& mb) {
   if (offload_) offload_->claim({chunk, mb.slot, 0});
   return activations(chunk, mb).layers[0].stream;
 }
+Tensor Gpt::received(const MicroBatch& mb) {
+  return fit(shape_, memory_.at("work.received"), mb.batch);
+}
+void Gpt::take_received(size_t chunk, const MicroBatch& mb) {
+  backend_.copy(input(chunk, mb), received(mb));
+}
 Tensor Gpt::output(size_t chunk, const MicroBatch& mb) { return activations(chunk, mb).output; }
 
 Tensor Gpt::dstream(int which, const MicroBatch& mb) {

@@ -54,6 +54,10 @@ class Gpt {
   void set_batch(size_t chunk, const MicroBatch& mb, const int32_t* tokens, const int32_t* targets);
   // The residual stream into a chunk (rows, C): received here unless the chunk begins the model.
   Tensor input(size_t chunk, const MicroBatch& mb);
+  // Where the input of the next task may be received while input() is still in use;
+  // take_received() copies it there. Training only, where streams are received at all.
+  Tensor received(const MicroBatch& mb);
+  void take_received(size_t chunk, const MicroBatch& mb);
   // The stream out of a chunk, to be sent on; none where the chunk ends the model.
   Tensor output(size_t chunk, const MicroBatch& mb);
 

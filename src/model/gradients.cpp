@@ -35,6 +35,18 @@ Gradients::Gradients(Backend& backend, const RankShape& shape, const FlatLayout&
     base_.push_back(buffers_[buffer_of_[u]].slice(0, unit.count()));
     layers_.push_back(unit.layer >= 0 ? layer_in(unit, base_[u]) : LayerGrads{});
   }
+  if (!shape.rounds_gradients()) return;
+  sent_.resize(2);
+  for (size_t i = 0; i < sent_.size(); ++i) {
+    sent_[i].buffer = memory.at(fmt::format("sent_grads.{}", i));
+  }
+  if (shape.zero >= 2) sum_ = memory.at("sent_grads.sum");
+}
+
+Tensor Gradients::half_of(size_t u, int half, Tensor of_unit) const {
+  const FlatUnit& unit = layout_.units[u];
+  const int64_t cut = unit.replicated - unit.begin;
+  return half == 0 ? of_unit.slice(0, cut) : of_unit.slice(cut, unit.count());
 }
 
 void Gradients::begin_step(int64_t micro_batches) {
@@ -113,13 +125,11 @@ void Gradients::close(size_t unit) {
 }
 
 void Gradients::reduce(size_t u) {
-  const FlatUnit& unit = layout_.units[u];
-  const Tensor base = base_[u];
   auto& pending = pending_[buffer_of_[u]];
-  const Tensor halves[2] = {base.slice(0, unit.replicated - unit.begin),
-                            base.slice(unit.replicated - unit.begin, unit.count())};
+  const Tensor halves[2] = {half_of(u, 0, base_[u]), half_of(u, 1, base_[u])};
   // With a cut sequence each tensor-parallel rank saw only its own rows of what is replicated.
   if (shape_.gathers_sequence() && halves[1].count() > 0) tp_.all_reduce(halves[1]);
+  if (!sent_.empty()) return send_rounded(u);
   for (int half = 0; half < 2; ++half) {
     if (halves[half].count() == 0) continue;
     if (shape_.reduces_each_micro_batch()) {
@@ -133,12 +143,59 @@ void Gradients::reduce(size_t u) {
   }
 }
 
+// The unit's own buffer is free again on return.
+void Gradients::send_rounded(size_t u) {
+  Sent& sent = sent_[next_sent_];
+  next_sent_ = 1 - next_sent_;
+  deliver(sent);
+  sent.unit = u;
+  const Tensor copy = sent.buffer.slice(0, layout_.units[u].count());
+  backend_.convert(copy, base_[u]);
+  for (int half = 0; half < 2; ++half) {
+    const Tensor whole = half_of(u, half, copy);
+    if (whole.count() == 0) continue;
+    const int64_t part = whole.count() / layout_.dp, begin = part * dp_.rank();
+    sent.pending[half] = shape_.zero == 0
+                             ? dp_.start_all_reduce(whole)
+                             : dp_.start_reduce_scatter(whole.slice(begin, begin + part), whole);
+  }
+}
+
+void Gradients::deliver(Sent& sent) {
+  const size_t u = sent.unit;
+  for (int half = 0; half < 2; ++half) {
+    if (!sent.pending[half]) continue;
+    sent.pending[half]->wait();
+    sent.pending[half].reset();
+    const Tensor whole = half_of(u, half, sent.buffer), target = owned_part(u, half);
+    const int64_t begin = shape_.zero == 0 ? 0 : target.count() * dp_.rank();
+    const Tensor result = whole.slice(begin, begin + target.count());
+    if (shape_.zero < 2) {
+      backend_.convert(target, result);
+    } else {
+      const Tensor sum = sum_.slice(0, target.count());
+      backend_.convert(sum, result);
+      backend_.add(target, target, sum);
+    }
+  }
+}
+
+void Gradients::sum_over_replicas(Tensor part) {
+  if (part.count() == 0) return;
+  if (sent_.empty()) return replica_->all_reduce(part);
+  const Tensor copy = sent_[0].buffer.slice(0, part.count());
+  backend_.convert(copy, part);
+  replica_->all_reduce(copy);
+  backend_.convert(part, copy);
+}
+
 void Gradients::finish_step(Comm* ends) {
   for (size_t buffer = 0; buffer < buffers_.size(); ++buffer) wait(buffer);
+  for (size_t i = 0; i < sent_.size(); ++i) deliver(sent_[(next_sent_ + i) % 2]);  // older first
   for (size_t u = 0; u < layout_.units.size(); ++u) {
     const FlatUnit& unit = layout_.units[u];
     for (int half = 0; half < 2 && replica_ != nullptr; ++half) {
-      if (const Tensor part = owned_part(u, half); part.count() > 0) replica_->all_reduce(part);
+      sum_over_replicas(owned_part(u, half));
     }
     if (ends != nullptr && unit.name == "wte") ends->all_reduce(owned_part(u, 0));
     if (shape_.zero > 0 || !shape_.reduces_each_micro_batch()) continue;

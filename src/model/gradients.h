@@ -7,6 +7,10 @@
 // rank 0's, rank 1's, ... part to what it has. Micro-batches are dealt out in turn, so this order
 // is micro-batch order for every dp.
 //
+// With parallel.reduce_dtype=bf16 a rounded copy of each unit travels instead of the gradients
+// themselves: sums are taken in f32 in rank order and rounded once; what is added up over
+// micro-batches stays in f32.
+//
 // With hybrid sharding `dp` is one group of ranks that share a copy of the model; what it has
 // reduced is then summed over the copies, once per step.
 #pragma once
@@ -53,8 +57,18 @@ class Gradients {
   Tensor owned(size_t unit, int half);
 
  private:
+  // A rounded copy of a unit on its way.
+  struct Sent {
+    Tensor buffer;
+    size_t unit = 0;
+    RequestPtr pending[2];  // by half
+  };
   void zero_small(size_t unit, Tensor base);
   void reduce(size_t unit);
+  void send_rounded(size_t unit);
+  void deliver(Sent& sent);  // waits, and puts the sums where they belong
+  void sum_over_replicas(Tensor part);
+  Tensor half_of(size_t unit, int half, Tensor of_unit) const;
   void wait(size_t buffer);
   Tensor owned_part(size_t unit, int half);
 
@@ -71,6 +85,9 @@ class Gradients {
   std::vector<Tensor> base_;                      // unit -> its buffer, cut to its size
   std::vector<LayerGrads> layers_;                // unit -> gradients by role
   std::vector<UnitState> state_;
+  std::vector<Sent> sent_;  // two where gradients are rounded on their way, else none
+  size_t next_sent_ = 0;
+  Tensor sum_;  // scratch of deliver(), ZeRO 2 and 3
   int64_t micro_batches_ = 1;
 };
 

@@ -91,9 +91,10 @@ class Counter {
   void count_gradients(const FlatUnit& unit, int64_t elements, uint64_t steps, bool replicated) {
     const bool each = s_.reduces_each_micro_batch();
     const uint64_t times = each ? steps : 1;
-    const uint64_t bytes = static_cast<uint64_t>(elements) * dtype_size(types_.gradient);
+    const uint64_t own_type = static_cast<uint64_t>(elements) * dtype_size(types_.gradient);
+    const uint64_t bytes = static_cast<uint64_t>(elements) * dtype_size(s_.sent_gradient());
     if (replicated && s_.gathers_sequence()) {
-      v_.tp.all_reduce_bytes += times * ring_all_reduce_bytes(bytes, tp_);
+      v_.tp.all_reduce_bytes += times * ring_all_reduce_bytes(own_type, tp_);
     }
     if (each || s_.zero > 0) {
       v_.dp.reduce_scatter_bytes += times * ring_share_bytes(bytes, dp_);
@@ -111,7 +112,7 @@ class Counter {
     }
     const bool ends = place_.ranks > 1 && s_.model.tied_embedding && unit.name == "wte";
     if (ends && !replicated) {
-      const uint64_t owned = each || s_.zero > 0 ? bytes / static_cast<uint64_t>(dp_) : bytes;
+      const uint64_t owned = each || s_.zero > 0 ? own_type / static_cast<uint64_t>(dp_) : own_type;
       v_.embedding.all_reduce_bytes += ring_all_reduce_bytes(owned, 2);
     }
   }

@@ -105,61 +105,102 @@ void Pipeline::traced(const Task& task, const Transfer& in, const Transfer& out,
   arrow(TraceEvent::Kind::flow_out, leaves, here, out.peer, out.tag);
 }
 
-void Pipeline::forward(const Schedule& schedule, const Task& task, const MicroBatch& mb,
-                       const Loader& load, bool train) {
-  const auto chunk = static_cast<size_t>(task.chunk);
-  finish(output_request(task.chunk, mb.slot));  // its buffer is about to be written again
-  if (gpt_.begins_model(chunk) || gpt_.ends_model(chunk)) load(chunk, mb);
-  const Transfer in = input_of(schedule, pp_.rank(), task);
-  if (in.peer >= 0) pp_.recv(gpt_.input(chunk, mb), in.peer, in.tag);
-  const Transfer out = output_of(schedule, pp_.rank(), task);
-  traced(task, in, out, [&] {
-    if (train) {
-      compute(task, mb, 0, [&] { gpt_.forward(chunk, mb, true); });
-    } else {
-      gpt_.forward(chunk, mb, false);
-    }
-  });
-  if (out.peer >= 0) {
-    output_request(task.chunk, mb.slot) = pp_.start_send(gpt_.output(chunk, mb), out.peer, out.tag);
+void Pipeline::receive(Tensor to, const Transfer& in) {
+  if (ahead_started_) {
+    finish(ahead_);
+    ahead_started_ = false;
+  } else {
+    pp_.recv(to, in.peer, in.tag);
   }
 }
 
-void Pipeline::backward(const Schedule& schedule, const Task& task, const MicroBatch& mb) {
+void Pipeline::begin(const Schedule& schedule, const Task& task, const MicroBatch& mb,
+                     const Loader& load) {
   const auto chunk = static_cast<size_t>(task.chunk);
-  const int which = next_gradient_;
-  next_gradient_ = 1 - which;
-  finish(gradients_[which]);
-  const Tensor dstream = gpt_.dstream(which, mb);
   const Transfer in = input_of(schedule, pp_.rank(), task);
-  if (in.peer >= 0) pp_.recv(dstream, in.peer, in.tag);
+  if (task.kind == TaskKind::forward) {
+    finish(output_request(task.chunk, mb.slot));  // its buffer is about to be written again
+    if (gpt_.begins_model(chunk) || gpt_.ends_model(chunk)) load(chunk, mb);
+    if (in.peer >= 0) receive(gpt_.input(chunk, mb), in);
+    if (ahead_aside_) gpt_.take_received(chunk, mb);
+    ahead_aside_ = false;
+  } else if (task.kind != TaskKind::backward_weight) {
+    finish(gradients_[gradient_]);
+    if (in.peer >= 0) receive(gpt_.dstream(gradient_, mb), in);
+  }
+}
+
+void Pipeline::receive_ahead(const Schedule& schedule, const Task& task, const Task& next,
+                             const std::vector<Share>& shares) {
+  const Transfer in = input_of(schedule, pp_.rank(), next);
+  if (in.peer < 0) return;
+  const MicroBatch mb = micro_batch(next, shares);
+  Tensor to;
+  if (next.kind == TaskKind::forward) {
+    // The backward pass that frees the slot reads its input to the end. With offload all slots take
+    // turns in the same memory.
+    const bool same_slot = task.kind != TaskKind::forward && task.chunk == next.chunk &&
+                           micro_batch(task, shares).slot == mb.slot;
+    ahead_aside_ = same_slot || gpt_.shape().offloads();
+    to = ahead_aside_ ? gpt_.received(mb) : gpt_.input(static_cast<size_t>(next.chunk), mb);
+  } else {
+    const bool takes_one = task.kind == TaskKind::backward || task.kind == TaskKind::backward_input;
+    const int which = takes_one ? 1 - gradient_ : gradient_;
+    // Still being sent: to wait for that here could stop two stages that wait for each other.
+    if (gradients_[which] && !gradients_[which]->done()) return;
+    finish(gradients_[which]);
+    to = gpt_.dstream(which, mb);
+  }
+  ahead_ = pp_.start_recv(to, in.peer, in.tag);
+  ahead_started_ = true;
+}
+
+void Pipeline::run(const Schedule& schedule, const Task& task, const MicroBatch& mb, bool train) {
+  const auto chunk = static_cast<size_t>(task.chunk);
+  const Transfer in = input_of(schedule, pp_.rank(), task);
   const Transfer out = output_of(schedule, pp_.rank(), task);
-  traced(task, in, out, [&] {
-    compute(task, mb, which,
-            [&] { gpt_.backward(chunk, mb, dstream, task.kind == TaskKind::backward_input); });
-  });
-  if (out.peer >= 0) gradients_[which] = pp_.start_send(dstream, out.peer, out.tag);
+  switch (task.kind) {
+    case TaskKind::forward:
+      traced(task, in, out, [&] {
+        if (train) {
+          compute(task, mb, 0, [&] { gpt_.forward(chunk, mb, true); });
+        } else {
+          gpt_.forward(chunk, mb, false);
+        }
+      });
+      if (out.peer < 0) break;
+      output_request(task.chunk, mb.slot) =
+          pp_.start_send(gpt_.output(chunk, mb), out.peer, out.tag);
+      break;
+    case TaskKind::backward:
+    case TaskKind::backward_input: {
+      const int which = gradient_;
+      gradient_ = 1 - which;
+      const Tensor dstream = gpt_.dstream(which, mb);
+      traced(task, in, out, [&] {
+        compute(task, mb, which,
+                [&] { gpt_.backward(chunk, mb, dstream, task.kind == TaskKind::backward_input); });
+      });
+      if (out.peer >= 0) gradients_[which] = pp_.start_send(dstream, out.peer, out.tag);
+      break;
+    }
+    case TaskKind::backward_weight:
+      traced(task, in, out,
+             [&] { compute(task, mb, 0, [&] { gpt_.backward_weights(chunk, mb); }); });
+      break;
+  }
 }
 
 void Pipeline::train(const std::vector<Share>& shares, const Loader& load) {
   micro_batches_ = shares.size();
   const Schedule& plan = schedule(static_cast<int>(shares.size()));
-  for (const Task& task : plan.ranks[static_cast<size_t>(pp_.rank())]) {
+  const std::vector<Task>& tasks = plan.ranks[static_cast<size_t>(pp_.rank())];
+  for (size_t i = 0; i < tasks.size(); ++i) {
+    const Task& task = tasks[i];
     const MicroBatch mb = micro_batch(task, shares);
-    switch (task.kind) {
-      case TaskKind::forward:
-        forward(plan, task, mb, load, true);
-        break;
-      case TaskKind::backward:
-      case TaskKind::backward_input:
-        backward(plan, task, mb);
-        break;
-      case TaskKind::backward_weight:
-        traced(task, {}, {}, [&] {
-          compute(task, mb, 0, [&] { gpt_.backward_weights(static_cast<size_t>(task.chunk), mb); });
-        });
-        break;
-    }
+    begin(plan, task, mb, load);
+    if (i + 1 < tasks.size()) receive_ahead(plan, task, tasks[i + 1], shares);
+    run(plan, task, mb, true);
   }
   finish_sends();
 }
@@ -170,7 +211,9 @@ void Pipeline::evaluate(const std::vector<Share>& shares, const Loader& load) {
   for (int i = 0; i < static_cast<int>(shares.size()); ++i) {
     for (int chunk = 0; chunk < chunks_; ++chunk) {
       const Task task{TaskKind::forward, i, chunk};
-      forward(plan, task, micro_batch(task, shares), load, false);
+      const MicroBatch mb = micro_batch(task, shares);
+      begin(plan, task, mb, load);
+      run(plan, task, mb, false);
     }
   }
   finish_sends();

@@ -1,5 +1,7 @@
 // Executes a pipeline schedule on one rank: receives what a task needs, runs it on the model,
-// starts sending what it made. With one stage this is a plain loop over micro-batches.
+// starts sending what it made. Before a task computes, the receive of the one after it is started,
+// so that transfers overlap with compute on both sides. With one stage this is a plain loop over
+// micro-batches.
 #pragma once
 
 #include <functional>
@@ -27,9 +29,14 @@ class Pipeline {
   const Schedule& schedule(int micro_batches);
 
  private:
-  void forward(const Schedule& schedule, const Task& task, const MicroBatch& mb, const Loader& load,
-               bool train);
-  void backward(const Schedule& schedule, const Task& task, const MicroBatch& mb);
+  // On return everything that the task reads is there.
+  void begin(const Schedule& schedule, const Task& task, const MicroBatch& mb, const Loader& load);
+  void receive(Tensor to, const Transfer& in);
+  // Starts the receive of `next`'s input where there is room for it while `task` runs.
+  void receive_ahead(const Schedule& schedule, const Task& task, const Task& next,
+                     const std::vector<Share>& shares);
+  // Computes, and starts to send the result.
+  void run(const Schedule& schedule, const Task& task, const MicroBatch& mb, bool train);
   // Runs the device work of a task, or replays it where this rank talks to nobody meanwhile.
   template <typename Work>
   void compute(const Task& task, const MicroBatch& mb, int which, const Work& work) {
@@ -55,7 +62,10 @@ class Pipeline {
   std::vector<std::vector<RequestPtr>>
       outputs_;              // [chunk][slot]: stream on its way to the next stage
   RequestPtr gradients_[2];  // gradient streams on their way back
-  int next_gradient_ = 0;
+  int gradient_ = 0;         // the gradient stream of the next backward pass
+  RequestPtr ahead_;         // the next task's input on its way
+  bool ahead_started_ = false;
+  bool ahead_aside_ = false;  // it goes to Gpt::received()
   size_t micro_batches_ = 0;  // of the step in work
 };
 

@@ -2,10 +2,13 @@
 #include "parallel/volume.h"
 
 #include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
 
 #include "comm/threads.h"
+#include "config/rules.h"
 #include "train/rank_plan.h"
 #include "train/trainer.h"
+#include "train/verify.h"
 
 namespace stretto {
 namespace {
@@ -37,14 +40,16 @@ void check_step(const Config& config) {
   run_thread_ranks(static_cast<int>(config.world_size()), [&](Comm& world) {
     Trainer trainer(config, world);
     trainer.initialise();
-    trainer.step();
+    const StepRecord record = trainer.step();
     std::vector<int64_t> sizes;
     for (const Share& share : batch_shares(config.global_batch, config.micro_batch,
                                            config.parallel.dp, trainer.at().dp)) {
       sizes.push_back(share.count);
     }
-    const int replicas = trainer.mesh().dp() / trainer.mesh().shard_group();
-    const CommVolume want = expected_volume(rank_shape(config, trainer.at()), sizes, {}, replicas);
+    const Mesh& mesh = trainer.mesh();
+    const CommVolume want =
+        expected_volume(rank_shape(trainer.config(), trainer.at()), sizes,
+                        {mesh.pp(), trainer.at().pp}, mesh.dp() / mesh.shard_group());
     const MeshComms& comms = trainer.comms();
     CommCounters dp = comms.dp->counters();
     for (const Comm* part : {comms.dp_shard.get(), comms.dp_replica.get()}) {
@@ -52,10 +57,59 @@ void check_step(const Config& config) {
       dp.reduce_scatter_bytes += part->counters().reduce_scatter_bytes;
       dp.all_gather_bytes += part->counters().all_gather_bytes;
     }
+    const CommCounters ends = comms.embedding ? comms.embedding->counters() : CommCounters{};
+    SCOPED_TRACE(testing::Message() << "rank " << world.rank() << " of " << mesh.text());
     expect_equal(dp, want.dp, "dp");
     expect_equal(comms.tp->counters(), want.tp, "tp");
     expect_equal(comms.pp->counters(), want.pp, "pp");
+    expect_equal(ends, want.embedding, "embedding");
+    // What metrics say is the same.
+    EXPECT_EQ(record.comm_bytes_dp, want.dp.bytes());
+    EXPECT_EQ(record.comm_bytes_tp, want.tp.bytes());
+    EXPECT_EQ(record.comm_bytes_pp, want.pp.bytes() + want.embedding.bytes());
   });
+}
+
+// All of what `stretto verify` runs.
+TEST(Volume, EveryTopologyOfTheGrid) {
+  Config config = small_config();
+  config.global_batch = 8;
+  int topologies = 0;
+  for (const VerifyCase& one : verify_grid(config, 8, 1)) {
+    SCOPED_TRACE(one.name);
+    check_step(one.config);
+    ++topologies;
+  }
+  EXPECT_GE(topologies, 40);
+}
+
+// And combinations that nobody listed.
+RC_GTEST_PROP(Volume, AnyTopology, ()) {
+  const auto pick = [](auto... values) { return *rc::gen::element(values...); };
+  Config config = small_config();
+  ParallelConfig& p = config.parallel;
+  p.dp = pick(1, 2, 3);
+  p.tp = pick(1, 2);
+  p.pp = pick(1, 2, 3);
+  p.zero = pick(0, 1, 2, 3);
+  p.sequence_parallel = pick(false, true);
+  p.schedule = pick(PipelineSchedule::one_f_one_b, PipelineSchedule::gpipe,
+                    PipelineSchedule::interleaved, PipelineSchedule::zero_bubble);
+  if (p.schedule == PipelineSchedule::interleaved) p.interleave = 2;
+  config.model.layers = pick(3, 6);
+  config.model.tied_embedding = pick(false, true);
+  config.precision = pick(Precision::fp32, Precision::amp_bf16);
+  config.activation_checkpointing =
+      pick(Checkpointing::none, Checkpointing::selective, Checkpointing::full);
+  config.deterministic = pick(false, true);
+  p.reduce_dtype = pick(DType::f32, DType::bf16);
+  config.micro_batch = pick(1, 2, 3);
+  config.global_batch = *rc::gen::inRange(4, 13);
+  for (const Finding& finding : check_config(config)) {
+    RC_PRE(finding.severity != Severity::error);
+  }
+  check_step(config);
+  RC_ASSERT(!testing::Test::HasFailure());
 }
 
 TEST(Volume, DataParallelWithEveryZeroStage) {
