@@ -11,6 +11,7 @@
 #include "cli/verbs.h"
 #include "data/encoder.h"
 #include "data/token_source.h"
+#include "train/cores.h"
 #include "train/evaluate.h"
 #include "train/generate.h"
 #include "train/trainer.h"

@@ -13,6 +13,7 @@
 #include "cli/verbs.h"
 #include "data/encoder.h"
 #include "train/checkpoint.h"
+#include "train/cores.h"
 
 namespace stretto::cli {
 namespace {

@@ -23,7 +23,9 @@ constexpr const char* kHelp =
     "Proves that every topology trains the same model\n\n"
     "Trains with dp, tp, pp, ZeRO stages, schedules and recomputation on thread ranks, same seed "
     "and\n"
-    "data, and compares losses and gradient norms with one process, step by step.\n\n"
+    "data, and compares losses and gradient norms with one process, step by step. Then saves on "
+    "six of\n"
+    "the topologies half-way and goes on with each save on each of them.\n\n"
     "Examples:\n"
     "  stretto verify configs/runs/tiny.yaml                 up to 4 ranks, 10 steps each\n"
     "  stretto verify configs/runs/tiny.yaml --steps 50 --ranks 8\n"
@@ -73,8 +75,8 @@ void print_table(const std::vector<VerifyRow>& rows) {
   }
   const auto failed =
       std::count_if(rows.begin(), rows.end(), [](const VerifyRow& row) { return !row.passed(); });
-  fmt::print("{} of {} topologies train the same model\n",
-             static_cast<int64_t>(rows.size()) - failed, rows.size());
+  fmt::print("{} of {} runs train the same model\n", static_cast<int64_t>(rows.size()) - failed,
+             rows.size());
 }
 
 void print_json(const Options& options, const std::vector<VerifyRow>& rows) {

@@ -6,6 +6,7 @@
 #include "data/sampler.h"
 #include "model/gpt.h"
 #include "train/checkpoint.h"
+#include "train/cores.h"
 #include "train/rank_plan.h"
 
 namespace stretto {

@@ -4,6 +4,7 @@
 #include "comm/launch.h"
 #include "comm/mpi.h"
 #include "comm/threads.h"
+#include "train/cores.h"
 #include "train/rank_plan.h"
 
 namespace stretto {
@@ -46,8 +47,12 @@ void fit_memory(Config& config) {
   require_fits(config, budget);
 }
 
-void run_ranks(const Config& config, const std::function<void(Comm&)>& body) {
+void run_ranks(const Config& config, const std::function<void(Comm&)>& run) {
   const LaunchInfo launch = detect_launch();
+  const auto body = [&](Comm& world) {
+    bind_rank(config, launch.wants_mpi() ? launch.local_rank : world.rank(), ranks_here(config));
+    run(world);
+  };
   if (launch.wants_mpi() && launch.size > 1) {
     run_mpi_ranks(body, 2 * config.train.watchdog);
   } else if (config.world_size() == 1) {

@@ -26,7 +26,7 @@ void choose_micro_batch(Config& config, size_t budget);
 // Resolves micro_batch: auto and checks that every rank's memory plan fits this machine.
 void fit_memory(Config& config);
 
-// Runs body(world) on every rank of the configuration.
-void run_ranks(const Config& config, const std::function<void(Comm&)>& body);
+// Runs run(world) on every rank of the configuration, each bound to its share of the cores.
+void run_ranks(const Config& config, const std::function<void(Comm&)>& run);
 
 }  // namespace stretto

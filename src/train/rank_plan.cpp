@@ -101,6 +101,7 @@ std::string what_fits(const Config& config, size_t bytes) {
 }  // namespace
 
 PipelineSchedule effective_schedule(const ParallelConfig& parallel) {
+  if (parallel.pp == 1) return PipelineSchedule::one_f_one_b;
   return parallel.interleave > 1 ? PipelineSchedule::interleaved : parallel.schedule;
 }
 
@@ -123,6 +124,7 @@ RankShape rank_shape(const Config& config, const Coordinates& at) {
   shape.sequence_parallel = p.sequence_parallel;
   shape.deterministic = config.deterministic;
   shape.precision = config.precision;
+  shape.reduce_type = p.reduce_dtype;
   shape.checkpointing = config.activation_checkpointing;
   shape.accumulation = rounds(config.global_batch, config.micro_batch, p.dp);
   shape.first_stage = at.pp == 0;

@@ -7,7 +7,8 @@
 
 namespace stretto {
 
-// What really runs: more than one chunk per rank means the interleaved schedule.
+// What really runs: more than one chunk per rank means the interleaved schedule; a single stage
+// takes micro-batches in turn, because no other order could save it any waiting.
 PipelineSchedule effective_schedule(const ParallelConfig& parallel);
 
 // Layers per virtual stage.

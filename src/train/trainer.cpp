@@ -5,13 +5,13 @@
 #include <cmath>
 #include <cstdlib>
 #include <string_view>
-#include <thread>
 
 #include "backend/cuda/cuda_options.h"
 #include "base/trace.h"
 #include "comm/launch.h"
 #include "parallel/device_comm.h"
 #include "parallel/nccl_comm.h"
+#include "train/cores.h"
 #include "train/launch.h"
 #include "train/lr_schedule.h"
 #include "train/rank_plan.h"
@@ -62,12 +62,6 @@ void require_tokens(const Config& config, const TokenSource& source) {
 
 }  // namespace
 
-int threads_per_rank(const Config& config, int64_t ranks_here) {
-  if (config.threads > 0) return static_cast<int>(config.threads);
-  const auto cores = static_cast<int64_t>(std::thread::hardware_concurrency());
-  return static_cast<int>(std::max<int64_t>(1, cores / std::max<int64_t>(1, ranks_here)));
-}
-
 Trainer::Trainer(const Config& config, Comm& world)
     : config_(config),
       world_(world),
@@ -77,6 +71,7 @@ Trainer::Trainer(const Config& config, Comm& world)
       comms_(make_mesh_comms(mesh_, world)),
       backend_(make_backend(config, world)),
       scaler_(config.train.loss_scale, config.precision) {
+  if (mesh_.pp() > 1) world.monitor().set_stage(at_.pp);
   config_.seq_len = seq_len(config);
   gpt_ = std::make_unique<Gpt>(*backend_, rank_shape(config_, at_), tensor_comms());
   pipeline_ = std::make_unique<Pipeline>(*gpt_, effective_schedule(config.parallel),
@@ -282,11 +277,11 @@ void Trainer::take_times(StepRecord& record, double start) {
   }
   t.comm_dp = t.comm_tp = t.comm_pp = 0;
   for (const Comm* comm : counted_) {
-    const bool tp = comm->name() == "tp", pp = comm->name() == "pp";
-    const bool ends = comm->name() == "embedding";
-    (tp ? t.comm_tp : pp || ends ? t.comm_pp : t.comm_dp) += comm->counters().seconds;
+    // First and last stage share a token table: a matter of the pipeline.
+    const bool tp = comm->name() == "tp";
+    const bool pp = comm->name() == "pp" || comm->name() == "embedding";
+    (tp ? t.comm_tp : pp ? t.comm_pp : t.comm_dp) += comm->counters().seconds;
     record.comm_calls += comm->counters().calls;
-    if (ends) continue;  // its few bytes are not a stage's
     (tp   ? record.comm_bytes_tp
      : pp ? record.comm_bytes_pp
           : record.comm_bytes_dp) += comm->counters().bytes();

@@ -102,7 +102,4 @@ class Trainer {
   size_t device_bytes_ = 0;
 };
 
-// Threads per rank: config.threads, else the cores of this machine shared by its ranks.
-int threads_per_rank(const Config& config, int64_t ranks_here);
-
 }  // namespace stretto

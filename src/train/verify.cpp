@@ -2,184 +2,98 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <map>
 
 #include "base/error.h"
 #include "comm/threads.h"
-#include "config/rules.h"
+#include "comm/watchdog.h"
+#include "train/audit.h"
 #include "train/rank_plan.h"
+#include "train/resume.h"
 #include "train/run.h"
+#include "train/saver.h"
 
 namespace stretto {
 namespace {
 
-constexpr const char* kOneProcess = "one process";
-constexpr const char* kOneFixed = "one process, fixed order";
-
-constexpr Tolerance kExact = {0, 0, "the same sums in the same order: every bit is equal"};
-
-// Rounding differences of one step also feed the next ones, through the weights.
-Tolerance order_of_sums(Precision precision) {
-  switch (precision) {
-    case Precision::fp32:
-      return {1e-5, 1e-4, "fp32 sums in another order, carried on by the weights"};
-    case Precision::amp_bf16:
-    case Precision::amp_fp16:
-    case Precision::amp_fp8:
-      return {5e-3, 5e-2, "activations rounded to 16 bits or fewer after sums in another order"};
-    case Precision::bf16:
-      return {2e-2, 2e-1, "weights and gradients rounded to bf16 after sums in another order"};
-  }
-  return {};
-}
-
-Config reference(const Config& base, int64_t steps) {
-  Config config = base;
-  const std::string order = base.parallel.order;
-  config.parallel = {};
-  config.parallel.order = order;
-  config.activation_checkpointing = Checkpointing::none;
-  config.activation_offload = config.optimizer_offload = false;
-  config.deterministic = false;
-  config.train.steps = steps;
-  config.train.eval_every = 0;
-  config.train.audit_every = std::max<int64_t>(1, steps / 4);
-  config.checkpoint.every = 0;
-  config.output.clear();
-  // Enough micro-batches for four ranks and for a pipeline of four stages.
-  const int64_t most = std::max<int64_t>(1, config.global_batch / 4);
-  config.micro_batch = config.micro_batch == kAuto ? most : std::min(config.micro_batch, most);
-  return config;
-}
-
-class Grid {
- public:
-  Grid(const Config& base, int64_t most_ranks, int64_t steps)
-      : one_(reference(base, steps)),
-        most_ranks_(most_ranks),
-        close_(order_of_sums(base.precision)) {}
-
-  // Adds the case where it fits and what it is compared with is there.
-  template <typename Change>
-  void add(const std::string& name, const std::string& against, Tolerance tolerance,
-           Change&& change) {
-    VerifyCase one{name, against, one_, tolerance};
-    change(one.config);
-    if (one.config.world_size() > most_ranks_ || (!against.empty() && !has(against))) return;
-    for (const Finding& finding : check_config(one.config)) {
-      if (finding.severity == Severity::error) return;
+// Trains up to half of the steps and saves into `output`; the records of rank 0.
+std::vector<StepRecord> save_half(const Config& config) {
+  std::vector<StepRecord> steps;
+  run_thread_ranks(static_cast<int>(config.world_size()), [&](Comm& world) {
+    const Watchdog watchdog(world, {.timeout = config.train.watchdog});
+    Trainer trainer(config, world);
+    trainer.initialise();
+    while (trainer.state().step < config.train.steps / 2) {
+      const StepRecord record = trainer.step();
+      if (world.rank() == 0) steps.push_back(record);
     }
-    cases_.push_back(std::move(one));
-  }
-  template <typename Change>
-  void add_close(const std::string& name, Change&& change) {
-    add(name, kOneProcess, close_, std::forward<Change>(change));
-  }
+    CheckpointSaver saver(trainer, posix_fs(), -1);
+    saver.save();
+    saver.require_saved();
+  });
+  return steps;
+}
 
-  std::vector<VerifyCase> take() { return std::move(cases_); }
+// Goes on from what is in `output`, and leaves it alone.
+std::vector<StepRecord> resumed_half(const Config& config) {
+  std::vector<StepRecord> steps;
+  run_thread_ranks(static_cast<int>(config.world_size()), [&](Comm& world) {
+    const Watchdog watchdog(world, {.timeout = config.train.watchdog});
+    Trainer trainer(config, world);
+    STRETTO_CHECK(resume(trainer, posix_fs(), false) == config.train.steps / 2);
+    while (trainer.state().step < config.train.steps) {
+      const StepRecord record = trainer.step();
+      if (world.rank() == 0) steps.push_back(record);
+    }
+    audit_replicas(trainer);
+  });
+  return steps;
+}
+
+// What one topology saved half-way, until another takes its place or the run is over.
+class SavedHalf {
+ public:
+  SavedHalf() = default;
+  ~SavedHalf() { clear(); }
+  SavedHalf(const SavedHalf&) = delete;
+  SavedHalf& operator=(const SavedHalf&) = delete;
+
+  std::vector<StepRecord> resume_on(const VerifyCase& one) {
+    if (name_ != one.saved_by.name) save(one.saved_by);
+    Config config = one.config;
+    config.output = directory_;
+    std::vector<StepRecord> curve = steps_;
+    for (const StepRecord& step : resumed_half(config)) curve.push_back(step);
+    return curve;
+  }
 
  private:
-  bool has(const std::string& name) const {
-    return std::any_of(cases_.begin(), cases_.end(),
-                       [&](const VerifyCase& one) { return one.name == name; });
+  void save(const VerifySaver& by) {
+    clear();
+    std::string path = (std::filesystem::temp_directory_path() / "stretto-verify-XXXXXX").string();
+    if (mkdtemp(path.data()) == nullptr) {
+      throw Error(ExitCode::cannot_create, fmt::format("a directory like {}", path),
+                  "set TMPDIR to where there is room for one checkpoint");
+    }
+    directory_ = path;
+    Config config = by.config;
+    config.output = directory_;
+    steps_ = save_half(config);
+    name_ = by.name;
+  }
+  void clear() {
+    std::error_code ignored;
+    if (!directory_.empty()) std::filesystem::remove_all(directory_, ignored);
+    directory_.clear();
+    name_.clear();
   }
 
-  Config one_;
-  int64_t most_ranks_;
-  Tolerance close_;
-  std::vector<VerifyCase> cases_;
+  std::string name_, directory_;
+  std::vector<StepRecord> steps_;
 };
-
-void set(Config& c, int64_t dp, int64_t tp, int64_t pp, int zero = 0) {
-  c.parallel.dp = dp;
-  c.parallel.tp = tp;
-  c.parallel.pp = pp;
-  c.parallel.zero = zero;
-}
-
-// The smallest micro-batch that does not divide the global batch.
-int64_t ragged(int64_t global_batch) {
-  int64_t size = 2;
-  while (global_batch % size == 0) ++size;
-  return size;
-}
-
-// Gradients kept in bf16 are rounded once per sum, and how many of them there are depends on dp.
-void add_data_parallel(Grid& grid, Precision precision) {
-  const Tolerance in_order = precision == Precision::bf16 ? order_of_sums(precision) : kExact;
-  for (const int64_t dp : {2, 4}) {
-    const std::string name = fmt::format("dp{}", dp), fixed = name + ", fixed order";
-    grid.add_close(name, [=](Config& c) { set(c, dp, 1, 1); });
-    grid.add(name + ", ZeRO-1", name, kExact, [=](Config& c) { set(c, dp, 1, 1, 1); });
-    for (int zero = 0; zero <= 3; ++zero) {
-      grid.add(zero == 0 ? fixed : fmt::format("{}, ZeRO-{}", fixed, zero), kOneFixed, in_order,
-               [=](Config& c) {
-                 set(c, dp, 1, 1, zero);
-                 c.deterministic = true;
-               });
-    }
-  }
-}
-
-void add_pipelines(Grid& grid) {
-  for (const int64_t pp : {2, 4}) {
-    const std::string name = fmt::format("pp{}", pp);
-    grid.add_close(name, [=](Config& c) { set(c, 1, 1, pp); });
-    for (const auto schedule : {PipelineSchedule::gpipe, PipelineSchedule::zero_bubble}) {
-      grid.add(fmt::format("{}, {}", name, name_of(schedule)), name, kExact, [=](Config& c) {
-        set(c, 1, 1, pp);
-        c.parallel.schedule = schedule;
-      });
-    }
-  }
-  grid.add_close("pp2, interleaved", [](Config& c) {
-    set(c, 1, 1, 2);
-    c.parallel.schedule = PipelineSchedule::interleaved;
-    c.parallel.interleave = 2;
-  });
-}
-
-void add_tensor_parallel(Grid& grid) {
-  for (const int64_t tp : {2, 4}) {
-    grid.add_close(fmt::format("tp{}", tp), [=](Config& c) { set(c, 1, tp, 1); });
-    grid.add_close(fmt::format("tp{}, whole sequences", tp), [=](Config& c) {
-      set(c, 1, tp, 1);
-      c.parallel.sequence_parallel = false;
-    });
-  }
-}
-
-void add_products(Grid& grid) {
-  grid.add_close("dp2 x tp2", [](Config& c) { set(c, 2, 2, 1); });
-  grid.add_close("dp2 x tp2, ZeRO-3", [](Config& c) { set(c, 2, 2, 1, 3); });
-  grid.add_close("dp2 x pp2", [](Config& c) { set(c, 2, 1, 2); });
-  grid.add("dp2 x pp2, ZeRO-1", "dp2 x pp2", kExact, [](Config& c) { set(c, 2, 1, 2, 1); });
-  grid.add_close("tp2 x pp2", [](Config& c) { set(c, 1, 2, 2); });
-  grid.add("tp2 x pp2, full recomputation", "tp2 x pp2", kExact, [](Config& c) {
-    set(c, 1, 2, 2);
-    c.activation_checkpointing = Checkpointing::full;
-  });
-  grid.add("tp2 x pp2, offload", "tp2 x pp2", kExact, [](Config& c) {
-    set(c, 1, 2, 2);
-    c.activation_offload = c.optimizer_offload = true;
-  });
-  grid.add_close("dp2 x tp2, ragged", [](Config& c) {
-    set(c, 2, 2, 1);
-    c.micro_batch = ragged(c.global_batch);
-  });
-  grid.add_close("dp4, ZeRO-3, ragged", [](Config& c) {
-    set(c, 4, 1, 1, 3);
-    c.micro_batch = ragged(c.global_batch);
-  });
-  for (const int zero : {1, 2, 3}) {
-    grid.add_close(fmt::format("dp4, ZeRO-{} in groups of 2", zero), [=](Config& c) {
-      set(c, 4, 1, 1, zero);
-      c.parallel.zero_group = 2;
-    });
-  }
-  grid.add_close("dp2 x tp2 x pp2", [](Config& c) { set(c, 2, 2, 2); });
-}
 
 std::vector<StepRecord> curve_of(const Config& config) {
   require_fits(config, memory_budget(config, config.world_size()));
@@ -226,31 +140,11 @@ bool VerifyRow::passed() const {
                                                    max_norm_difference() <= tolerance.grad_norm);
 }
 
-std::vector<VerifyCase> verify_grid(const Config& base, int64_t most_ranks, int64_t steps) {
-  Grid grid(base, most_ranks, steps);
-  grid.add(kOneProcess, "", {}, [](Config&) {});
-  grid.add(kOneFixed, "", {}, [](Config& c) { c.deterministic = true; });
-  // On GPUs a product's epilogue takes GELU before it rounds; what is repeated starts from the
-  // rounded.
-  const bool fused = base.device == Device::cuda && base.precision != Precision::fp32;
-  grid.add("selective recomputation", kOneProcess, fused ? order_of_sums(base.precision) : kExact,
-           [](Config& c) { c.activation_checkpointing = Checkpointing::selective; });
-  grid.add("full recomputation", kOneProcess, kExact,
-           [](Config& c) { c.activation_checkpointing = Checkpointing::full; });
-  grid.add("offload", kOneProcess, kExact,
-           [](Config& c) { c.activation_offload = c.optimizer_offload = true; });
-  grid.add_close("ragged", [](Config& c) { c.micro_batch = ragged(c.global_batch); });
-  add_data_parallel(grid, base.precision);
-  add_tensor_parallel(grid);
-  add_pipelines(grid);
-  add_products(grid);
-  return grid.take();
-}
-
 std::vector<VerifyRow> run_verify(const std::vector<VerifyCase>& cases,
                                   const std::function<void(const VerifyRow&)>& on_row) {
   std::map<std::string, std::vector<StepRecord>> curves;
   std::vector<VerifyRow> rows;
+  SavedHalf saved;
   for (const VerifyCase& one : cases) {
     if (one.against.empty()) {
       curves[one.name] = curve_of(one.config);
@@ -259,10 +153,10 @@ std::vector<VerifyRow> run_verify(const std::vector<VerifyCase>& cases,
     VerifyRow row;
     row.name = one.name;
     row.against = one.against;
-    row.ranks = one.config.world_size();
+    row.ranks = std::max(one.config.world_size(), one.saved_by.config.world_size());
     row.tolerance = one.tolerance;
     try {
-      curves[one.name] = curve_of(one.config);
+      curves[one.name] = one.saved_by.name.empty() ? curve_of(one.config) : saved.resume_on(one);
       const auto reference = curves.find(one.against);
       if (reference == curves.end() || reference->second.empty()) {
         row.error = fmt::format("'{}' has no curve to compare with", one.against);

@@ -20,12 +20,19 @@ struct Tolerance {
   bool exact() const { return loss == 0; }
 };
 
+// Who trained and saved the first half of the steps.
+struct VerifySaver {
+  std::string name;  // empty: nobody, the run is in one piece
+  Config config;
+};
+
 // One topology of the grid.
 struct VerifyCase {
   std::string name;     // "dp2 x tp2"
   std::string against;  // name of the case to compare with; empty: a reference of its own
   Config config;
   Tolerance tolerance;
+  VerifySaver saved_by = {};
 };
 
 struct VerifyRow {
@@ -44,7 +51,7 @@ struct VerifyRow {
 
 // The topologies that fit `most_ranks` and the model (heads, layers, batch). `base` gives model,
 // data and precision; its own topology is ignored. References come before what is compared with
-// them.
+// them. Then every pair of six of the topologies: saved half-way on one, resumed on the other.
 std::vector<VerifyCase> verify_grid(const Config& base, int64_t most_ranks, int64_t steps);
 
 // Runs the cases in order; `on_row` hears of each comparison as it is made. References give no

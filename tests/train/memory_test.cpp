@@ -8,6 +8,7 @@
 
 #include "train/rank_plan.h"
 #include "train/training.h"
+#include "train/verify.h"
 
 namespace {
 std::atomic<int64_t> g_allocations{0};
@@ -37,6 +38,39 @@ TEST(Memory, PlanEqualsUse) {
       EXPECT_EQ(trainer.gpt().memory().used_bytes(), predicted);
     });
   }
+}
+
+// Every rank of every topology, to the byte.
+TEST(Memory, PlanEqualsUseOnEveryRank) {
+  Config base = tiny_config();
+  base.model.layers = 5;
+  for (const VerifyCase& one : verify_grid(base, 8, 1)) {
+    SCOPED_TRACE(one.name);
+    run_thread_ranks(static_cast<int>(one.config.world_size()), [&](Comm& world) {
+      Trainer trainer(one.config, world);
+      trainer.initialise();
+      trainer.step();
+      const RankShape shape = rank_shape(trainer.config(), trainer.at());
+      EXPECT_EQ(trainer.gpt().memory().used_bytes(), memory_totals(memory_plan(shape)).total);
+    });
+  }
+}
+
+// Sharded over four ranks, a rank holds at most 30 % of weights, gradients and optimizer state. The
+// model must be deep enough that two gathered layers do not count for much.
+TEST(Memory, FullShardingHoldsAQuarter) {
+  Config config = tiny_config();
+  config.model = {"deep", 48, 64, 4, 256, 64, 256};
+  const auto state = [&] {
+    const MemoryTotals totals = memory_totals(memory_plan(rank_shape(config, {})));
+    return totals.by_term[static_cast<int>(MemoryTerm::weights)] +
+           totals.by_term[static_cast<int>(MemoryTerm::gradients)] +
+           totals.by_term[static_cast<int>(MemoryTerm::optimizer)];
+  };
+  const size_t whole = state();
+  config.parallel.dp = 4;
+  config.parallel.zero = 3;
+  EXPECT_LE(static_cast<double>(state()), 0.30 * static_cast<double>(whole));
 }
 
 TEST(Memory, StepsDoNotAllocate) {

@@ -98,6 +98,31 @@ TEST(BitEqual, ZeroOneEqualsUnsharded) {
   EXPECT_EQ(losses(a), losses(b));
 }
 
+const Change kRounded = [](Config& c) { c.parallel.reduce_dtype = DType::bf16; };
+
+// 8 bits of each gradient are left on the way: near one process, and not the same as unrounded.
+TEST(RoundedGradients, FollowOneProcess) {
+  for (const Change& change :
+       {with(4, 1, 1), with(4, 1, 1, 2), both(with(4, 1, 1, 3), kGroups), with(2, 2, 1, 1)}) {
+    Config config = base();
+    change(config);
+    const auto plain = losses(config);
+    kRounded(config);
+    const auto rounded = losses(config);
+    EXPECT_NE(rounded, plain);
+    for (size_t i = 0; i < rounded.size(); ++i) {
+      EXPECT_NEAR(rounded[i], single_process()[i], 1e-3 * single_process()[i]) << "step " << i + 1;
+    }
+  }
+}
+
+TEST(BitEqual, ZeroOneWithRoundedGradients) {
+  Config a = base(), b = base();
+  both(with(4, 1, 1), kRounded)(a);
+  both(with(4, 1, 1, 1), kRounded)(b);
+  EXPECT_EQ(losses(a), losses(b));
+}
+
 TEST(BitEqual, AllZeroStagesInDeterministicOrder) {
   Config config = base();
   config.deterministic = true;

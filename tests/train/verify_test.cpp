@@ -13,11 +13,18 @@ bool has(const std::vector<VerifyCase>& cases, const std::string& name) {
   return std::any_of(cases.begin(), cases.end(), [&](const auto& c) { return c.name == name; });
 }
 
+bool has_resume(const std::vector<VerifyCase>& cases, const std::string& saved_on) {
+  return std::any_of(cases.begin(), cases.end(),
+                     [&](const auto& c) { return c.saved_by.name == saved_on; });
+}
+
 TEST(Verify, GridHoldsWhatFitsTheModel) {
   Config config = tiny_config();
   EXPECT_TRUE(has(verify_grid(config, 4, 3), "tp4"));
   EXPECT_TRUE(has(verify_grid(config, 4, 3), "pp4, zero_bubble"));
   EXPECT_TRUE(has(verify_grid(config, 8, 3), "dp2 x tp2 x pp2"));
+  EXPECT_TRUE(has(verify_grid(config, 4, 3), "tp4, resumed on dp2 x tp2, ZeRO-3"));
+  EXPECT_FALSE(has(verify_grid(config, 4, 1), "tp4, resumed on pp4"));  // nothing to cut in two
   EXPECT_FALSE(has(verify_grid(config, 2, 3), "tp4"));
   config.model.heads = 2;
   config.model.layers = 2;
@@ -28,13 +35,47 @@ TEST(Verify, GridHoldsWhatFitsTheModel) {
 }
 
 TEST(Verify, TwoRanksTrainTheSameModel) {
-  const auto rows = run_verify(verify_grid(tiny_config(), 2, 4));
+  std::vector<VerifyCase> cases = verify_grid(tiny_config(), 2, 4);
+  std::erase_if(cases, [](const VerifyCase& one) { return !one.saved_by.name.empty(); });
+  const auto rows = run_verify(cases);
   EXPECT_GT(rows.size(), 12u);
   for (const VerifyRow& row : rows) {
     EXPECT_TRUE(row.passed()) << row.name << ": loss " << row.max_loss_difference() << ", norm "
                               << row.max_norm_difference() << " " << row.error;
     EXPECT_EQ(row.loss_differences.size(), 4u);
   }
+}
+
+// Six topologies, each with each: the same trajectory. With itself: the same bits.
+TEST(Verify, AnyTopologyGoesOnWithWhatAnyOtherSaved) {
+  const std::vector<VerifyCase> grid = verify_grid(tiny_config(), 4, 4);
+  std::vector<VerifyCase> cases = grid;
+  std::erase_if(cases, [&](const VerifyCase& one) {
+    return one.saved_by.name.empty() && !has_resume(grid, one.name) && one.name != "dp2 x pp2";
+  });
+  int pairs = 0, alike = 0;
+  for (const VerifyRow& row : run_verify(cases)) {
+    EXPECT_TRUE(row.passed()) << row.name << ": loss " << row.max_loss_difference() << " "
+                              << row.error;
+    if (row.name.find(", resumed on ") != std::string::npos) ++pairs;
+    if (row.name.find(", saved and resumed") != std::string::npos) alike += row.bit_equal ? 1 : 0;
+  }
+  EXPECT_EQ(pairs, 30);
+  EXPECT_EQ(alike, 6);
+}
+
+TEST(Verify, AnotherSaveIsFound) {
+  std::vector<VerifyCase> cases = verify_grid(tiny_config(), 1, 4);
+  std::erase_if(cases, [](const VerifyCase& one) {
+    return !one.against.empty() && one.saved_by.name.empty();
+  });
+  ASSERT_EQ(cases.back().name, "one process, saved and resumed");
+  EXPECT_TRUE(run_verify(cases).back().passed());
+  cases.back().saved_by.config.train.lr *= 1.001;
+  const auto rows = run_verify(cases);
+  EXPECT_FALSE(rows.back().passed());
+  EXPECT_EQ(rows.back().loss_differences[0], 0);  // one step before the other rate takes effect
+  EXPECT_GT(rows.back().loss_differences[2], 0);
 }
 
 TEST(Verify, AnotherModelIsFound) {

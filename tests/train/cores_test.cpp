@@ -1,0 +1,55 @@
+#include "train/cores.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+namespace stretto {
+namespace {
+
+std::vector<int> numbers(int64_t count) {
+  std::vector<int> all;
+  for (int i = 0; i < count; ++i) all.push_back(3 * i);
+  return all;
+}
+
+RC_GTEST_PROP(Cores, SlicesAreAPartitionOfEqualParts, ()) {
+  const int64_t count = *rc::gen::inRange(1, 200);
+  const int64_t ranks = *rc::gen::inRange(1, static_cast<int>(count) + 1);
+  std::vector<int> together;
+  for (int64_t rank = 0; rank < ranks; ++rank) {
+    const std::vector<int> slice = slice_of_rank(numbers(count), rank, ranks);
+    RC_ASSERT(static_cast<int64_t>(slice.size()) >= count / ranks);
+    RC_ASSERT(static_cast<int64_t>(slice.size()) <= count / ranks + 1);
+    together.insert(together.end(), slice.begin(), slice.end());
+  }
+  RC_ASSERT(together == numbers(count));
+}
+
+TEST(Cores, TooFewForTheRanksBindNobody) {
+  EXPECT_TRUE(slice_of_rank(numbers(2), 0, 3).empty());
+  EXPECT_EQ(slice_of_rank(numbers(2), 1, 2), std::vector<int>{3});
+}
+
+TEST(Cores, RanksShareWhatTheProcessMayUse) {
+  const CoreSet whole{numbers(16), 16}, half{numbers(8), 16}, one{numbers(1), 16};
+  EXPECT_EQ(cores_per_rank(whole, 4, false), 4);
+  EXPECT_EQ(cores_per_rank(half, 4, false), 2);  // taskset -c 0-7 stretto train -n 4
+  EXPECT_EQ(cores_per_rank(whole, 32, false), 1);
+  // Processes: mpirun bound two to each socket, or one to each core, or nobody.
+  EXPECT_EQ(cores_per_rank(half, 4, true), 4);
+  EXPECT_EQ(cores_per_rank(one, 2, true), 1);
+  EXPECT_EQ(cores_per_rank(whole, 4, true), 4);
+}
+
+TEST(Cores, ThreadsAreAsAskedFor) {
+  Config config;
+  config.threads = 7;
+  EXPECT_EQ(threads_per_rank(config, 3), 7);
+  config.threads = 0;
+  const CoreSet cores = cores_of_process();
+  EXPECT_EQ(threads_per_rank(config, 1), static_cast<int>(cores.allowed.size()));
+  EXPECT_EQ(threads_per_rank(config, 1000000), 1);
+}
+
+}  // namespace
+}  // namespace stretto
