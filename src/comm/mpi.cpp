@@ -90,7 +90,7 @@ class MpiComm final : public Comm {
         return reduce_in_two_stages(part, op, tag_of(first + static_cast<uint64_t>(i)));
       });
     }
-    if (size_ == 2 || t.bytes() <= kSmallBytes) return reduce_at_once(t, op);
+    if (t.bytes() <= kSmallBytes) return reduce_at_once(t, op);
     auto request = reduce_in_two_stages(t, op, tag_of(take_tags(1)));
     request->peers_need_next_stage();
     return request;
