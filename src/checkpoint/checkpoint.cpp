@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <unordered_map>
 
 #include "checkpoint/shard.h"
@@ -196,6 +197,16 @@ void Checkpoint::verify_on_disk(Fs& fs) const {
     };
     verify_file(i, read, bytes);
   }
+}
+
+void require_finite(const float* values, int64_t count, const std::string& path,
+                    const std::string& tensor) {
+  const float* end = values + count;
+  const float* bad = std::find_if(values, end, [](float x) { return !std::isfinite(x); });
+  if (bad == end) return;
+  throw Error(ExitCode::bad_data,
+              fmt::format("{}: element {} of {} is {}", path, bad - values, tensor, *bad),
+              "these weights cannot be used: take an earlier checkpoint or another source");
 }
 
 }  // namespace stretto

@@ -77,4 +77,9 @@ class Checkpoint {
   std::map<std::string, std::vector<Part>> parts_;  // by tensor
 };
 
+// Throws bad_data that names the first of `values` that is NaN or infinite: a model that holds one
+// computes nothing but NaN.
+void require_finite(const float* values, int64_t count, const std::string& path,
+                    const std::string& tensor);
+
 }  // namespace stretto

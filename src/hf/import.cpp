@@ -66,6 +66,7 @@ class SourceTensors {
     file->require_whole();
     std::vector<float> values(static_cast<size_t>(tensor->count()));
     floats_from(values.data(), bytes.data(), *dtype_of(tensor->type), tensor->count());
+    require_finite(values.data(), tensor->count(), file->path(), tensor->name);
     return values;
   }
 

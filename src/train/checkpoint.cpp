@@ -214,6 +214,7 @@ void restore(Trainer& trainer, const Checkpoint& checkpoint) {
     for (const FlatParameter& p : layout.units[u].parameters) {
       const TensorReader reader = checked_reader(checkpoint, p.spec.name, p.spec, shape.model);
       read_positions(reader, shape, p.spec, tp_rank, {0, p.count}, values);
+      require_finite(values.data(), p.count, checkpoint.path(), p.spec.name);
       optimizer.assign(u, p.offset, values.data(), p.count);
     }
   }

@@ -26,6 +26,7 @@ void load_weights(Gpt& gpt, const Checkpoint& checkpoint, const ModelShape& mode
       }
       values.resize(static_cast<size_t>(p.count));
       reader.read(0, p.count, values.data());
+      require_finite(values.data(), p.count, checkpoint.path(), p.spec.name);
       gpt.weights().assign(u, p.offset, values.data(), p.count);
     }
   }

@@ -64,6 +64,7 @@ Tensor Decoder::weight(const Checkpoint& checkpoint, const std::string& name) {
   }
   std::vector<float> values(static_cast<size_t>(reader.count()));
   reader.read(0, reader.count(), values.data());
+  require_finite(values.data(), reader.count(), checkpoint.path(), name);
   const Tensor tensor = shape->second.size() == 1 ? take({shape->second[0]})
                                                   : take({shape->second[0], shape->second[1]});
   assign_host_values(backend_, tensor, values.data());

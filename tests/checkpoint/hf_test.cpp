@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
+#include <fstream>
 #include <set>
 
 #include "checkpoint/tiny_run.h"
@@ -75,6 +77,20 @@ INSTANTIATE_TEST_SUITE_P(All, RoundTrip,
                                            Family{"mpt", Positions::alibi, false, true},
                                            Family{"mpt_untied", Positions::alibi, false, false}),
                          [](const auto& test) { return test.param.name; });
+
+TEST(Import, NotANumberIsRefusedAndNothingWritten) {
+  const TempDir dir(Where::memory);
+  const Config config = config_for(dir, Positions::learned, true, true);
+  run(config);
+  export_hf(posix_fs(), checkpoint_of(config, 3), dir / "hf", {});
+  std::fstream file(dir / "hf/model.safetensors", std::ios::in | std::ios::out | std::ios::binary);
+  ASSERT_TRUE(file.good());
+  file.seekp(-4, std::ios::end);
+  file.write("\xff\xff\xff\xff", 4);  // NaN in f32 and in bf16
+  file.close();
+  EXPECT_ERROR(import_hf(posix_fs(), dir / "hf", dir / "back"), ExitCode::bad_data, "nan");
+  EXPECT_FALSE(std::filesystem::exists(dir / "back"));
+}
 
 TEST(HfFamilies, NamesAreUniqueAndComplete) {
   ModelShape model{"m", 3, 32, 4, 100, 16, 128, Positions::learned, true, false};
