@@ -5,6 +5,7 @@ Prints one JSON line per step: {"step": i, "seconds": s, "loss": x}, and last {"
 """
 import argparse
 import contextlib
+import importlib
 import json
 import math
 import resource
@@ -12,8 +13,16 @@ import time
 
 import torch
 import torch.nn as nn
-import torch.nn.attention
 import torch.nn.functional as F
+
+
+def attention(q, k, v):
+    if hasattr(F, "scaled_dot_product_attention"):
+        return F.scaled_dot_product_attention(q, k, v, is_causal=True)
+    t = q.shape[-2]  # PyTorch 1.x has no fused attention
+    mask = torch.ones(t, t, dtype=torch.bool).triu(1)
+    scores = (q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])).masked_fill(mask, float("-inf"))
+    return scores.softmax(-1) @ v
 
 
 class Block(nn.Module):
@@ -28,7 +37,7 @@ class Block(nn.Module):
         b, t, c = x.shape
         q, k, v = (z.view(b, t, self.h, c // self.h).transpose(1, 2)
                    for z in self.qkv(self.ln1(x)).split(c, dim=-1))
-        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        y = attention(q, k, v)
         x = x + self.proj(y.transpose(1, 2).reshape(b, t, c))
         return x + self.down(F.gelu(self.up(self.ln2(x)), approximate="tanh"))
 
@@ -69,9 +78,12 @@ def main():
         model = model.to(torch.bfloat16)
     decay = [p for p in model.parameters() if p.dim() == 2]
     rest = [p for p in model.parameters() if p.dim() < 2]
+    fast = {"fused": True} if int(torch.__version__.split(".")[0]) >= 2 else {"foreach": True}
     optimizer = torch.optim.AdamW([{"params": decay, "weight_decay": 0.1},
-                                   {"params": rest, "weight_decay": 0.0}], lr=6e-4, fused=True)
+                                   {"params": rest, "weight_decay": 0.0}], lr=6e-4, **fast)
     run = torch.compile(model) if a.compile else model
+    if cuda:
+        importlib.import_module("torch.nn.attention")
     kernels = [torch.nn.attention.SDPBackend.CUDNN_ATTENTION,
                torch.nn.attention.SDPBackend.FLASH_ATTENTION] if cuda else None
     for step in range(a.steps):
