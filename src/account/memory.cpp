@@ -116,6 +116,11 @@ void append_states(std::vector<TensorSpec>& plan, const RankShape& s) {
 void append_workspace(std::vector<TensorSpec>& plan, const RankShape& s) {
   const Dims d(s);
   plan.push_back(activation("work.branch", d.type, {d.rows, d.C}));
+  if (s.workspace.shared > 0) {
+    plan.push_back(activation("work.cpu.shared", DType::u8, {s.workspace.shared}));
+    plan.push_back(
+        activation("work.cpu.worker", DType::u8, {s.workspace.workers, s.workspace.worker}));
+  }
   if (s.gathers_sequence()) {
     plan.push_back(activation("work.partial", d.type, {d.n, d.C}));
     plan.push_back(activation("work.gathered", d.type, {d.n, d.C}));

@@ -26,6 +26,13 @@ struct TensorSpec {
   size_t bytes() const;  // rounded up to the arena's alignment
 };
 
+// Working memory of a backend's operators, in bytes: one part for all threads, and one for each.
+struct Workspace {
+  int64_t shared = 0;
+  int64_t worker = 0;
+  int64_t workers = 0;
+};
+
 // Everything the plan of one rank depends on.
 struct RankShape {
   ModelShape model;
@@ -49,6 +56,7 @@ struct RankShape {
   bool activation_offload = false;       // layers' activations wait in host memory
   bool optimizer_offload = false;        // optimizer state lives in host memory
   DType reduce_type = DType::f32;        // of gradients on their way over dp
+  Workspace workspace;                   // of the CPU backend; nothing on GPUs
 
   int64_t tokens() const { return micro_batch * seq_len; }
   // Rows of the residual stream on this rank.

@@ -77,6 +77,11 @@ struct AdamWSegment {
   uint64_t first_index = 0;
 };
 
+struct WorkspaceUse {
+  size_t used = 0;    // bytes of the workspace that operators have asked for so far
+  size_t beyond = 0;  // bytes the backend allocated because the workspace was too small
+};
+
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -101,6 +106,10 @@ class Backend {
   virtual Event record(Lane) { return {}; }
   virtual void wait(Lane, Event) {}
   virtual bool host_memory() const { return true; }  // tensors can be read by the CPU
+  // Where operators keep what they need while they run: one part for all threads, and one row per
+  // thread. None, or too small: the backend allocates what is missing, once.
+  virtual void use_workspace(Tensor /*shared*/, Tensor /*workers*/) {}
+  virtual WorkspaceUse workspace_use() const { return {}; }
   // Device times per operator in profile(), as of the next synchronize(). The CPU always times.
   virtual void time_operators(bool) {}
   // amp_fp8: from now on, linear operators with bf16 operands may round these to 8 bits (CUDA,

@@ -23,7 +23,7 @@ Tensor find(const Labels& labels, const std::string& label) {
 
 }  // namespace
 
-RankMemory::RankMemory(Backend& backend, const RankShape& shape) {
+RankMemory::RankMemory(Backend& backend, const RankShape& shape) : backend_(backend) {
   const auto plan = memory_plan(shape);
   planned_ = memory_totals(plan).total;
   Buffer buffer = backend.allocate(planned_, "the memory plan of this rank");
@@ -31,6 +31,9 @@ RankMemory::RankMemory(Backend& backend, const RankShape& shape) {
   arena_ = Arena(std::move(buffer));
   backend.fill_zero(whole);
   take_all(arena_, plan, tensors_);
+  if (shape.workspace.shared > 0) {
+    backend.use_workspace(at("work.cpu.shared"), at("work.cpu.worker"));
+  }
 
   const auto outside = host_plan(shape);
   if (outside.empty()) return;
@@ -40,6 +43,8 @@ RankMemory::RankMemory(Backend& backend, const RankShape& shape) {
   host_arena_ = Arena(std::move(host_buffer));
   take_all(host_arena_, outside, host_tensors_);
 }
+
+RankMemory::~RankMemory() { backend_.use_workspace({}, {}); }
 
 Tensor RankMemory::at(const std::string& label) const { return find(tensors_, label); }
 Tensor RankMemory::host(const std::string& label) const { return find(host_tensors_, label); }

@@ -14,6 +14,9 @@ class RankMemory {
  public:
   // Allocates the whole plan and zeroes it (so that every planned page is really there).
   RankMemory(Backend& backend, const RankShape& shape);
+  ~RankMemory();
+  RankMemory(const RankMemory&) = delete;
+  RankMemory& operator=(const RankMemory&) = delete;
 
   Tensor at(const std::string& label) const;    // throws for a label that is not in the plan
   Tensor host(const std::string& label) const;  // in host memory: the list of host_plan()
@@ -22,6 +25,7 @@ class RankMemory {
   size_t host_bytes() const { return host_arena_.peak(); }
 
  private:
+  Backend& backend_;
   Arena arena_, host_arena_;
   size_t planned_ = 0;
   std::unordered_map<std::string, Tensor> tensors_, host_tensors_;

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "account/stages.h"
+#include "backend/cpu/workspace.h"
 #include "backend/cuda/cuda_options.h"
 #include "base/units.h"
 #include "comm/launch.h"
@@ -13,6 +14,7 @@
 #include "parallel/schedule.h"
 #include "train/batch_plan.h"
 #include "train/launch.h"
+#include "train/trainer.h"
 
 namespace stretto {
 namespace {
@@ -139,6 +141,9 @@ RankShape rank_shape(const Config& config, const Coordinates& at) {
   shape.split_backward = schedule.split_backward;
   const auto peak = check_schedule(schedule).peak[static_cast<size_t>(at.pp)];
   shape.in_flight.assign(peak.begin(), peak.end());
+  if (config.device == Device::cpu) {
+    shape.workspace = cpu_workspace(shape, threads_per_rank(config, ranks_here(config)));
+  }
   return shape;
 }
 

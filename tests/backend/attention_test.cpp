@@ -68,17 +68,51 @@ struct Results {
   Operand qkv, dout, out, lse, dqkv;
 };
 
-Results run(const Case& c, int threads) {
-  auto backend = make_backend(threads);
+Results operands(const Case& c) {
   Results r;
   r.qkv = Operand::random(c.type, {c.b, c.t, 3, c.h, c.d}, 1, 1.5);
   r.dout = Operand::random(c.type, {c.b, c.t, c.h, c.d}, 2);
   r.out = Operand::output(c.type, {c.b, c.t, c.h, c.d});
   r.lse = Operand::output(DType::f32, {c.b, c.h, c.t});
   r.dqkv = Operand::output(c.type, {c.b, c.t, 3, c.h, c.d});
+  return r;
+}
+
+Results run(const Case& c, int threads) {
+  auto backend = make_backend(threads);
+  const Results r = operands(c);
   backend->attention_forward(r.out, r.lse, r.qkv, options_of(c));
   backend->attention_backward(r.dqkv, r.dout, r.qkv, r.out, r.lse, options_of(c));
   return r;
+}
+
+// The kernel for AMX; its tiles are emulated where the CPU has none.
+Results run_amx(const Case& c, int threads) {
+  GemmContext context(threads);
+  const Results r = operands(c);
+  attention_forward_amx(r.out, r.lse, r.qkv, options_of(c), context);
+  attention_backward_amx(r.dqkv, r.dout, r.qkv, r.out, r.lse, options_of(c), context);
+  return r;
+}
+
+TEST(Attention, AmxAgreesWithPlainLoops) {
+  for (const Case& c : {Case{1, 1, 1, 32, DType::bf16}, Case{1, 65, 2, 64, DType::bf16},
+                        Case{1, 200, 2, 128, DType::bf16}, Case{2, 321, 1, 64, DType::bf16, true},
+                        Case{1, 257, 3, 96, DType::bf16}}) {
+    SCOPED_TRACE(name_of(c));
+    const Results r = run_amx(c, 2);
+    const reference::Attention reference = reference_of(c);
+    Values lse;
+    const Values out = reference.forward(r.qkv.values(), &lse);
+    // Probabilities, and their gradients, are rounded to bf16 before they are multiplied.
+    EXPECT_TRUE(close(r.out, out, c.type, 2));
+    EXPECT_TRUE(close(r.lse, lse, DType::f32, 8 + std::sqrt(static_cast<double>(c.d))));
+    const Values dqkv = reference.backward(r.dout.values(), r.qkv.values());
+    EXPECT_TRUE(close(r.dqkv, dqkv, c.type, 8));
+    const Results other = run_amx(c, 3);
+    EXPECT_TRUE(r.out.same_bits(other.out));
+    EXPECT_TRUE(r.dqkv.same_bits(other.dqkv));
+  }
 }
 
 TEST(Attention, AgreesWithPlainLoops) {

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <fstream>
 #include <new>
 
 #include "train/rank_plan.h"
@@ -89,6 +90,75 @@ TEST(Memory, StepsDoNotAllocate) {
       EXPECT_EQ(g_allocations.load() - before, 0) << name_of(mode) << ", threads " << threads;
     }
   }
+}
+
+// Working memory of the operators is in the plan: they never take more, and little is left over.
+TEST(Memory, WorkspaceIsPlanned) {
+  Config odd = tiny_config();
+  odd.model = {"odd", 2, 66, 3, 127, 37, 7 * 66};
+  odd.seq_len = 37;
+  odd.micro_batch = 3;
+  odd.global_batch = 7;
+  Config sharded = tiny_config();
+  sharded.parallel.tp = 2;
+  for (const Config& base : {tiny_config(), odd, sharded}) {
+    for (const Precision precision : {Precision::fp32, Precision::amp_bf16, Precision::bf16}) {
+      for (const int64_t threads : {1, 3}) {
+        Config config = base;
+        config.precision = precision;
+        config.threads = threads;
+        run_thread_ranks(static_cast<int>(config.world_size()), [&](Comm& world) {
+          Trainer trainer(config, world);
+          trainer.initialise();
+          trainer.step();
+          EXPECT_EQ(trainer.backend().workspace_use().beyond, 0U)
+              << config.model.name << " " << name_of(precision) << " threads " << threads;
+        });
+      }
+    }
+  }
+}
+
+int64_t status_bytes(const std::string& key) {
+  std::ifstream status("/proc/self/status");
+  for (std::string word; status >> word;) {
+    if (word != key + ":") continue;
+    int64_t kib = 0;
+    status >> kib;
+    return kib * 1024;
+  }
+  return 0;
+}
+
+// What the process really holds at its peak is the plan, within 5 %, plus a constant: the program,
+// its libraries and their threads' stacks.
+TEST(Memory, ProcessHoldsThePlan) {
+  Config config = tiny_config();
+  config.model = {"middle", 6, 384, 6, 4096, 256, 4 * 384};
+  config.seq_len = 256;
+  config.micro_batch = 4;
+  config.global_batch = 4;
+  config.threads = 2;
+  constexpr int64_t kConstant = int64_t{48} << 20;
+  const auto world = make_self_comm("world");
+  std::ofstream("/proc/self/clear_refs") << 5;  // the peak counts from here on
+  const int64_t before = status_bytes("VmRSS");
+  Trainer trainer(config, *world);
+  trainer.initialise();
+  trainer.step();
+  trainer.step();
+  const auto plan = static_cast<int64_t>(trainer.gpt().memory().planned_bytes());
+  const int64_t peak = status_bytes("VmHWM");
+  EXPECT_LT(before, kConstant);
+  EXPECT_GT(peak, plan);
+  EXPECT_LT(peak, plan + plan / 20 + kConstant) << "plan " << plan << ", before " << before;
+  // And the plan is what operators use, within 1 %.
+  const RankShape shape = rank_shape(config, {});
+  const int64_t workspace =
+      shape.workspace.shared + shape.workspace.worker * shape.workspace.workers;
+  const auto used = static_cast<int64_t>(trainer.backend().workspace_use().used);
+  EXPECT_LE(used, workspace);
+  EXPECT_LT(workspace - used, plan / 100) << workspace << " " << used;
 }
 
 // How far ranks run ahead of each other differs from step to step, and with it how many operations

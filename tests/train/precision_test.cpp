@@ -78,8 +78,10 @@ TEST(Precision, RunsAreBitEqualAndThreadsDoNotMatter) {
     config.threads = 1;
     const auto first = losses(config);
     EXPECT_EQ(losses(config), first);
-    config.threads = 2;
-    EXPECT_EQ(losses(config), first) << name_of(p);
+    for (const int64_t threads : {2, 4}) {
+      config.threads = threads;
+      EXPECT_EQ(losses(config), first) << name_of(p) << ", threads " << threads;
+    }
   }
 }
 

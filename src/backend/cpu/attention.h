@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "backend/backend.h"
+#include "backend/cpu/gemm.h"
 
 namespace stretto {
 
@@ -31,6 +32,18 @@ struct AttentionShape {
   int64_t out_stride() const { return h * d; }
   int64_t lse_at(int64_t batch, int64_t head) const { return (batch * h + head) * t; }
 };
+
+// Floats of scratch that one piece takes.
+int64_t attention_forward_floats(const AttentionShape& shape);
+int64_t attention_backward_floats(const AttentionShape& shape);
+int64_t attention_amx_bytes(const AttentionShape& shape);
+
+// With AMX tiles: bf16, head sizes that are multiples of 32.
+bool supports_amx_attention(ConstTensor qkv, const AttentionOptions& options);
+void attention_forward_amx(Tensor out, Tensor lse, ConstTensor qkv, const AttentionOptions& options,
+                           GemmContext& context);
+void attention_backward_amx(Tensor dqkv, ConstTensor dout, ConstTensor qkv, ConstTensor out,
+                            ConstTensor lse, const AttentionOptions& options, GemmContext& context);
 
 // Slope of a head: a geometric series from 2^(-8/n) for n heads, n a power of two; otherwise the
 // series of the next smaller power of two, then every other member of the series of twice that.

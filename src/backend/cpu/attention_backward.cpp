@@ -5,7 +5,9 @@
 #include <cmath>
 
 #include "backend/cpu/attention.h"
+#include "backend/cpu/attention_rows.h"
 #include "backend/cpu/cpu_backend.h"
+#include "backend/cpu/gemm_implementations.h"
 #include "backend/cpu/targets.h"
 
 // Highway includes this file once per instruction set, from here.
@@ -158,15 +160,34 @@ namespace stretto {
 
 HWY_EXPORT(backward_piece);
 HWY_EXPORT(backward_floats);
+HWY_EXPORT(backward_row);
+HWY_EXPORT(row_dot);
+
+void attention_backward_row(float* p, float* dp, int64_t visible, float scale, float slope,
+                            float distance, float lse, float delta) {
+  HWY_DYNAMIC_DISPATCH(backward_row)(p, dp, visible, scale, slope, distance, lse, delta);
+}
+
+float attention_row_dot(const float* a, const float* b, int64_t count) {
+  return HWY_DYNAMIC_DISPATCH(row_dot)(a, b, count);
+}
+
+int64_t attention_backward_floats(const AttentionShape& shape) {
+  return HWY_DYNAMIC_DISPATCH(backward_floats)(shape);
+}
 
 void CpuBackend::do_attention_backward(Tensor dqkv, ConstTensor dout, ConstTensor qkv,
                                        ConstTensor out, ConstTensor lse,
                                        const AttentionOptions& options) {
+  if (amx_is_native() && supports_amx_attention(qkv, options)) {
+    attention_backward_amx(dqkv, dout, qkv, out, lse, options, gemm_);
+    return;
+  }
   const AttentionShape shape(qkv, options);
   parallel_for(threads_, shape.b * shape.h, [&](int64_t piece, int worker) {
     const int64_t head = piece % shape.h, batch = piece / shape.h;
-    float* memory = gemm_.worker[static_cast<size_t>(worker)].floats(
-        HWY_DYNAMIC_DISPATCH(backward_floats)(shape));
+    float* memory =
+        gemm_.worker[static_cast<size_t>(worker)].floats(attention_backward_floats(shape));
     HWY_DYNAMIC_DISPATCH(backward_piece)
     (dqkv, dout, qkv, out, lse.as<float>() + shape.lse_at(batch, head), shape, batch, head,
      head_slope(options, head), memory);

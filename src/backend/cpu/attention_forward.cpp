@@ -6,7 +6,9 @@
 #include <limits>
 
 #include "backend/cpu/attention.h"
+#include "backend/cpu/attention_rows.h"
 #include "backend/cpu/cpu_backend.h"
+#include "backend/cpu/gemm_implementations.h"
 #include "backend/cpu/targets.h"
 
 // Highway includes this file once per instruction set, from here.
@@ -155,9 +157,28 @@ namespace stretto {
 HWY_EXPORT(forward_piece);
 HWY_EXPORT(forward_floats);
 HWY_EXPORT(query_tile);
+HWY_EXPORT(softmax_row);
+HWY_EXPORT(scale_row);
+
+float attention_softmax_row(float* s, int64_t visible, float scale, float slope, float distance,
+                            float* max, float* sum) {
+  return HWY_DYNAMIC_DISPATCH(softmax_row)(s, visible, scale, slope, distance, max, sum);
+}
+
+void attention_scale_row(float* row, int64_t count, float factor) {
+  HWY_DYNAMIC_DISPATCH(scale_row)(row, count, factor);
+}
+
+int64_t attention_forward_floats(const AttentionShape& shape) {
+  return HWY_DYNAMIC_DISPATCH(forward_floats)(shape);
+}
 
 void CpuBackend::do_attention_forward(Tensor out, Tensor lse, ConstTensor qkv,
                                       const AttentionOptions& options) {
+  if (amx_is_native() && supports_amx_attention(qkv, options)) {
+    attention_forward_amx(out, lse, qkv, options, gemm_);
+    return;
+  }
   const AttentionShape shape(qkv, options);
   // A whole head per piece packs its keys once; with few heads, ranges of query tiles instead. The
   // later ranges see more keys: they come first.
@@ -170,8 +191,8 @@ void CpuBackend::do_attention_forward(Tensor out, Tensor lse, ConstTensor qkv,
   parallel_for(threads_, heads * ranges, [&](int64_t piece, int worker) {
     const int64_t range = ranges - 1 - piece / heads;
     const int64_t head = piece % shape.h, batch = piece / shape.h % shape.b;
-    float* memory = gemm_.worker[static_cast<size_t>(worker)].floats(
-        HWY_DYNAMIC_DISPATCH(forward_floats)(shape));
+    float* memory =
+        gemm_.worker[static_cast<size_t>(worker)].floats(attention_forward_floats(shape));
     const int64_t tile = HWY_DYNAMIC_DISPATCH(query_tile)();
     HWY_DYNAMIC_DISPATCH(forward_piece)
     (out, lse, qkv, shape, batch, head, head_slope(options, head), range * tiles / ranges * tile,

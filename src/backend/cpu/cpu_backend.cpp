@@ -27,6 +27,23 @@ void copy_bytes(int threads, void* dst, const void* src, size_t bytes) {
 
 CpuBackend::CpuBackend(int threads) : threads_(threads), gemm_(threads) {}
 
+void CpuBackend::use_workspace(Tensor shared, Tensor workers) {
+  gemm_.shared.use(shared);
+  for (int64_t i = 0; i < threads_; ++i) {
+    const bool planned = !workers.none() && i < workers.rows();
+    gemm_.worker[static_cast<size_t>(i)].use(planned ? workers.row_range(i, i + 1) : Tensor());
+  }
+}
+
+WorkspaceUse CpuBackend::workspace_use() const {
+  WorkspaceUse use{gemm_.shared.most(), gemm_.shared.beyond()};
+  for (const Scratch& scratch : gemm_.worker) {
+    use.used += scratch.most();
+    use.beyond += scratch.beyond();
+  }
+  return use;
+}
+
 Buffer CpuBackend::do_allocate(size_t bytes, const char* label) {
   return stretto::allocate_host(bytes, label);
 }

@@ -21,6 +21,8 @@ class CpuBackend final : public Backend {
   const char* name() const override { return "cpu"; }
   int threads() const override { return threads_; }
   void eight_bit_products(bool on) override { eight_bit_ = on; }
+  void use_workspace(Tensor shared, Tensor workers) override;
+  WorkspaceUse workspace_use() const override;
 
  private:
   Buffer do_allocate(size_t bytes, const char* label) override;

@@ -135,7 +135,7 @@ void CpuBackend::do_embedding_backward(Tensor dwte, Tensor dwpe, ConstTensor dou
   check_float_types(dwte, dwpe, dout);
   const int64_t rows = dout.rows(), length = tokens.last();
   STRETTO_CHECK(rows < int64_t{1} << 32);
-  uint64_t* places = scratch<uint64_t>(rows);
+  uint64_t* places = static_cast<uint64_t*>(gemm_.shared.bytes(static_cast<size_t>(rows) * 8));
   int64_t count = 0;
   if (dwte) {
     for (int64_t row = 0; row < rows; ++row) {

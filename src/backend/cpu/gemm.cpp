@@ -4,6 +4,7 @@
 #include <hwy/targets.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <mutex>
 
 #include "backend/cpu/gemm_implementations.h"
@@ -12,7 +13,15 @@
 
 namespace stretto {
 
+void Scratch::use(Tensor planned) {
+  planned_ = planned;
+  buffer_ = Buffer();
+  most_ = 0;
+}
+
 void* Scratch::bytes(size_t bytes) {
+  most_ = std::max(most_, bytes);
+  if (planned_ && bytes <= planned_.bytes()) return planned_.data();
   if (bytes > buffer_.bytes()) {
     buffer_ = Buffer();  // free the old one first: contents are not kept
     buffer_ = allocate_host(bytes, "CPU scratch");
@@ -24,6 +33,7 @@ std::span<const GemmImplementation> gemm_implementations() {
   static const GemmImplementation table[] = {
       {"openblas", GemmChoice::openblas, supports_openblas, gemm_openblas},
       {"onednn", GemmChoice::onednn, supports_onednn, gemm_onednn},
+      {"amx", GemmChoice::amx, supports_amx, gemm_amx},
       {"own", GemmChoice::own, supports_own, gemm_own},
       {"dot", GemmChoice::dot, supports_dot, gemm_dot},
   };
@@ -54,16 +64,34 @@ void say_emulated(DType type) {
 GemmChoice choose_gemm(const GemmArgs& args) {
   if (supports_dot(args)) return GemmChoice::dot;
   if (args.a.type != DType::f32) {
+    if (supports_amx(args) && amx_is_native()) return GemmChoice::amx;
     if (onednn_is_native(args.a.type) && supports_onednn(args)) return GemmChoice::onednn;
-    say_emulated(args.a.type);
     return GemmChoice::own;
   }
   return has_avx512() ? GemmChoice::own : GemmChoice::openblas;
 }
 
+GemmScratch gemm_scratch(const GemmArgs& args, int threads) {
+  const bool in_place = args.c.type == DType::f32 && args.epilogue.empty();
+  const bool narrow = args.c.type != DType::f32 || (!in_place && args.accumulate);
+  switch (choose_gemm(args)) {
+    case GemmChoice::amx:
+      return amx_scratch(args.m, args.n, args.k);
+    case GemmChoice::own:
+      return own_scratch(args.m, args.n, args.k, narrow, threads);
+    case GemmChoice::dot:
+      return {(args.m * args.k + 1) * 4, 0};
+    default:
+      return {0, in_place ? 4 : (kLibraryRows * kLibraryColumns + 1) * 4};
+  }
+}
+
 void gemm(const GemmArgs& args, GemmContext& context, GemmChoice choice) {
   if (args.m == 0 || args.n == 0) return;
-  if (choice == GemmChoice::automatic) choice = choose_gemm(args);
+  if (choice == GemmChoice::automatic) {
+    choice = choose_gemm(args);
+    if (args.a.type != DType::f32 && choice == GemmChoice::own) say_emulated(args.a.type);
+  }
   for (const GemmImplementation& implementation : gemm_implementations()) {
     if (implementation.choice == choice) {
       STRETTO_CHECK(implementation.supports(args), "{}", implementation.name);

@@ -49,20 +49,25 @@ struct GemmArgs {
   Epilogue epilogue;
 };
 
-enum class GemmChoice { automatic, openblas, onednn, own, dot };
+enum class GemmChoice { automatic, openblas, onednn, amx, own, dot };
 
-// Scratch memory that grows to the largest need and then stays: no allocation inside a step.
+// Scratch memory: what the plan gave, or, where that is too small, a buffer that grows to the
+// largest need and then stays. Either way no allocation inside a step.
 class Scratch {
  public:
+  void use(Tensor planned);
   // At least `bytes`, aligned to 64. Contents are undefined; earlier pointers become invalid.
   void* bytes(size_t bytes);
   float* floats(int64_t count) {
     return static_cast<float*>(this->bytes(static_cast<size_t>(count) * sizeof(float)));
   }
-  size_t capacity() const { return buffer_.bytes(); }
+  size_t most() const { return most_; }  // the largest request since use()
+  size_t beyond() const { return buffer_.bytes(); }
 
  private:
+  Tensor planned_;
   Buffer buffer_;
+  size_t most_ = 0;
 };
 
 // What a caller of gemm() keeps between calls: one per backend, never shared by two at once.
@@ -75,6 +80,13 @@ struct GemmContext {
 };
 
 void gemm(const GemmArgs& args, GemmContext& context, GemmChoice choice = GemmChoice::automatic);
+
+// Bytes of scratch that the automatic choice takes: for all threads together, and per thread.
+struct GemmScratch {
+  int64_t shared = 0;
+  int64_t worker = 0;
+};
+GemmScratch gemm_scratch(const GemmArgs& args, int threads);
 
 // The implementations of this build, by name; "automatic" is not among them.
 struct GemmImplementation {

@@ -13,12 +13,24 @@ void gemm_onednn(const GemmArgs& args, GemmContext& context);
 // Whether this CPU multiplies `type` in hardware through oneDNN (AMX, AVX-512-BF16).
 bool onednn_is_native(DType type);
 
+bool supports_amx(const GemmArgs& args);
+void gemm_amx(const GemmArgs& args, GemmContext& context);
+bool amx_is_native();  // otherwise gemm_amx emulates the tiles: right, for tests only
+
 constexpr int64_t kDotRows = 8;  // the most rows that gemm_dot takes
 bool supports_dot(const GemmArgs& args);
 void gemm_dot(const GemmArgs& args, GemmContext& context);
 
 bool supports_own(const GemmArgs& args);
 void gemm_own(const GemmArgs& args, GemmContext& context);
+
+GemmScratch amx_scratch(int64_t m, int64_t n, int64_t k);
+// `narrow`: C is not f32, or has an epilogue and accumulates.
+GemmScratch own_scratch(int64_t m, int64_t n, int64_t k, bool narrow, int threads);
+
+// Blocks of C that OpenBLAS and oneDNN multiply in one call: the shape alone decides.
+constexpr int64_t kLibraryRows = 256;
+constexpr int64_t kLibraryColumns = 768;
 
 // Applies the epilogue of `args` to the finished f32 block `x` (rows, columns; row stride
 // `x_stride`) of A B at (row0, column0) and writes it to C. `x` may be C's own memory when C is f32

@@ -14,9 +14,6 @@
 namespace stretto {
 namespace {
 
-constexpr int64_t kBlockRows = 256;
-constexpr int64_t kBlockColumns = 768;
-
 dnnl::engine& cpu_engine() {
   static dnnl::engine engine(dnnl::engine::kind::cpu, 0);
   return engine;
@@ -68,8 +65,8 @@ const dnnl::matmul::primitive_desc& described(const Block& b, dnnl::matmul* prim
 }
 
 void run_block(const GemmArgs& args, int64_t row, int64_t column, Scratch& scratch) {
-  const int64_t rows = std::min(kBlockRows, args.m - row);
-  const int64_t columns = std::min(kBlockColumns, args.n - column);
+  const int64_t rows = std::min(kLibraryRows, args.m - row);
+  const int64_t columns = std::min(kLibraryColumns, args.n - column);
   const bool in_place = args.c.type == DType::f32 && args.epilogue.empty();
   char* c = element(args.c.data, args.c.type, args.c.stride, row, column);
   float* x = in_place ? reinterpret_cast<float*>(c) : scratch.floats(rows * columns);
@@ -107,13 +104,13 @@ bool supports_onednn(const GemmArgs& args) {
 }
 
 void gemm_onednn(const GemmArgs& args, GemmContext& context) {
-  const int64_t across = (args.n + kBlockColumns - 1) / kBlockColumns;
-  const int64_t down = (args.m + kBlockRows - 1) / kBlockRows;
+  const int64_t across = (args.n + kLibraryColumns - 1) / kLibraryColumns;
+  const int64_t down = (args.m + kLibraryRows - 1) / kLibraryRows;
   // oneDNN takes the calling thread's OpenMP setting unless it is inside a parallel region.
   const int threads = omp_get_max_threads();
   omp_set_num_threads(1);
   parallel_for(context.threads, across * down, [&](int64_t piece, int worker) {
-    run_block(args, piece / across * kBlockRows, piece % across * kBlockColumns,
+    run_block(args, piece / across * kLibraryRows, piece % across * kLibraryColumns,
               context.worker[static_cast<size_t>(worker)]);
   });
   omp_set_num_threads(threads);

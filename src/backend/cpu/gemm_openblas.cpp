@@ -12,9 +12,6 @@
 namespace stretto {
 namespace {
 
-constexpr int64_t kBlockRows = 256;
-constexpr int64_t kBlockColumns = 768;
-
 void one_blas_thread() {
   static std::once_flag once;
   std::call_once(once, [] { openblas_set_num_threads(1); });
@@ -36,8 +33,8 @@ ConstMatrix block_f32(const ConstMatrix& m, int64_t row, int64_t column, int64_t
 }
 
 void run_block(const GemmArgs& args, int64_t row, int64_t column, Scratch& scratch) {
-  const int64_t rows = std::min(kBlockRows, args.m - row);
-  const int64_t columns = std::min(kBlockColumns, args.n - column);
+  const int64_t rows = std::min(kLibraryRows, args.m - row);
+  const int64_t columns = std::min(kLibraryColumns, args.n - column);
   const bool in_place = args.c.type == DType::f32 && args.epilogue.empty();
   const int64_t a_size = args.a.type == DType::f32 ? 0 : rows * args.k;
   const int64_t b_size = args.b.type == DType::f32 ? 0 : columns * args.k;
@@ -62,10 +59,10 @@ bool supports_openblas(const GemmArgs&) { return true; }
 
 void gemm_openblas(const GemmArgs& args, GemmContext& context) {
   one_blas_thread();
-  const int64_t across = (args.n + kBlockColumns - 1) / kBlockColumns;
-  const int64_t down = (args.m + kBlockRows - 1) / kBlockRows;
+  const int64_t across = (args.n + kLibraryColumns - 1) / kLibraryColumns;
+  const int64_t down = (args.m + kLibraryRows - 1) / kLibraryRows;
   parallel_for(context.threads, across * down, [&](int64_t piece, int worker) {
-    run_block(args, piece / across * kBlockRows, piece % across * kBlockColumns,
+    run_block(args, piece / across * kLibraryRows, piece % across * kLibraryColumns,
               context.worker[static_cast<size_t>(worker)]);
   });
 }

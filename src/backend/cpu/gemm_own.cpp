@@ -68,21 +68,56 @@ void pack_panels(const ConstMatrix& m, bool along, int64_t size, int64_t first, 
   });
 }
 
+// How much of A is packed at once.
+struct Slabs {
+  int64_t row_step, k_step, floats;
+
+  Slabs(int64_t m, int64_t k) {
+    // Long k is cut before rows: a panel of B is packed anew for every slab of rows.
+    row_step =
+        std::min(m, std::max(kPackLimit / (4 * kBlockK), kPackLimit / std::max<int64_t>(k, 1)));
+    const int64_t k_fit = std::max(kPackLimit / row_step / kBlockK, int64_t{1}) * kBlockK;
+    k_step = std::max<int64_t>(1, std::min(k, k_fit));
+    floats = row_step * k_step + (ceil_div(row_step, kTileRows) + 1) * kPanelSlack;
+  }
+};
+
+// Pieces of a slab. Results do not depend on how it is cut, so the cut may follow the threads.
+struct Cut {
+  int64_t across, down = 1;
+
+  Cut(int64_t a_panels, int64_t b_panels, int threads) : across(ceil_div(b_panels, kPiecePanels)) {
+    const int64_t wanted = threads == 1 ? 1 : 4 * threads;
+    // Narrow pieces read A more often, short ones pack B more often: first one, then the other.
+    across = std::max(across, std::min(wanted, b_panels / 6));
+    while (across * down < wanted && a_panels / (2 * down) >= kBlockPanels / 2) down *= 2;
+    if (across * down < wanted) across = std::max(across, std::min(wanted / down, b_panels / 2));
+  }
+};
+
+GemmScratch own_bytes(int64_t m, int64_t n, int64_t k, bool narrow, int threads) {
+  const Slabs slabs(m, k);
+  const bool whole = narrow && k > slabs.k_step;
+  const int64_t a_panels = ceil_div(slabs.row_step, kTileRows);
+  const int64_t b_panels = ceil_div(n, kTileColumns);
+  const Cut cut(a_panels, b_panels, threads);
+  const int64_t rows = std::min(m, ceil_div(a_panels, cut.down) * kTileRows);
+  const int64_t panels = ceil_div(b_panels, cut.across);
+  const int64_t sums = narrow && !whole ? rows * panels * kTileColumns : 0;
+  return {(slabs.floats + (whole ? m * n : 0)) * 4, (panels * kBPanelFloats + sums) * 4};
+}
+
 class Product {
  public:
   Product(const GemmArgs& args, GemmContext& context) : args_(args), context_(context) {}
 
   void run() {
-    // Long k is cut before rows: a panel of B is packed anew for every slab of rows.
-    const int64_t row_step = std::min(
-        args_.m, std::max(kPackLimit / (4 * kBlockK), kPackLimit / std::max<int64_t>(args_.k, 1)));
-    const int64_t k_fit = std::max(kPackLimit / row_step / kBlockK, int64_t{1}) * kBlockK;
-    const int64_t k_step = std::max<int64_t>(1, std::min(args_.k, k_fit));
+    const Slabs slabs(args_.m, args_.k);
+    const int64_t row_step = slabs.row_step, k_step = slabs.k_step;
     direct_ = args_.c.type == DType::f32 && (args_.epilogue.empty() || !args_.accumulate);
     whole_ = !direct_ && args_.k > k_step;
-    const int64_t a_floats = row_step * k_step + (ceil_div(row_step, kTileRows) + 1) * kPanelSlack;
-    a_packed_ = context_.shared.floats(a_floats + (whole_ ? args_.m * args_.n : 0));
-    sums_ = a_packed_ + a_floats;
+    a_packed_ = context_.shared.floats(slabs.floats + (whole_ ? args_.m * args_.n : 0));
+    sums_ = a_packed_ + slabs.floats;
     for (int64_t i = 0; i < args_.m; i += row_step) {
       for (int64_t k0 = 0; k0 == 0 || k0 < args_.k; k0 += k_step) {
         const Slab slab{i, std::min(row_step, args_.m - i), k0, std::min(k_step, args_.k - k0)};
@@ -109,16 +144,11 @@ class Product {
     });
   }
 
-  // Results do not depend on how the slab is cut, so the cut may follow the number of threads.
   void compute(const Slab& slab) {
     const RowPanels rows(slab.rows);
     const int64_t b_panels = ceil_div(args_.n, kTileColumns);
-    const int64_t wanted = context_.threads == 1 ? 1 : 4 * context_.threads;
-    int64_t across = ceil_div(b_panels, kPiecePanels), down = 1;
-    // Narrow pieces read A more often, short ones pack B more often: first one, then the other.
-    across = std::max(across, std::min(wanted, b_panels / 6));
-    while (across * down < wanted && rows.panels / (2 * down) >= kBlockPanels / 2) down *= 2;
-    if (across * down < wanted) across = std::max(across, std::min(wanted / down, b_panels / 2));
+    const Cut cut(rows.panels, b_panels, context_.threads);
+    const int64_t across = cut.across, down = cut.down;
     parallel_for(context_.threads, across * down, [&](int64_t piece, int worker) {
       const int64_t i = piece % down, j = piece / down;
       Piece at{i * rows.panels / down,
@@ -215,8 +245,13 @@ HWY_AFTER_NAMESPACE();
 namespace stretto {
 
 HWY_EXPORT(run_own);
+HWY_EXPORT(own_bytes);
 
 bool supports_own(const GemmArgs&) { return true; }
+
+GemmScratch own_scratch(int64_t m, int64_t n, int64_t k, bool narrow, int threads) {
+  return HWY_DYNAMIC_DISPATCH(own_bytes)(m, n, k, narrow, threads);
+}
 
 void gemm_own(const GemmArgs& args, GemmContext& context) {
   HWY_DYNAMIC_DISPATCH(run_own)(args, context);

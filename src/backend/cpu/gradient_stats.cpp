@@ -55,11 +55,10 @@ HWY_EXPORT(gradient_stats_range);
 
 void CpuBackend::do_gradient_stats(Tensor stats, ConstTensor grad) {
   check_float_types(grad);
-  constexpr int64_t kMaxPieces = 4096;
   const int64_t n = grad.count();
-  const int64_t size = std::max(kPieceElements, (n + kMaxPieces - 1) / kMaxPieces);
+  const int64_t size = std::max(kPieceElements, (n + kMostStatPieces - 1) / kMostStatPieces);
   const int64_t pieces = (n + size - 1) / size;
-  double* partial = scratch<double>(3 * pieces);
+  double* partial = static_cast<double*>(gemm_.shared.bytes(static_cast<size_t>(3 * pieces) * 8));
   for_ranges(threads_, n, size, [&](int64_t begin, int64_t end) {
     HWY_DYNAMIC_DISPATCH(gradient_stats_range)(partial + 3 * (begin / size), grad, begin, end);
   });

@@ -200,12 +200,12 @@ void CpuBackend::do_layernorm_backward(Tensor dinp, Tensor dweight, Tensor dbias
                                        ConstTensor weight, Grad mode, Tensor) {
   check_float_types(inp, dweight, dbias);
   STRETTO_CHECK(weight.dtype() == inp.dtype());
-  // At most 64 partial sums, so that adding them up stays small beside the rows themselves.
   const int64_t rows = inp.rows(), n = inp.last();
   if (rows == 0) return;
-  const int64_t piece_rows = std::max(rows_per_piece(n), (rows + 63) / 64);
+  const int64_t piece_rows =
+      std::max(rows_per_piece(n), (rows + kMostNormPieces - 1) / kMostNormPieces);
   const int64_t pieces = (rows + piece_rows - 1) / piece_rows;
-  float* partial = scratch<float>(pieces * 2 * n);
+  float* partial = gemm_.shared.floats(pieces * 2 * n);
   for_ranges(threads_, rows, piece_rows, [&](int64_t begin, int64_t end) {
     float* mine = partial + begin / piece_rows * 2 * n;
     std::fill(mine, mine + 2 * n, 0.0f);

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "backend/cpu/parallel_for.h"
+#include "backend/cpu/pieces.h"
 #include "backend/cpu/targets.h"
 
 // Highway includes this file once per instruction set, from here.
@@ -53,26 +53,25 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace stretto {
-namespace {
-constexpr int64_t kRows = 64;  // rows of one partial sum
-}
-
 HWY_EXPORT(sum_rows);
 
 void column_sums(Tensor sums, ConstTensor t, Grad mode, GemmContext& context) {
   const int64_t rows = t.rows(), columns = t.last();
-  const int64_t pieces = (rows + kRows - 1) / kRows;
+  const int64_t pieces = (rows + kBiasRows - 1) / kBiasRows;
   float* partial = context.shared.floats(pieces * columns + columns);
   float* total = partial + pieces * columns;
   parallel_for(context.threads, pieces, [&](int64_t piece) {
     HWY_DYNAMIC_DISPATCH(sum_rows)
-    (partial + piece * columns, t, piece * kRows, std::min(rows, (piece + 1) * kRows));
+    (partial + piece * columns, t, piece * kBiasRows, std::min(rows, (piece + 1) * kBiasRows));
   });
   std::fill_n(total, columns, 0.0f);
   if (mode == Grad::accumulate) load_floats(total, sums.data(), sums.dtype(), columns);
-  for (int64_t piece = 0; piece < pieces; ++piece) {
-    for (int64_t j = 0; j < columns; ++j) total[j] += partial[piece * columns + j];
-  }
+  for_ranges(context.threads, columns, 256, [&](int64_t begin, int64_t end) {
+    for (int64_t piece = 0; piece < pieces; ++piece) {
+      const float* from = partial + piece * columns;
+      for (int64_t j = begin; j < end; ++j) total[j] += from[j];
+    }
+  });
   store_floats(sums.data(), sums.dtype(), total, columns);
 }
 

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <vector>
 
 #include "backend/cpu/parallel_for.h"
 #include "tensor/tensor.h"
@@ -11,6 +10,11 @@
 namespace stretto {
 
 constexpr int64_t kPieceElements = 16384;  // 64 KiB of f32: far above the cost of handing it out
+
+// The most partial sums of these operators; adding them up stays small beside making them.
+constexpr int64_t kMostStatPieces = 4096;
+constexpr int64_t kMostNormPieces = 64;
+constexpr int64_t kBiasRows = 64;  // rows of one partial sum of a bias gradient
 
 // Calls body(begin, end) over [0, count) in ranges of `size` (the last one shorter).
 template <typename Body>
@@ -33,16 +37,6 @@ void check_float_types(const T&... tensors) {
         "f32, bf16 or f16 expected, got {}", dtype_name(t.dtype()));
   };
   (check(tensors), ...);
-}
-
-// Working memory of the calling thread, for partial sums. It grows to the largest request ever made
-// and stays, so that a step that has run once allocates nothing. Valid until the next call with the
-// same type on the same thread; the contents are undefined.
-template <typename T>
-T* scratch(int64_t count) {
-  static thread_local std::vector<T> memory;
-  if (memory.size() < static_cast<size_t>(count)) memory.resize(static_cast<size_t>(count));
-  return memory.data();
 }
 
 }  // namespace stretto

@@ -1,0 +1,162 @@
+#include "backend/cpu/amx_tiles.h"
+
+#include <immintrin.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace stretto::amx {
+namespace {
+
+constexpr int kAskPermission = 0x1023;  // ARCH_REQ_XCOMP_PERM
+constexpr int kTileData = 18;           // XFEATURE_XTILEDATA
+
+// The kernel hands out tile registers only to processes that ask.
+bool ask_for_tiles() {
+  if (!__builtin_cpu_supports("avx512bf16")) return false;
+  unsigned a = 7, b = 0, c = 0, d = 0;
+  __asm__("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
+  const bool bf16 = (d >> 22 & 1) != 0, tile = (d >> 24 & 1) != 0;
+  return bf16 && tile && syscall(SYS_arch_prctl, kAskPermission, kTileData) == 0;
+}
+
+// dst[r][k] = src[r][k], zero beyond `rows` and `depth`; rows of src lie `stride` apart.
+void copy_rows(bf16_t* dst, const bf16_t* src, int64_t stride, int64_t rows, int64_t depth) {
+  if (rows == kSide && depth == kDepth) {
+    for (int64_t r = 0; r < kSide; ++r) std::memcpy(dst + r * kDepth, src + r * stride, 64);
+    return;
+  }
+  std::memset(dst, 0, kTile * sizeof(bf16_t));
+  for (int64_t r = 0; r < rows; ++r) {
+    std::memcpy(dst + r * kDepth, src + r * stride, static_cast<size_t>(depth) * sizeof(bf16_t));
+  }
+}
+
+// Sixteen rows of pairs, turned: dst[p][r] = src[r][p].
+void turn_pairs(bf16_t* dst, const bf16_t* src) {
+  uint32_t from[kSide * kSide], to[kSide * kSide];
+  std::memcpy(from, src, sizeof(from));
+  for (int64_t r = 0; r < kSide; ++r) {
+    for (int64_t p = 0; p < kSide; ++p) to[p * kSide + r] = from[r * kSide + p];
+  }
+  std::memcpy(dst, to, sizeof(to));
+}
+
+// dst[p][c] = the pair (src[2p][c], src[2p + 1][c]).
+void join_rows(bf16_t* dst, const bf16_t* src, int64_t stride, int64_t depth, int64_t columns) {
+  const bool whole = columns == kSide;
+  for (int64_t p = 0; p < kSide; ++p) {
+    uint16_t low[kSide] = {}, high[kSide] = {};
+    uint32_t joined[kSide];
+    const bf16_t* row = src + 2 * p * stride;
+    const size_t bytes = static_cast<size_t>(columns) * sizeof(bf16_t);
+    if (2 * p < depth) whole ? std::memcpy(low, row, 32) : std::memcpy(low, row, bytes);
+    row += stride;
+    if (2 * p + 1 < depth) whole ? std::memcpy(high, row, 32) : std::memcpy(high, row, bytes);
+    for (int64_t c = 0; c < kSide; ++c) joined[c] = low[c] | static_cast<uint32_t>(high[c]) << 16;
+    std::memcpy(dst + p * kDepth, joined, sizeof(joined));
+  }
+}
+
+struct alignas(64) TileShapes {  // what the hardware wants to know of its eight tiles
+  uint8_t palette = 1, start_row = 0, reserved[14] = {};
+  uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
+  uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
+};
+// Constant, not local: compilers take the instruction to read no more than its first word, and drop
+// stores to the rest.
+constexpr TileShapes kTileShapes;
+
+__attribute__((target("amx-tile,amx-bf16"))) void open_tiles() { _tile_loadconfig(&kTileShapes); }
+
+__attribute__((target("amx-tile,amx-bf16"))) void close_tiles() { _tile_release(); }
+
+__attribute__((target("amx-tile,amx-bf16"))) void multiply_amx(const Square& s) {
+  const auto c_stride = static_cast<size_t>(s.stride) * sizeof(float);
+  float *c01 = s.c + kSide, *c10 = s.c + kSide * s.stride, *c11 = c10 + kSide;
+  if (s.add) {
+    _tile_loadd(0, s.c, c_stride);
+    _tile_loadd(1, c01, c_stride);
+    _tile_loadd(2, c10, c_stride);
+    _tile_loadd(3, c11, c_stride);
+  } else {
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+  }
+  const bf16_t *a = s.a, *b = s.b;
+  for (int64_t t = 0; t < s.depth; ++t, a += kTile, b += kTile) {
+    _tile_loadd(6, b, 64);
+    _tile_loadd(4, a, 64);
+    _tile_loadd(7, b + s.b_next, 64);
+    _tile_loadd(5, a + s.a_next, 64);
+    _tile_dpbf16ps(0, 4, 6);
+    _tile_dpbf16ps(1, 4, 7);
+    _tile_dpbf16ps(2, 5, 6);
+    _tile_dpbf16ps(3, 5, 7);
+  }
+  _tile_stored(0, s.c, c_stride);
+  _tile_stored(1, c01, c_stride);
+  _tile_stored(2, c10, c_stride);
+  _tile_stored(3, c11, c_stride);
+}
+
+void multiply_emulated(const Square& s) {
+  for (int64_t i = 0; i < 2 * kSide; ++i) {
+    for (int64_t j = 0; j < 2 * kSide; ++j) {
+      const bf16_t* a = s.a + i / kSide * s.a_next + i % kSide * kDepth;
+      const bf16_t* b = s.b + j / kSide * s.b_next + j % kSide * 2;
+      float sum = s.add ? s.c[i * s.stride + j] : 0.0f;
+      for (int64_t t = 0; t < s.depth; ++t, a += kTile, b += kTile) {
+        for (int64_t k = 0; k < kDepth; ++k) {
+          sum += to_float(a[k]) * to_float(b[k / 2 * kDepth + k % 2]);
+        }
+      }
+      s.c[i * s.stride + j] = sum;
+    }
+  }
+}
+
+}  // namespace
+
+bool native() {
+  static const bool has = ask_for_tiles();
+  return has;
+}
+
+void pack_a(bf16_t* dst, const bf16_t* src, int64_t stride, int64_t rows, int64_t depth) {
+  copy_rows(dst, src, stride, rows, depth);
+}
+
+void pack_a_turned(bf16_t* dst, const bf16_t* src, int64_t stride, int64_t rows, int64_t depth) {
+  alignas(64) bf16_t joined[kTile];
+  join_rows(joined, src, stride, depth, rows);
+  turn_pairs(dst, joined);
+}
+
+void pack_b(bf16_t* dst, const bf16_t* src, int64_t stride, int64_t columns, int64_t depth) {
+  join_rows(dst, src, stride, depth, columns);
+}
+
+void pack_b_turned(bf16_t* dst, const bf16_t* src, int64_t stride, int64_t columns, int64_t depth) {
+  alignas(64) bf16_t rows[kTile];
+  copy_rows(rows, src, stride, columns, depth);
+  turn_pairs(dst, rows);
+}
+
+Session::Session() {
+  if (native()) open_tiles();
+}
+
+Session::~Session() {
+  if (native()) close_tiles();
+}
+
+void Session::multiply(const Square& square) const {
+  native() ? multiply_amx(square) : multiply_emulated(square);
+}
+
+}  // namespace stretto::amx
