@@ -13,8 +13,8 @@
 #include "config/schema.h"
 #include "parallel/schedule.h"
 #include "train/batch_plan.h"
+#include "train/cores.h"
 #include "train/launch.h"
-#include "train/trainer.h"
 
 namespace stretto {
 namespace {

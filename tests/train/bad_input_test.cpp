@@ -1,0 +1,72 @@
+// What users get wrong: a clear error with the fix and the right code, and nothing half-written.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+
+#include "config/reader.h"
+#include "support/expect_error.h"
+#include "support/temp_dir.h"
+#include "training.h"
+
+namespace stretto {
+namespace {
+
+Config with_data(const std::string& path) {
+  Config config = tiny_config();
+  config.train.steps = 1;
+  config.train.warmup = 0;
+  config.data.path = path;
+  return config;
+}
+
+TEST(BadInput, TokensBeyondTheVocabulary) {
+  const TempDir dir;
+  const Config config = with_data(dir.write("text.txt", std::string(2000, 'z')));  // 122 > 61
+  EXPECT_ERROR(train(config), ExitCode::bad_data, "id 122, outside the vocabulary of 61");
+}
+
+TEST(BadInput, EmptyAndTruncatedFiles) {
+  const TempDir dir;
+  EXPECT_ERROR(train(with_data(dir.write("empty.txt", ""))), ExitCode::bad_data, "empty.txt");
+  EXPECT_ERROR(train(with_data(dir.write("short.txt", "abc"))), ExitCode::bad_data, "too few");
+  EXPECT_ERROR(train(with_data(dir.write("odd.u16", "abc"))), ExitCode::bad_data, "odd.u16");
+  EXPECT_ERROR(train(with_data(dir.write("cut.bin", std::string(100, '\0')))), ExitCode::bad_data,
+               "cut.bin");
+  EXPECT_ERROR(train(with_data(dir / "none.txt")), ExitCode::no_input, "none.txt");
+}
+
+TEST(BadInput, SequenceLongerThanPositions) {
+  Config config = tiny_config();
+  config.seq_len = config.model.positions + 1;
+  EXPECT_ERROR(train(config), ExitCode::bad_config, "seq_len");
+}
+
+TEST(BadInput, ZeroAndNegativeSizes) {
+  for (const char* key :
+       {"model.layers", "model.hidden", "model.heads", "model.vocab", "model.positions", "seq_len",
+        "micro_batch", "global_batch", "train.steps", "threads"}) {
+    for (const char* value : {"-2", "0"}) {  // micro_batch knows -1: auto
+      const std::string word = std::string(key) + "=" + value;
+      // Zero means "choose for me" for these.
+      const bool automatic =
+          value[0] == '0' && (std::string(key) == "seq_len" || std::string(key) == "threads" ||
+                              std::string(key) == "micro_batch");
+      if (automatic) continue;
+      EXPECT_ERROR(require_valid(load_config({"tiny", word}).config), ExitCode::bad_config, key);
+    }
+  }
+}
+
+TEST(BadInput, UnwritableOutput) {
+  const TempDir dir;
+  Config config = tiny_config();
+  config.train.steps = 1;
+  config.train.warmup = 0;
+  config.output = dir.write("file", "not a directory") + "/run";
+  EXPECT_ERROR(train(config), ExitCode::cannot_create, "file/run");
+  EXPECT_EQ(std::filesystem::file_size(dir / "file"), 15U);
+}
+
+}  // namespace
+}  // namespace stretto
