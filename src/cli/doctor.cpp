@@ -60,6 +60,10 @@ void print_rates(const MachineRates& rates) {
   line("GEMM", fmt::format("{:.1f} GFLOP/s, {:.0f} % of the FMA peak", rates.gemm / 1e9,
                            rates.fma > 0 ? 100 * rates.gemm / rates.fma : 0));
   line("memory", fmt::format("{:.1f} GB/s (triad)", rates.triad / 1e9));
+  if (rates.message_rate > 0) {
+    line("two ranks", fmt::format("{:.1f} us per call, {:.1f} GB/s (sum, ring volume)",
+                                  rates.message_seconds * 1e6, rates.message_rate / 1e9));
+  }
 }
 
 void print_gpus(const GpuDriver& driver) {

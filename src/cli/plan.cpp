@@ -1,21 +1,18 @@
 // stretto plan: the fastest way to train a model on a cluster, before it is rented.
 #include <fmt/format.h>
 
-#include <fstream>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "base/error.h"
 #include "base/units.h"
+#include "cli/plan_tools.h"
 #include "cli/verbs.h"
 #include "config/registry.h"
 #include "config/suggest.h"
-#include "plan/exam.h"
-#include "plan/records.h"
 #include "plan/report.h"
 #include "plan/scale.h"
-#include "plan/stack_reader.h"
-#include "reference/source.h"
 
 namespace stretto::cli {
 namespace {
@@ -42,35 +39,6 @@ struct PlanOptions {
   std::string tokens, deadline, svg;
   double budget = 0, price = 0;
 };
-
-constexpr const char* kCalibrateExamples =
-    "Fit a cluster's constants from measured runs, and propose the next ones\n\n"
-    "Examples:\n"
-    "  stretto plan calibrate results/ --cluster local\n"
-    "  stretto plan calibrate runs.csv --cluster h100 --propose 8 --write h100.yaml\n";
-
-struct CalibrateOptions {
-  std::string records, cluster = "local", software = "stretto", write;
-  size_t propose = 6;
-  bool json = false;
-};
-
-struct ExamOptions {
-  std::string directory;
-  std::string write;
-  bool rows = false;
-  bool fits = false;
-};
-
-void write_file(const std::string& path, const std::string& text) {
-  std::ofstream file(path, std::ios::binary);
-  file << text;
-  file.close();
-  if (!file) {
-    throw Error(ExitCode::cannot_create, fmt::format("cannot write '{}'", path),
-                "name a file in a directory that exists and is writable");
-  }
-}
 
 template <typename Enum>
 Enum enum_from(const std::string& word, const std::vector<Enum>& values, const char* option) {
@@ -148,7 +116,7 @@ void run_scale(const PlanOptions& o, const plan::Cluster& cluster, const plan::S
              work.model.name, cluster.name, work.global_batch, work.seq_len, stack.name,
              plan::scale_table(scale), plan::scale_chart(scale), scale.verdict);
   if (!o.svg.empty()) {
-    write_file(o.svg, plan::scale_chart_svg(
+    write_text(o.svg, plan::scale_chart_svg(
                           scale, fmt::format("{} on {}", work.model.name, cluster.name)));
   }
 }
@@ -169,53 +137,6 @@ void run_plan(const PlanOptions& o) {
   } else {
     fmt::print("{}", plan::plan_text(result, o.top, o.explain, o.rejected));
   }
-}
-
-void run_exam_verb(const ExamOptions& o) {
-  const ReferenceTables tables =
-      find_reference(o.directory.empty() ? std::nullopt : std::optional(o.directory));
-  const plan::Exam exam = plan::run_exam(load_reference(tables));
-  fmt::print("{}", plan::exam_text(exam, o.rows));
-  if (o.fits) {
-    for (const plan::ExamTable& t : exam.tables) {
-      fmt::print("\n# {}\n{}", t.spec.stack,
-                 plan::device_entry(t.fitted, t.device,
-                                    fmt::format("{} rows of reference/{}.csv ({})", t.rows,
-                                                t.spec.file, t.spec.part),
-                                    t.fit.spread));
-    }
-  }
-  if (!o.write.empty()) write_file(o.write, plan::exam_markdown(exam));
-}
-
-void run_calibrate(const CalibrateOptions& o) {
-  const plan::Cluster cluster = plan::find_cluster(o.cluster);
-  plan::Stack stack = plan::find_stack(o.software, cluster);
-  const std::vector<plan::Observation> rows = plan::read_records(o.records);
-  const std::vector<plan::Observation> candidates = plan::candidate_runs(cluster, stack, rows);
-  const plan::Calibration result = plan::calibrate(cluster, stack, rows, candidates, o.propose);
-  if (o.json) {
-    fmt::print("{}\n", plan::calibration_json(result).dump(2));
-  } else {
-    fmt::print("{}", plan::calibration_text(result));
-  }
-  if (o.write.empty()) return;
-  stack.constants = result.constants;
-  write_file(o.write, "devices:\n" + plan::device_entry(stack, cluster.device,
-                                                        fmt::format("{} own runs", result.rows),
-                                                        result.spread));
-}
-
-void run_clusters() {
-  for (const std::string& name : plan::cluster_names()) {
-    const plan::Cluster c = plan::find_cluster(name);
-    fmt::print("{:<16}{}\n", name, c.description);
-    for (const plan::Field& f : c.fields) {
-      fmt::print("    {:<30}{:>12.4g}  ({}, {}{}{})\n", f.key, f.value, f.unit, name_of(f.source),
-                 f.note.empty() ? "" : ": ", f.note);
-    }
-  }
-  fmt::print("\nsoftware: {}\n", join_or(plan::stack_names()));
 }
 
 void add_layout_options(Command* verb, PlanOptions& o) {
@@ -262,34 +183,7 @@ void add_plan(Command& app) {
   add_output_options(verb, *o);
   add_scale_options(verb, *o);
 
-  auto exam = std::make_shared<ExamOptions>();
-  Command* sub = verb->add_subcommand("exam", "Accuracy on the published tables, groups held out");
-  sub->add_option("--dir", exam->directory, "read the tables from this directory");
-  sub->add_option("--write", exam->write, "also write the report as Markdown");
-  sub->add_flag("--rows", exam->rows, "every row and comparison group");
-  sub->add_flag("--fits", exam->fits, "print the constants as entries of configs/software");
-  sub->callback([exam, o] {
-    o->done = true;
-    run_exam_verb(*exam);
-  });
-  Command* list = verb->add_subcommand("clusters", "Known clusters, every field with its source");
-  list->callback([o] {
-    o->done = true;
-    run_clusters();
-  });
-  auto calibration = std::make_shared<CalibrateOptions>();
-  Command* fit = verb->add_subcommand("calibrate", kCalibrateExamples);
-  fit->add_option("records", calibration->records, "a directory of .csv files, or one file")
-      ->required();
-  fit->add_option("--cluster", calibration->cluster, "where they ran (local)");
-  fit->add_option("--software", calibration->software, "what ran (stretto)");
-  fit->add_option("--propose", calibration->propose, "how many next runs to propose (6)");
-  fit->add_option("--write", calibration->write, "write the constants as a software entry");
-  fit->add_flag("--json", calibration->json, "for machines");
-  fit->callback([calibration, o] {
-    o->done = true;
-    run_calibrate(*calibration);
-  });
+  add_plan_tools(*verb, [o] { o->done = true; });
 
   verb->callback([o] {
     if (o->done) return;  // a subverb ran

@@ -65,7 +65,9 @@ json to_json(const MachineInfo& m) {
     out["measured"] = {{"fma_flops_one_core", m.rates->fma_one_core},
                        {"fma_flops", m.rates->fma},
                        {"gemm_flops", m.rates->gemm},
-                       {"triad_bytes_per_second", m.rates->triad}};
+                       {"triad_bytes_per_second", m.rates->triad},
+                       {"message_seconds", m.rates->message_seconds},
+                       {"message_bytes_per_second", m.rates->message_rate}};
   }
   for (const MissingPart& part : m.missing) {
     out["missing"].push_back(

@@ -69,6 +69,10 @@ struct MachineRates {
   double fma = 0;
   double gemm = 0;   // fp32 matrix product, best of a few sizes
   double triad = 0;  // memory bandwidth, a = b + s c, three transfers counted
+  // Two ranks of this process: a call that moves next to nothing, and bytes/s of a long sum (ring
+  // volume). 0 on one core.
+  double message_seconds = 0;
+  double message_rate = 0;
 };
 
 struct MissingPart {
@@ -101,6 +105,7 @@ MemoryInfo probe_memory();
 GpuDriver probe_gpus();
 MpiInfo probe_mpi();
 MachineRates measure_rates(const CpuInfo& cpu, const MemoryInfo& memory);
+void measure_messages(MachineRates& rates);
 double measure_disk_write(const std::string& directory);  // bytes/s; throws FsError
 
 }  // namespace stretto

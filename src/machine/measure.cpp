@@ -94,6 +94,7 @@ MachineRates measure_rates(const CpuInfo& cpu, const MemoryInfo& memory) {
     if (now() - start < 1.5) rates.gemm = std::max(rates.gemm, gemm_rate(n, 0.35));
   }
   rates.triad = triad_rate(threads, cache, memory.available, 0.5);
+  if (threads > 1) measure_messages(rates);
   return rates;
 }
 

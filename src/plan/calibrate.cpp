@@ -194,7 +194,8 @@ Calibration calibrate(const Cluster& cluster, const Stack& stack,
   const FitResult seconds = fit_seconds(cluster, stack, timed);
   out.constants = seconds.constants;
   out.spread = seconds.spread;
-  if (out.memory_rows > 0) {
+  // Our own runtime's memory is counted, not fitted.
+  if (out.memory_rows > 0 && !stack.own_runtime) {
     const FitResult memory = fit_memory(cluster, stack, rows);
     for (Constant id : memory_constants()) out.constants.set(id, memory.constants[id]);
   }

@@ -43,6 +43,7 @@ struct Cluster {
   double memory_bytes = 0;
   // One node.
   int64_t devices_per_node = 1;
+  bool time_shared = false;   // one machine: ranks beyond its devices take turns on them
   double link_bandwidth = 0;  // bytes/s per device, one direction, inside the link domain
   double link_latency = 0;
   std::vector<Tier> tiers;  // innermost first; at least one
@@ -56,7 +57,7 @@ struct Cluster {
   std::vector<Field> fields;         // every number above with its unit and source
 
   int64_t nodes_for(int64_t devices) const {
-    return (devices + devices_per_node - 1) / devices_per_node;
+    return time_shared ? 1 : (devices + devices_per_node - 1) / devices_per_node;
   }
   double node_bandwidth() const { return tiers.front().bytes_per_second; }
   double network_latency() const { return tiers.front().latency; }

@@ -23,6 +23,20 @@ double overlapped(double compute, double comm, double interference) {
   return std::max(compute, comm) + interference * std::min(compute, comm) - compute;
 }
 
+// Gathers and scatters of the whole stream over the tensor ranks, per layer; a sum counts as two.
+// Our own engine gathers the inputs of its weight gradients again under sequence parallelism, and
+// its recomputation leaves out the last product of a layer (docs/parallelism.md).
+struct TensorCalls {
+  double forward = 4, backward = 4, recompute = 4;
+};
+
+TensorCalls tensor_calls(const Stack& stack, const Layout& layout) {
+  if (!stack.own_runtime) return {};
+  if (!layout.sequence_parallel) return {4, 4, 2};
+  const bool split = layout.schedule == PipelineSchedule::zero_bubble;
+  return {4, split ? 8.0 : 6.0, 3};
+}
+
 class Model {
  public:
   Model(const Cluster& cluster, const Stack& stack, const Workload& work, const Layout& layout)
@@ -40,6 +54,7 @@ class Model {
     layer_params_ = (4 * h * h + 2 * h * f + 4 * h + f) / t + 9 * h;
     embedding_params_ = static_cast<double>(work.model.vocab) * h / t;
     tokens_ = static_cast<double>(layout.micro_batch * work.seq_len);
+    gather_bytes_ = stack.own_runtime ? rates_.element : stack.gather_bytes;
     place_groups();
   }
 
@@ -50,6 +65,7 @@ class Model {
   Shares stage(int64_t layers, bool first, bool last) const;
   double data_parallel_seconds(double params) const;
   double pipeline_transfer() const;
+  void share_cores(Estimate& e) const;
   double exposed_reduction(double seconds, double micro_batch, double* hidden) const;
 
   const Cluster& cluster_;
@@ -60,12 +76,15 @@ class Model {
   const Constants& c_;
   LayerTime layer_forward_, layer_backward_;
   double layer_params_ = 0, embedding_params_ = 0, tokens_ = 0;
+  double gather_bytes_ = 2;  // per parameter
   Group tp_, dp_;
 };
 
 // Ranks are placed tp innermost, then dp, then pp.
 void Model::place_groups() {
-  const int64_t per_node = cluster_.devices_per_node;
+  const int64_t per_node = cluster_.time_shared
+                               ? std::max(cluster_.devices_per_node, layout_.devices())
+                               : cluster_.devices_per_node;
   tp_.ranks = layout_.tp;
   tp_.ranks_per_node = std::min(layout_.tp, per_node);
   tp_.rings_per_node = 1;
@@ -76,7 +95,8 @@ void Model::place_groups() {
 
 double Model::pipeline_transfer() const {
   if (layout_.pp == 1) return 0;
-  const bool same_node = layout_.tp * layout_.dp < cluster_.devices_per_node;
+  const bool same_node =
+      cluster_.time_shared || layout_.tp * layout_.dp < cluster_.devices_per_node;
   const double bytes = tokens_ * static_cast<double>(work_.model.hidden) * rates_.element;
   // Forward and backward; every device of the node sends its copy (or its share) at once.
   const double share = layout_.sequence_parallel ? 1.0 / static_cast<double>(layout_.tp) : 1.0;
@@ -91,6 +111,8 @@ Shares Model::stage(int64_t layers, bool first, bool last) const {
   LayerTime recompute;
   if (layout_.recompute == Checkpointing::full)
     recompute = layer_forward_ * c_[Constant::recompute];
+  if (layout_.recompute == Checkpointing::full && stack_.own_runtime)
+    recompute.gemm -= c_[Constant::recompute] * down_product_seconds(rates_, work_, layout_);
   if (layout_.recompute == Checkpointing::selective) {
     // Norms and GELU again, no matrix product.
     recompute.passes = 0.5 * layer_forward_.passes;
@@ -101,30 +123,31 @@ Shares Model::stage(int64_t layers, bool first, bool last) const {
   s.compute += recompute * n;
 
   const double reduce_bytes = tokens_ * static_cast<double>(work_.model.hidden) * rates_.element;
-  const double reduce = all_reduce_seconds(cluster_, stack_, tp_, reduce_bytes);
-  const double passes = layout_.recompute == Checkpointing::full ? 6 : 4;
-  s.tp = n * passes * reduce;
+  const double call = gather_seconds(cluster_, stack_, tp_, reduce_bytes);
+  const TensorCalls calls = tensor_calls(stack_, layout_);
+  const double again = layout_.recompute == Checkpointing::full ? calls.recompute : 0;
+  s.tp = n * (calls.forward + calls.backward + again) * call;
 
   double params = n * layer_params_;
   if (last) {
     s.head = head_both(rates_, stack_, work_, layout_).total();
-    s.tp += 2 * reduce;
+    s.tp += (stack_.own_runtime ? 2 : 4) * call;
     params += embedding_params_;
   }
   if (first) {
     s.head += 6 * reduce_bytes / rates_.stream;
-    s.tp += reduce;
+    s.tp += 2 * call;
     if (layout_.pp > 1) params += embedding_params_;
   }
   s.accumulate = c_[Constant::accumulate] * params / rates_.stream;
 
   if (layout_.zero == 3) {
-    const double gather =
-        gather_seconds(cluster_, stack_, dp_, layer_params_ * stack_.gather_bytes);
+    const double gather = gather_seconds(cluster_, stack_, dp_, layer_params_ * gather_bytes_);
     const double scatter =
         gather_seconds(cluster_, stack_, dp_, layer_params_ * stack_.reduce_bytes);
-    const double forward = layer_forward_.total() + 2 * reduce;
-    const double backward = layer_backward_.total() + recompute.total() + (passes - 2) * reduce;
+    const double forward = layer_forward_.total() + calls.forward * call;
+    const double backward =
+        layer_backward_.total() + recompute.total() + (calls.backward + again) * call;
     const double interference = c_[Constant::interference];
     const double exposed = n * (overlapped(forward, gather, interference) +
                                 overlapped(backward, gather + scatter, interference));
@@ -132,7 +155,17 @@ Shares Model::stage(int64_t layers, bool first, bool last) const {
     s.dp = exposed;
     if (first || last) {  // the root's own parameters are gathered once and scattered at the end
       s.dp += gather_seconds(cluster_, stack_, dp_,
-                             embedding_params_ * (stack_.gather_bytes + stack_.reduce_bytes));
+                             embedding_params_ * (gather_bytes_ + stack_.reduce_bytes));
+    }
+  } else if (layout_.zero == 2) {  // every micro-batch's gradients go to their owners
+    const double scatter =
+        gather_seconds(cluster_, stack_, dp_, layer_params_ * stack_.reduce_bytes);
+    const double backward =
+        layer_backward_.total() + recompute.total() + (calls.backward + again) * call;
+    s.dp = n * overlapped(backward, scatter, c_[Constant::interference]);
+    s.hidden = n * scatter - s.dp;
+    if (first || last) {
+      s.dp += gather_seconds(cluster_, stack_, dp_, embedding_params_ * stack_.reduce_bytes);
     }
   }
   s.pp = pipeline_transfer();
@@ -142,13 +175,15 @@ Shares Model::stage(int64_t layers, bool first, bool last) const {
 double Model::data_parallel_seconds(double params) const {
   if (layout_.zero == 3) return 0;
   double seconds = 0;
-  if (layout_.zero == 2) {
-    seconds += gather_seconds(cluster_, stack_, dp_, params * stack_.reduce_bytes);
-  } else {
-    seconds += all_reduce_seconds(cluster_, stack_, dp_, params * stack_.reduce_bytes);
+  const double gradients = params * stack_.reduce_bytes;
+  if (layout_.zero == 0 || !stack_.own_runtime) {
+    seconds += all_reduce_seconds(cluster_, stack_, dp_, gradients);
+  } else if (layout_.zero == 1) {
+    seconds += gather_seconds(cluster_, stack_, dp_, gradients);
   }
   if (layout_.zero >= 1) {
-    seconds += gather_seconds(cluster_, stack_, dp_, params * stack_.dp_param_bytes);
+    const double bytes = stack_.own_runtime ? gather_bytes_ : stack_.dp_param_bytes;
+    seconds += gather_seconds(cluster_, stack_, dp_, params * bytes);
   }
   return seconds;
 }
@@ -160,6 +195,17 @@ double Model::exposed_reduction(double seconds, double micro_batch, double* hidd
   const double exposed = overlapped(window, seconds, c_[Constant::interference]);
   *hidden += std::max(0.0, seconds - exposed);
   return exposed;
+}
+
+// More ranks than devices on one machine take turns: the work of all of them passes through the
+// devices there are. What one rank waits for in the pipeline is time for another one's work.
+void Model::share_cores(Estimate& e) const {
+  const double turns =
+      static_cast<double>(layout_.devices()) / static_cast<double>(cluster_.devices_per_node);
+  if (!cluster_.time_shared || turns <= 1) return;
+  const double work = e.gemm + e.attention + e.passes + e.launches + e.head + e.tp_exposed +
+                      e.pp_exposed + e.dp_exposed + e.optimizer;
+  e.core_wait = std::max(0.0, work * (turns - 1) - e.bubble - e.imbalance);
 }
 
 Estimate Model::run() const {
@@ -222,19 +268,20 @@ Estimate Model::run() const {
 
   e.dp_exposed += exposed_reduction(data_parallel_seconds(largest_params), slowest, &e.hidden_comm);
   if (layout_.pp > 1 && work_.model.tied_embedding) {  // first and last stage sum their copies
-    e.dp_exposed +=
-        send_seconds(cluster_, stack_, false, 2 * embedding_params_ * stack_.reduce_bytes,
-                     std::min(cluster_.devices_per_node, layout_.tp * layout_.dp));
+    e.dp_exposed += send_seconds(cluster_, stack_, cluster_.time_shared,
+                                 2 * embedding_params_ * stack_.reduce_bytes,
+                                 std::min(cluster_.devices_per_node, layout_.tp * layout_.dp));
   }
   const double shard = layout_.zero >= 1 ? static_cast<double>(layout_.dp) : 1.0;
   e.optimizer = c_[Constant::optimizer] * largest_params / shard / rates_.stream;
   const double replicas =
       std::ceil(static_cast<double>(layout_.dp) / static_cast<double>(dp_.ranks_per_node));
   e.fixed = c_[Constant::fixed] + c_[Constant::sync] * ring_hops(replicas);
+  share_cores(e);
   const double nodes = static_cast<double>(cluster_.nodes_for(layout_.devices()));
   const double straggle = c_[Constant::spread] * std::sqrt(2 * std::log(std::max(1.0, nodes)));
   e.seconds = e.gemm + e.attention + e.passes + e.launches + e.head + e.tp_exposed + e.pp_exposed +
-              e.dp_exposed + e.imbalance + e.bubble + e.optimizer + e.fixed;
+              e.dp_exposed + e.imbalance + e.bubble + e.optimizer + e.core_wait + e.fixed;
   const double wait = e.seconds * straggle;
   e.fixed += wait;
   e.seconds += wait;

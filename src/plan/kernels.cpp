@@ -100,12 +100,12 @@ Sizes sizes_of(const Workload& work, const Layout& layout) {
 // Bytes per token of the memory-bound passes of one layer, forward: norms and residuals see the
 // whole hidden size (or its share under sequence parallelism), biases, GELU and the head
 // transposes see the tensor-parallel share.
-double pass_bytes(const Workload& work, const Layout& layout, int element) {
+double pass_bytes(const Stack& stack, const Workload& work, const Layout& layout, int element) {
   const double h = static_cast<double>(work.model.hidden);
   const double f = static_cast<double>(work.model.ffn);
   const double t = static_cast<double>(layout.tp);
-  const double whole = 11.0 * h / (layout.sequence_parallel ? t : 1.0);
-  const double shared = (8.0 * h + 2.0 * f) / t;
+  const double whole = stack.pass_whole * h / (layout.sequence_parallel ? t : 1.0);
+  const double shared = (stack.pass_shared * h + stack.pass_ffn * f) / t;
   return element * (whole + shared);
 }
 
@@ -144,7 +144,7 @@ LayerTime layer_forward(const Rates& r, const Stack& stack, const Workload& work
            gemm_seconds(r, 1, s.tokens, s.ffn, s.hidden) +
            gemm_seconds(r, 1, s.tokens, s.hidden, s.ffn);
   t.attention = attention_seconds(r, stack, s, false);
-  t.passes = static_cast<double>(s.tokens) * pass_bytes(work, layout, r.element) / r.stream;
+  t.passes = static_cast<double>(s.tokens) * pass_bytes(stack, work, layout, r.element) / r.stream;
   t.launches = r.gap * stack.kernels_forward;
   return t;
 }
@@ -161,9 +161,14 @@ LayerTime layer_backward(const Rates& r, const Stack& stack, const Workload& wor
   }
   t.attention = attention_seconds(r, stack, s, true);
   t.passes = stack.backward_passes * static_cast<double>(s.tokens) *
-             pass_bytes(work, layout, r.element) / r.stream;
+             pass_bytes(stack, work, layout, r.element) / r.stream;
   t.launches = r.gap * stack.kernels_backward;
   return t;
+}
+
+double down_product_seconds(const Rates& r, const Workload& work, const Layout& layout) {
+  const Sizes s = sizes_of(work, layout);
+  return gemm_seconds(r, 1, s.tokens, s.hidden, s.ffn);
 }
 
 LayerTime head_both(const Rates& r, const Stack& stack, const Workload& work,

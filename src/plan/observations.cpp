@@ -120,7 +120,7 @@ bool belongs(const ReferenceRow& row, const std::string& file, const std::string
 
 Setting setting_of(const Cluster& cluster, const Stack& stack, const Constants& constants,
                    const Observation& row) {
-  Setting s{cluster, stack, 1};
+  Setting s{row.cluster ? *row.cluster : cluster, stack, 1};
   s.stack.constants = constants;
   if (row.softmax_multiple > 0) s.stack.fused_softmax_multiple = row.softmax_multiple;
   if (row.gather_bytes > 0) s.stack.gather_bytes = row.gather_bytes;

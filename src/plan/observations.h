@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,8 @@ struct Observation {
   std::string anomaly;                      // why the row is known to be odd; empty: none
   std::map<std::string, std::string> keys;  // what can be held out: "hidden" -> "14400"
 
+  // Own runs: the machine of that run as a cluster, where it differs from the one asked about.
+  std::shared_ptr<const Cluster> cluster;
   // Facts of that day's machine and software that differ from the stack's own.
   bool before_repair = false;    // the host repair of the cluster came later
   bool boost_clock = false;      // the fast clock mode

@@ -17,7 +17,7 @@ RankShape shape_of(const Workload& work, const Layout& layout) {
   s.micro_batch = layout.micro_batch;
   s.seq_len = work.seq_len;
   s.tp = layout.tp;
-  s.dp = layout.dp;
+  s.dp = layout.sharing_ranks();
   s.zero = layout.zero;
   s.sequence_parallel = layout.sequence_parallel;
   s.precision = work.precision;
@@ -30,7 +30,8 @@ RankShape shape_of(const Workload& work, const Layout& layout) {
 
 std::vector<int64_t> in_flight_of(const Workload& work, const Layout& layout, int64_t rank) {
   const int64_t m = micro_batches(work, layout);
-  if (layout.interleave == 1) return {std::min(m, layout.pp - rank)};
+  if (layout.schedule == PipelineSchedule::one_f_one_b) return {std::min(m, layout.pp - rank)};
+  if (layout.schedule == PipelineSchedule::gpipe) return {m};
   // Steady state is reached well before this many micro-batches.
   const int64_t few = std::min(m, 4 * layout.pp);
   const ScheduleCheck check =

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -104,6 +105,12 @@ Observation observation_of(const CsvTable& table, size_t row) {
   return o;
 }
 
+bool is_run_table(const std::string& text) {
+  const std::string header = text.substr(0, text.find('\n'));
+  return header.find("micro_batch") != std::string::npos &&
+         header.find("layers") != std::string::npos && header.find("seconds") != std::string::npos;
+}
+
 }  // namespace
 
 std::vector<Observation> read_record_table(std::string_view csv, const std::string& name) {
@@ -117,22 +124,24 @@ std::vector<Observation> read_records(const std::string& path) {
   namespace fs = std::filesystem;
   std::vector<fs::path> files;
   std::error_code code;
-  if (fs::is_directory(path, code)) {
+  const bool directory = fs::is_directory(path, code);
+  if (directory) {
     for (const auto& entry : fs::directory_iterator(path, code)) {
       if (entry.path().extension() == ".csv") files.push_back(entry.path());
     }
     std::sort(files.begin(), files.end());
   } else if (fs::exists(path, code)) {
     files.emplace_back(path);
-  }
-  if (files.empty()) {
-    throw Error(ExitCode::no_input, fmt::format("no run records in '{}'", path),
-                "name a .csv file of runs, or a directory that holds some");
+  } else {
+    throw Error(ExitCode::no_input, fmt::format("no run records: '{}' does not exist", path),
+                "name a sweep's directory, a record, or a .csv file of runs");
   }
   std::vector<Observation> out;
   for (const fs::path& file : files) {
     std::ifstream in(file, std::ios::binary);
     const std::string text{std::istreambuf_iterator<char>(in), {}};
+    // `stretto collect` leaves its tables beside the records: they are for people.
+    if (directory && !is_run_table(text)) continue;
     const auto rows = read_record_table(text, file.filename().string());
     out.insert(out.end(), rows.begin(), rows.end());
   }
@@ -152,11 +161,17 @@ std::vector<Observation> candidate_runs(const Cluster& cluster, const Stack& sta
     seen.push_back(o.work);
     Constraints limits;
     limits.devices = o.layout.devices();
-    const std::vector<Layout> layouts = enumerate_layouts(cluster, stack, o.work, limits, nullptr);
+    const Cluster& where = o.cluster ? *o.cluster : cluster;
+    const std::vector<Layout> layouts = enumerate_layouts(where, stack, o.work, limits, nullptr);
     // An even sample keeps the proposal fast; every layout of a small space is a candidate.
     const size_t step = std::max<size_t>(1, layouts.size() / 64);
     for (size_t i = 0; i < layouts.size(); i += step) {
-      if (estimate_memory(cluster, stack, o.work, layouts[i]).fit != plan::Fit::fits) continue;
+      if (estimate_memory(where, stack, o.work, layouts[i]).fit != plan::Fit::fits) continue;
+      const bool ran = std::any_of(rows.begin(), rows.end(), [&](const Observation& row) {
+        return row.layout == layouts[i] && row.work.model == o.work.model &&
+               row.work.seq_len == o.work.seq_len && row.work.global_batch == o.work.global_batch;
+      });
+      if (ran) continue;
       Observation c = o;
       c.id = describe(layouts[i]);
       c.layout = layouts[i];

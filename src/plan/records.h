@@ -1,7 +1,7 @@
 // Our own runs as rows for a calibration, and the candidates for the next ones.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -9,10 +9,10 @@
 
 namespace stretto::plan {
 
-// One .csv file, or every .csv of a directory in the order of their names. Columns: id, layers,
-// hidden, heads, vocab, seq_len, global_batch, dp, tp, pp, micro_batch, zero, recompute, precision,
-// seconds, memory_bytes; others are ignored, zero, recompute, precision and memory_bytes may be
-// missing. Throws Error naming file, line and column.
+// Runs of other programs: one .csv file, or every such file of a directory in the order of their
+// names (none is no mistake). Columns: id, layers, hidden, heads, vocab, seq_len, global_batch, dp,
+// tp, pp, micro_batch, zero, recompute, precision, seconds, memory_bytes; others are ignored, zero,
+// recompute, precision and memory_bytes may be missing. Throws Error naming file, line and column.
 std::vector<Observation> read_records(const std::string& path);
 std::vector<Observation> read_record_table(std::string_view csv, const std::string& name);
 

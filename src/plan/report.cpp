@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "account/flops.h"
 #include "base/units.h"
@@ -31,6 +32,7 @@ std::vector<Share> shares_of(const Estimate& e) {
           {"bubble", e.bubble},
           {"imbalance", e.imbalance},
           {"optimizer", e.optimizer},
+          {"waiting for a core", e.core_wait},
           {"fixed, waiting", e.fixed}};
 }
 

@@ -1,7 +1,7 @@
 // A plan in words, as JSON and as CSV.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "plan/search.h"

@@ -74,6 +74,9 @@ struct Stack {
   // Memory-bound work of the backward pass, of the forward one. Less than the traffic says where
   // the forward pass is bound by exp and tanh (CPUs).
   double backward_passes = 2.0;
+  // Elements that the memory-bound passes of a layer move per token, forward: hidden sizes that
+  // every tensor rank sees, hidden sizes and feed-forward sizes that tensor parallelism shares.
+  double pass_whole = 11, pass_shared = 8, pass_ffn = 2;
   double backward_softmax = 1.25;
   int kernels_forward = 24;  // launches per layer
   int kernels_backward = 44;

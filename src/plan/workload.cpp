@@ -9,6 +9,8 @@ namespace stretto::plan {
 std::string describe(const Layout& l) {
   std::string text =
       fmt::format("dp{} tp{} pp{} mbs{} zero{}", l.dp, l.tp, l.pp, l.micro_batch, l.zero);
+  if (l.zero_group > 0) text += fmt::format("/{}", l.zero_group);
+  if (l.schedule == PipelineSchedule::zero_bubble) text += " zb";
   if (l.interleave > 1) text += fmt::format(" v{}", l.interleave);
   if (l.recompute != Checkpointing::none) text += fmt::format(" {}", name_of(l.recompute));
   if (l.sequence_parallel && l.tp > 1) text += " sp";

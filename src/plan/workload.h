@@ -26,11 +26,13 @@ struct Layout {
   PipelineSchedule schedule = PipelineSchedule::one_f_one_b;
   int64_t micro_batch = 1;
   int zero = 0;
+  int64_t zero_group = 0;  // hybrid: ranks that share one copy of the model; 0: the whole dp axis
   Checkpointing recompute = Checkpointing::none;
   bool sequence_parallel = false;
   bool embedding_counts = false;  // partition: embedding and logits weigh as one layer each
 
   int64_t devices() const { return dp * tp * pp; }
+  int64_t sharing_ranks() const { return zero_group > 0 ? zero_group : dp; }
   bool operator==(const Layout&) const = default;
 };
 

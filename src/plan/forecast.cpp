@@ -1,0 +1,122 @@
+#include "plan/forecast.h"
+
+#include <algorithm>
+#include <cctype>
+
+#include "plan/local.h"
+#include "plan/statistics.h"
+
+namespace stretto::plan {
+namespace {
+
+// Relative half width that remains when runs on this very machine set the common factor.
+constexpr double kAnchored = 0.12;
+
+bool names(const std::string& gpu, const char* part) { return gpu.find(part) != std::string::npos; }
+
+// The cluster file whose device this GPU is; empty: none.
+std::string cluster_of_gpu(std::string gpu) {
+  std::transform(gpu.begin(), gpu.end(), gpu.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  if (names(gpu, "h200")) return "h200";
+  if (names(gpu, "h100")) return "h100";
+  if (names(gpu, "gb200") || names(gpu, "b200")) return "gb200";
+  if (names(gpu, "a100")) return names(gpu, "40g") ? "a100-40" : "a100-80";
+  return "";
+}
+
+int64_t threads_of(const Config& config, int64_t cores) {
+  if (config.threads > 0) return config.threads;
+  return std::max<int64_t>(1, cores / std::max<int64_t>(1, config.world_size()));
+}
+
+std::optional<Cluster> cluster_for(const Config& config, const MachineFigures& machine) {
+  if (config.parallel.partition.front() == '[' || config.micro_batch < 1) return std::nullopt;
+  if (config.device == Device::cpu) {
+    return local_cluster(machine, threads_of(config, machine.cores));
+  }
+  const std::string name = cluster_of_gpu(machine.gpu);
+  if (name.empty()) return std::nullopt;
+  return find_cluster(name);
+}
+
+// Without a pipeline or with simple schedules the closed form is exact enough; where the engine's
+// order matters, its own schedule is simulated.
+Candidate priced(const Cluster& cluster, const Stack& stack, const Config& config) {
+  const Workload work = workload_of(config);
+  Candidate c = price(cluster, stack, work, layout_of(config));
+  if (c.layout.pp > 1 && !(cluster.time_shared && c.layout.devices() > cluster.devices_per_node)) {
+    refine_by_simulation(c.estimate, work, c.layout);
+  }
+  return c;
+}
+
+std::optional<Candidate> price_run(const Config& config, const MachineFigures& machine,
+                                   double* interval) {
+  const std::optional<Cluster> cluster = cluster_for(config, machine);
+  if (!cluster) return std::nullopt;
+  const Stack stack = find_stack("stretto", *cluster);
+  Candidate c = priced(*cluster, stack, config);
+  c.memory = own_memory(*cluster, stack, workload_of(config), c.layout);
+  *interval = interval_of(stack, c.layout.devices());
+  return c;
+}
+
+}  // namespace
+
+std::optional<Cluster> cluster_of_run(const Config& config, const std::string& machine) {
+  const std::optional<MachineFigures> figures = read_machine(machine);
+  return figures ? cluster_for(config, *figures) : std::nullopt;
+}
+
+Workload workload_of(const Config& config) {
+  Workload w;
+  w.model = config.model;
+  w.seq_len = config.seq_len > 0 ? config.seq_len : config.model.positions;
+  w.global_batch = config.global_batch;
+  w.precision = config.precision;
+  return w;
+}
+
+Layout layout_of(const Config& config) {
+  const ParallelConfig& p = config.parallel;
+  Layout l;
+  l.dp = p.dp;
+  l.tp = p.tp;
+  l.pp = p.pp;
+  l.interleave = p.interleave;
+  l.schedule = p.interleave > 1 ? PipelineSchedule::interleaved : p.schedule;
+  l.micro_batch = config.micro_batch;
+  l.zero = p.dp > 1 ? p.zero : 0;
+  l.zero_group = p.zero_group == p.dp ? 0 : p.zero_group;
+  l.recompute = config.activation_checkpointing;
+  l.sequence_parallel = p.sequence_parallel && p.tp > 1;
+  l.embedding_counts = p.partition == "transformer+embedding";
+  return l;
+}
+
+std::optional<Forecast> forecast_run(const Config& config, const std::string& machine,
+                                     std::span<const KnownRun> known) {
+  const std::optional<MachineFigures> figures = read_machine(machine);
+  if (!figures) return std::nullopt;
+  double half = 0;
+  const std::optional<Candidate> c = price_run(config, *figures, &half);
+  if (!c) return std::nullopt;
+  std::vector<double> ratios;
+  for (const KnownRun& run : known) {
+    double unused = 0;
+    const std::optional<Candidate> other = price_run(run.config, *figures, &unused);
+    if (other && run.seconds > 0) ratios.push_back(run.seconds / other->estimate.seconds);
+  }
+  const double factor = ratios.empty() ? 1.0 : median(ratios);
+  if (!ratios.empty()) half = std::min(half, kAnchored);
+  Forecast f;
+  f.seconds = c->estimate.seconds * factor;
+  f.low = f.seconds * (1 - half);
+  f.high = f.seconds * (1 + half);
+  f.memory = c->memory.largest.total();
+  f.estimate = c->estimate;
+  return f;
+}
+
+}  // namespace stretto::plan

@@ -1,0 +1,29 @@
+// This machine as a cluster: what `stretto doctor` measured, one rank per share of the cores.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "plan/cluster.h"
+
+namespace stretto::plan {
+
+// The part of `stretto doctor --json` (and of every run record) that the cost model needs.
+struct MachineFigures {
+  int64_t cores = 0;        // usable
+  double gemm = 0;          // FLOP/s, fp32 matrix product on all of them
+  double bandwidth = 0;     // bytes/s, triad on all of them
+  double memory = 0;        // bytes
+  double call_seconds = 0;  // two ranks, one collective of a few bytes; 0: not measured
+  double message_rate = 0;  // bytes/s of a long one (ring volume); 0: not measured
+  std::string gpu;          // name of the first one; empty: none
+};
+
+// Empty when the text holds no measured rates (`doctor --quick`) or is no such text.
+std::optional<MachineFigures> read_machine(const std::string& doctor_json);
+
+// A device is one rank with `threads` threads; as many as the cores hold, more take turns.
+Cluster local_cluster(const MachineFigures& machine, int64_t threads);
+
+}  // namespace stretto::plan

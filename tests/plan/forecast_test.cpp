@@ -1,0 +1,96 @@
+// The forecast of our own runs: what the machine's figures and known runs do to it.
+#include "plan/forecast.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include "config/registry.h"
+
+namespace stretto::plan {
+namespace {
+
+std::string machine(int cores, double gemm, double bandwidth) {
+  return fmt::format(
+      R"({{"cpu": {{"usable": {}}}, "memory": {{"total_bytes": 8e9}},
+          "measured": {{"gemm_flops": {:.6e}, "triad_bytes_per_second": {:.6e},
+                        "message_seconds": 2e-6, "message_bytes_per_second": 1e10}}}})",
+      cores, gemm, bandwidth);
+}
+
+Config tiny_run() {
+  Config c;
+  c.model = find_model("tiny");
+  c.seq_len = 128;
+  c.micro_batch = 4;
+  c.global_batch = 16;
+  c.threads = 1;
+  return c;
+}
+
+TEST(Forecast, SaysNothingWithoutMeasuredRates) {
+  EXPECT_FALSE(forecast_run(tiny_run(), R"({"cpu": {"usable": 2}})"));
+  EXPECT_FALSE(forecast_run(tiny_run(), "no JSON"));
+  EXPECT_FALSE(forecast_run(tiny_run(), ""));
+  Config by_hand = tiny_run();
+  by_hand.parallel.pp = 2;
+  by_hand.parallel.partition = "[1,3]";
+  EXPECT_FALSE(forecast_run(by_hand, machine(2, 2e11, 2e10)));
+  Config gpu = tiny_run();
+  gpu.device = Device::cuda;
+  EXPECT_FALSE(forecast_run(gpu, machine(2, 2e11, 2e10))) << "no GPU is named";
+}
+
+TEST(Forecast, RanksBeyondTheCoresTakeTurns) {
+  Config two = tiny_run(), four = tiny_run();
+  two.parallel.dp = 2;
+  four.parallel.dp = 4;
+  const auto a = forecast_run(two, machine(2, 2e11, 2e10));
+  const auto b = forecast_run(four, machine(2, 2e11, 2e10));
+  const auto c = forecast_run(four, machine(4, 4e11, 4e10));
+  ASSERT_TRUE(a && b && c);
+  EXPECT_GT(b->estimate.core_wait, 0);
+  EXPECT_EQ(c->estimate.core_wait, 0);
+  EXPECT_GT(b->seconds, 0.95 * a->seconds) << "no faster than one rank per core";
+  EXPECT_NEAR(c->seconds, 0.5 * a->seconds, 0.15 * a->seconds);
+}
+
+TEST(Forecast, AKnownRunIsPredictedAsMeasured) {
+  const std::string m = machine(2, 2e11, 2e10);
+  const KnownRun known{tiny_run(), 0.321};
+  const auto f = forecast_run(tiny_run(), m, {&known, 1});
+  ASSERT_TRUE(f);
+  EXPECT_NEAR(f->seconds, 0.321, 1e-9);
+  EXPECT_LT(f->high / f->low, forecast_run(tiny_run(), m)->high / forecast_run(tiny_run(), m)->low);
+}
+
+TEST(Forecast, MemoryIsTheEnginesOwnPlan) {
+  const auto one = forecast_run(tiny_run(), machine(2, 2e11, 2e10));
+  Config full = tiny_run();
+  full.activation_checkpointing = Checkpointing::full;
+  const auto less = forecast_run(full, machine(2, 2e11, 2e10));
+  ASSERT_TRUE(one && less);
+  EXPECT_LT(less->memory, one->memory);
+  EXPECT_GT(less->seconds, one->seconds);
+}
+
+RC_GTEST_PROP(Forecast, ABetterMachineIsNeverSlower, ()) {
+  Config c = tiny_run();
+  c.parallel.dp = *rc::gen::element<int64_t>(1, 2, 4);
+  c.parallel.tp = *rc::gen::element<int64_t>(1, 2);
+  c.parallel.pp = *rc::gen::element<int64_t>(1, 2, 4);
+  c.parallel.zero = c.parallel.pp > 1 ? 0 : *rc::gen::inRange(0, 4);
+  c.micro_batch = *rc::gen::element<int64_t>(1, 2, 4);
+  const double gemm = 1e9 * *rc::gen::inRange(10, 1000), more = 1 + 0.1 * *rc::gen::inRange(0, 30);
+  const auto a = forecast_run(c, machine(2, gemm, 1e10));
+  const auto b = forecast_run(c, machine(2, gemm * more, 1e10));
+  const auto d = forecast_run(c, machine(2, gemm, 1e10 * more));
+  const auto e = forecast_run(c, machine(4, gemm * 2, 2e10));
+  RC_ASSERT(a && b && d && e);
+  RC_ASSERT(b->seconds <= a->seconds * (1 + 1e-12));
+  RC_ASSERT(d->seconds <= a->seconds * (1 + 1e-12));
+  RC_ASSERT(e->seconds <= a->seconds * (1 + 1e-12));
+}
+
+}  // namespace
+}  // namespace stretto::plan
