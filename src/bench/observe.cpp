@@ -1,9 +1,15 @@
 #include "bench/observe.h"
 
+#include <algorithm>
+#include <cmath>
 #include <map>
 
+#include "base/units.h"
 #include "bench/figures.h"
+#include "bench/safe_text.h"
 #include "plan/local.h"
+#include "plan/statistics.h"
+#include "train/rank_plan.h"
 
 namespace stretto {
 namespace {
@@ -52,6 +58,24 @@ std::vector<plan::Observation> observations_of(const std::vector<FoundRecord>& r
   return out;
 }
 
+double process_bytes(const Config& config, int64_t ranks) {
+  // Found with 36 runs on a two-core x86 server: what the first touch of libraries, packing buffers
+  // and thread stacks adds to the resident size of a process, and each rank again.
+  constexpr double kProcess = 1.2e6, kRank = 2.2e6;
+  constexpr double kHugePage = 2097152;
+  double all = 0;
+  for (int pp = 0; pp < config.parallel.pp; ++pp) {
+    Coordinates at;
+    at.pp = pp;
+    const auto bytes =
+        static_cast<double>(memory_totals(memory_plan(rank_shape(config, at))).total);
+    const bool huge = bytes >= 2 * kHugePage;
+    all += (huge ? std::ceil(bytes / kHugePage) * kHugePage : bytes) /
+           static_cast<double>(config.parallel.pp);
+  }
+  return kProcess + static_cast<double>(ranks) * (all + kRank);
+}
+
 std::vector<RecordForecast> forecasts_of(const std::vector<RunRecord>& records) {
   const std::map<std::string, size_t> known = known_runs(records);
   std::vector<RecordForecast> out;
@@ -67,9 +91,48 @@ std::vector<RecordForecast> forecasts_of(const std::vector<RunRecord>& records) 
         f.known = it->second == i;
       }
       f.forecast = plan::forecast_run(r.config, r.machine, runs);
+      if (f.forecast && r.config.device == Device::cpu && r.memory.ranks_here > 0) {
+        f.memory =
+            process_bytes(r.config, r.memory.ranks_here) / static_cast<double>(r.memory.ranks_here);
+      }
     }
     out.push_back(std::move(f));
   }
+  return out;
+}
+
+Comparison compare_forecasts(const std::vector<RunRecord>& records) {
+  const std::vector<RecordForecast> forecasts = forecasts_of(records);
+  Comparison out;
+  out.text = fmt::format("{:<24}{:<30}{:>10}{:>11}{:>8}{:>14}{:>11}{:>8}\n", "run", "layout",
+                         "measured", "predicted", "error", "memory/rank", "predicted", "error");
+  std::vector<double> errors, memory;
+  for (size_t i = 0; i < records.size(); ++i) {
+    const RunRecord& r = records[i];
+    const RecordForecast& f = forecasts[i];
+    const double seconds = derive(r).step.median;
+    if (!f.forecast || seconds <= 0) continue;
+    const double error = f.forecast->seconds / seconds - 1;
+    out.text += fmt::format("{:<24}{:<30}{:>10}{:>11}{:>8}", printable(r.label),
+                            describe(plan::layout_of(r.config)), format_seconds(seconds),
+                            format_seconds(f.forecast->seconds),
+                            f.known ? "known" : fmt::format("{:+.1f} %", 100 * error));
+    if (!f.known) errors.push_back(std::abs(error));
+    const double used = static_cast<double>(r.memory.measured - r.memory.before) /
+                        static_cast<double>(std::max<int64_t>(1, r.memory.ranks_here));
+    if (f.memory > 0 && used > 0) {
+      const double wrong = f.memory / used - 1;
+      memory.push_back(std::abs(wrong));
+      out.text += fmt::format("{:>14}{:>11}{:>8}", format_bytes(used), format_bytes(f.memory),
+                              fmt::format("{:+.1f} %", 100 * wrong));
+    }
+    out.text += "\n";
+  }
+  out.rows = errors.size();
+  out.median_error = plan::median(errors);
+  out.memory_error = plan::median(memory);
+  if (!errors.empty()) out.worst_error = *std::max_element(errors.begin(), errors.end());
+  if (!memory.empty()) out.worst_memory_error = *std::max_element(memory.begin(), memory.end());
   return out;
 }
 

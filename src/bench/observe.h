@@ -2,6 +2,8 @@
 // the planner would have said about each of them.
 #pragma once
 
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "bench/record.h"
@@ -20,7 +22,21 @@ std::vector<plan::Observation> observations_of(const std::vector<FoundRecord>& r
 struct RecordForecast {
   std::optional<plan::Forecast> forecast;
   bool known = false;  // this very run set the common factor
+  double memory = 0;   // bytes per rank that the process will take; 0: unknown (GPUs)
 };
 std::vector<RecordForecast> forecasts_of(const std::vector<RunRecord>& records);
+
+// Bytes that a process takes for `ranks` ranks of this configuration, itself left out: the plan of
+// each rank in whole huge pages, and what libraries and threads need beside it.
+double process_bytes(const Config& config, int64_t ranks);
+
+// Predicted beside measured, run by run, and the median error of those that were predicted.
+struct Comparison {
+  std::string text;
+  size_t rows = 0;                            // predicted, the known run left out
+  double median_error = 0, memory_error = 0;  // relative
+  double worst_error = 0, worst_memory_error = 0;
+};
+Comparison compare_forecasts(const std::vector<RunRecord>& records);
 
 }  // namespace stretto

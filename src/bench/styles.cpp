@@ -181,14 +181,16 @@ std::string command_text(F f) {
 }
 
 std::string predicted_seconds(F f) {
-  const double seconds = f.record.predicted.seconds;
-  return seconds > 0 ? fmt::format("{:.6g}", seconds) : "";
+  const RecordForecast& p = f.predicted;
+  if (!p.forecast) return "";
+  return fmt::format("{:.6g}{}", p.forecast->seconds, p.known ? " (known)" : "");
 }
 
 // Predicted over measured, less one.
 std::string prediction_error(F f) {
-  const double seconds = f.record.predicted.seconds;
-  return seconds > 0 ? fmt::format("{:.1f}", 100 * (seconds / f.figures.step.median - 1)) : "";
+  const RecordForecast& p = f.predicted;
+  if (!p.forecast || p.known) return "";
+  return fmt::format("{:.1f}", 100 * (p.forecast->seconds / f.figures.step.median - 1));
 }
 
 Columns full_columns() {

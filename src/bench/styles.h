@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "bench/figures.h"
+#include "bench/observe.h"
 #include "bench/tables.h"
 
 namespace stretto {
@@ -14,6 +15,7 @@ struct RowFacts {
   const RunRecord& record;
   Figures figures;
   std::string incomparable;  // why this row stands apart, or empty
+  RecordForecast predicted;
 };
 
 struct TableColumn {

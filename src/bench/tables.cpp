@@ -103,10 +103,11 @@ ResultTable make_table(TableStyle style, std::vector<RunRecord> records,
   std::stable_sort(records.begin(), records.end(), published_before);
   const std::vector<std::string> apart = incomparable(records);
   const std::vector<TableColumn> columns = style_columns(style, published);
+  const std::vector<RecordForecast> forecasts = forecasts_of(records);
   ResultTable table;
   for (const TableColumn& column : columns) table.header.push_back(column.name);
   for (size_t i = 0; i < records.size(); ++i) {
-    const RowFacts facts{records[i], derive(records[i]), apart[i]};
+    const RowFacts facts{records[i], derive(records[i]), apart[i], forecasts[i]};
     std::vector<std::string> cells;
     for (const TableColumn& column : columns) {
       const bool missing = column.needs_time && facts.figures.step.median <= 0;

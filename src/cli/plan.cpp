@@ -6,11 +6,15 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/fs.h"
+#include "base/log.h"
 #include "base/units.h"
+#include "bench/survey.h"
 #include "cli/plan_tools.h"
 #include "cli/verbs.h"
 #include "config/registry.h"
 #include "config/suggest.h"
+#include "plan/local.h"
 #include "plan/report.h"
 #include "plan/scale.h"
 
@@ -24,15 +28,16 @@ constexpr const char* kExamples =
     "  stretto plan bloom-176b --cluster jean-zay-a100 --gpus 384 --global-batch 2048 \\\n"
     "      --software megatron-deepspeed-2022 --recompute full --top 5 --explain\n"
     "  stretto plan mpt-70b --cluster h100 --scale --tokens 2T --deadline 60d --price 2.5\n"
+    "  stretto plan tiny --cluster local         this machine, measured first\n"
     "  stretto plan clusters                     what clusters and software are known\n"
     "  stretto plan exam                         accuracy on the published tables\n";
 
 struct PlanOptions {
-  std::string model, cluster = "h100", software = "stretto", precision = "amp_bf16";
-  int64_t gpus = 8, global_batch = 0, seq_len = 0;
+  std::string model, cluster = "h100", software = "stretto", precision, machine;
+  int64_t gpus = 0, global_batch = 0, seq_len = 0;
   int64_t dp = 0, tp = 0, pp = 0, micro_batch = 0, interleave = 0;
   std::optional<int64_t> zero;
-  std::string recompute;
+  std::string recompute, schedule;
   size_t top = 10;
   bool done = false;
   bool explain = false, json = false, csv = false, rejected = false, tight = false, scale = false;
@@ -99,6 +104,13 @@ plan::Constraints constraints_of(const PlanOptions& o) {
         o.recompute, {Checkpointing::none, Checkpointing::selective, Checkpointing::full},
         "--recompute");
   }
+  if (!o.schedule.empty()) {
+    c.schedule =
+        enum_from<PipelineSchedule>(o.schedule,
+                                    {PipelineSchedule::one_f_one_b, PipelineSchedule::interleaved,
+                                     PipelineSchedule::zero_bubble},
+                                    "--schedule");
+  }
   c.allow_tight = o.tight;
   c.keep_rejected = o.rejected;
   return c;
@@ -121,8 +133,39 @@ void run_scale(const PlanOptions& o, const plan::Cluster& cluster, const plan::S
   }
 }
 
-void run_plan(const PlanOptions& o) {
-  const plan::Cluster cluster = plan::find_cluster(o.cluster);
+// This machine, as `stretto doctor --json` described it, or measured now.
+plan::Cluster measured_cluster(const PlanOptions& o) {
+  std::string text;
+  if (o.machine.empty()) {
+    spdlog::info(
+        "measuring this machine for a few seconds; --machine FILE uses what `stretto "
+        "doctor --json > FILE` measured");
+    text = to_json(survey_machine(true)).dump();
+  } else {
+    text = read_file(posix_fs(), o.machine, 1 << 20);
+  }
+  const auto figures = plan::read_machine(text);
+  if (!figures) {
+    throw Error(ExitCode::bad_data,
+                fmt::format("'{}' holds no measured rates", printable(o.machine)),
+                "write it with `stretto doctor --json`, without --quick");
+  }
+  const int64_t ranks = o.gpus > 0 ? o.gpus : figures->cores;
+  return plan::local_cluster(*figures, std::max<int64_t>(1, figures->cores / ranks));
+}
+
+// What was not asked for depends on the machine: a CPU computes in fp32, one rank per core.
+PlanOptions with_defaults(PlanOptions o, const plan::Cluster& cluster) {
+  if (o.gpus == 0) o.gpus = cluster.time_shared ? cluster.devices_per_node : 8;
+  if (o.precision.empty()) o.precision = cluster.time_shared ? "fp32" : "amp_bf16";
+  if (o.global_batch == 0 && cluster.time_shared) o.global_batch = 8 * o.gpus;
+  return o;
+}
+
+void run_plan(const PlanOptions& asked) {
+  const bool local = asked.cluster == "local";
+  const plan::Cluster cluster = local ? measured_cluster(asked) : plan::find_cluster(asked.cluster);
+  const PlanOptions o = with_defaults(asked, cluster);
   const plan::Stack stack = plan::find_stack(o.software, cluster);
   const plan::Workload work = workload_of(o, cluster);
   if (o.scale) {
@@ -145,6 +188,7 @@ void add_layout_options(Command* verb, PlanOptions& o) {
   verb->add_option("--pp", o.pp, "only this many pipeline stages");
   verb->add_option("--micro-batch", o.micro_batch, "only this micro-batch");
   verb->add_option("--interleave", o.interleave, "only this many model chunks per stage");
+  verb->add_option("--schedule", o.schedule, "only 1f1b, interleaved or zero_bubble");
   verb->add_option("--zero", o.zero, "only this ZeRO stage");
   verb->add_option("--recompute", o.recompute, "only none, selective or full");
   verb->add_flag("--tight", o.tight, "also rank layouts above 92 % of the memory");
@@ -175,10 +219,11 @@ void add_plan(Command& app) {
   verb->add_option("model", o->model, "a model's name (stretto models)");
   verb->add_option("--cluster", o->cluster, "a known cluster or a .yaml file (h100)");
   verb->add_option("--software", o->software, "a known software profile (stretto)");
-  verb->add_option("--gpus", o->gpus, "devices (8)");
+  verb->add_option("--gpus", o->gpus, "devices (8; local: one rank per core)");
   verb->add_option("--global-batch", o->global_batch, "sequences per step (about 4M tokens)");
   verb->add_option("--seq-len", o->seq_len, "tokens per sequence (the model's)");
   verb->add_option("--precision", o->precision, "fp32, amp_bf16, bf16, amp_fp16 or amp_fp8");
+  verb->add_option("--machine", o->machine, "local: what `stretto doctor --json` wrote");
   add_layout_options(verb, *o);
   add_output_options(verb, *o);
   add_scale_options(verb, *o);

@@ -3,13 +3,16 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "base/error.h"
+#include "base/fs.h"
 #include "bench/observe.h"
+#include "bench/tables.h"
 #include "config/suggest.h"
 #include "plan/exam.h"
 #include "plan/records.h"
@@ -57,8 +60,8 @@ void run_exam_verb(const ExamOptions& o) {
 
 // Records of our own runs, and tables of others.
 std::vector<plan::Observation> all_runs(const std::string& path) {
-  std::vector<plan::Observation> rows =
-      plan::read_records(path.ends_with(".json") ? std::string() : path);
+  std::vector<plan::Observation> rows;
+  if (!path.ends_with(".json")) rows = plan::read_records(path);
   if (!path.ends_with(".csv")) {
     for (plan::Observation& o : observations_of(find_records(posix_fs(), path))) {
       rows.push_back(std::move(o));
@@ -87,6 +90,37 @@ void run_calibrate(const CalibrateOptions& o) {
   write_text(o.write, "devices:\n" + plan::device_entry(stack, cluster.device,
                                                         fmt::format("{} own runs", result.rows),
                                                         result.spread));
+}
+
+void run_compare(const std::string& directory, bool json) {
+  std::vector<RunRecord> records;
+  for (FoundRecord& found : find_records(posix_fs(), directory)) {
+    records.push_back(std::move(found.record));
+  }
+  std::sort(records.begin(), records.end(),
+            [](const RunRecord& a, const RunRecord& b) { return a.started < b.started; });
+  const Comparison c = compare_forecasts(without_repeats(std::move(records)));
+  if (json) {
+    const nlohmann::json out = {{"rows", c.rows},
+                                {"median_error", c.median_error},
+                                {"worst_error", c.worst_error},
+                                {"memory_median_error", c.memory_error},
+                                {"memory_worst_error", c.worst_memory_error}};
+    fmt::print("{}\n", out.dump(2));
+    return;
+  }
+  if (c.rows == 0) {
+    throw Error(ExitCode::no_input,
+                fmt::format("'{}' holds no two timed runs to compare", directory),
+                "run `stretto sweep SPEC --run` first; their machine must be measured");
+  }
+  fmt::print(
+      "{}\nThe known run tells how fast this build is on this machine; {} others are predicted "
+      "from "
+      "it\nand from what `stretto doctor` measured: median error {:.1f} % (worst {:.1f} %), memory "
+      "per rank {:.1f} %\n(worst {:.1f} %).\n",
+      c.text, c.rows, 100 * c.median_error, 100 * c.worst_error, 100 * c.memory_error,
+      100 * c.worst_memory_error);
 }
 
 void run_clusters() {
@@ -128,6 +162,19 @@ void add_plan_tools(Command& verb, const std::function<void()>& taken) {
   list->callback([taken] {
     taken();
     run_clusters();
+  });
+  struct CompareOptions {
+    std::string directory;
+    bool json = false;
+  };
+  auto compared = std::make_shared<CompareOptions>();
+  Command* beside = verb.add_subcommand("compare", "Predicted beside measured, for a sweep's runs");
+  beside->add_option("records", compared->directory, "a sweep's directory, or one with records")
+      ->required();
+  beside->add_flag("--json", compared->json, "the errors only, for machines");
+  beside->callback([compared, taken] {
+    taken();
+    run_compare(compared->directory, compared->json);
   });
   auto calibration = std::make_shared<CalibrateOptions>();
   Command* fit = verb.add_subcommand("calibrate", kCalibrateExamples);

@@ -78,6 +78,8 @@ class Model {
   double layer_params_ = 0, embedding_params_ = 0, tokens_ = 0;
   double gather_bytes_ = 2;  // per parameter
   Group tp_, dp_;
+  Group shard_;   // dp ranks that share one copy of the model: all of them, or a hybrid group
+  Group copies_;  // ranks that own the same part in the other copies
 };
 
 // Ranks are placed tp innermost, then dp, then pp.
@@ -91,6 +93,16 @@ void Model::place_groups() {
   dp_.ranks = layout_.dp;
   dp_.ranks_per_node = std::clamp<int64_t>(per_node / layout_.tp, 1, layout_.dp);
   dp_.rings_per_node = std::clamp<int64_t>(per_node / dp_.ranks_per_node, 1, per_node);
+  shard_ = dp_;
+  copies_ = {};
+  if (layout_.zero_group == 0) return;
+  shard_.ranks = layout_.zero_group;
+  shard_.ranks_per_node = std::min(layout_.zero_group, dp_.ranks_per_node);
+  shard_.rings_per_node = std::clamp<int64_t>(per_node / shard_.ranks_per_node, 1, per_node);
+  copies_.ranks = layout_.dp / layout_.zero_group;
+  copies_.ranks_per_node =
+      std::clamp<int64_t>(dp_.ranks_per_node / layout_.zero_group, 1, copies_.ranks);
+  copies_.rings_per_node = std::clamp<int64_t>(per_node / copies_.ranks_per_node, 1, per_node);
 }
 
 double Model::pipeline_transfer() const {
@@ -142,9 +154,9 @@ Shares Model::stage(int64_t layers, bool first, bool last) const {
   s.accumulate = c_[Constant::accumulate] * params / rates_.stream;
 
   if (layout_.zero == 3) {
-    const double gather = gather_seconds(cluster_, stack_, dp_, layer_params_ * gather_bytes_);
+    const double gather = gather_seconds(cluster_, stack_, shard_, layer_params_ * gather_bytes_);
     const double scatter =
-        gather_seconds(cluster_, stack_, dp_, layer_params_ * stack_.reduce_bytes);
+        gather_seconds(cluster_, stack_, shard_, layer_params_ * stack_.reduce_bytes);
     const double forward = layer_forward_.total() + calls.forward * call;
     const double backward =
         layer_backward_.total() + recompute.total() + (calls.backward + again) * call;
@@ -154,18 +166,18 @@ Shares Model::stage(int64_t layers, bool first, bool last) const {
     s.hidden = n * (2 * gather + scatter) - exposed;
     s.dp = exposed;
     if (first || last) {  // the root's own parameters are gathered once and scattered at the end
-      s.dp += gather_seconds(cluster_, stack_, dp_,
+      s.dp += gather_seconds(cluster_, stack_, shard_,
                              embedding_params_ * (gather_bytes_ + stack_.reduce_bytes));
     }
   } else if (layout_.zero == 2) {  // every micro-batch's gradients go to their owners
     const double scatter =
-        gather_seconds(cluster_, stack_, dp_, layer_params_ * stack_.reduce_bytes);
+        gather_seconds(cluster_, stack_, shard_, layer_params_ * stack_.reduce_bytes);
     const double backward =
         layer_backward_.total() + recompute.total() + (calls.backward + again) * call;
     s.dp = n * overlapped(backward, scatter, c_[Constant::interference]);
     s.hidden = n * scatter - s.dp;
     if (first || last) {
-      s.dp += gather_seconds(cluster_, stack_, dp_, embedding_params_ * stack_.reduce_bytes);
+      s.dp += gather_seconds(cluster_, stack_, shard_, embedding_params_ * stack_.reduce_bytes);
     }
   }
   s.pp = pipeline_transfer();
@@ -173,24 +185,26 @@ Shares Model::stage(int64_t layers, bool first, bool last) const {
 }
 
 double Model::data_parallel_seconds(double params) const {
-  if (layout_.zero == 3) return 0;
-  double seconds = 0;
   const double gradients = params * stack_.reduce_bytes;
+  // Hybrid: each rank's own part is summed over the copies, once per step.
+  double seconds = all_reduce_seconds(cluster_, stack_, copies_,
+                                      gradients / static_cast<double>(layout_.sharing_ranks()));
+  if (layout_.zero == 3) return seconds;
   if (layout_.zero == 0 || !stack_.own_runtime) {
     seconds += all_reduce_seconds(cluster_, stack_, dp_, gradients);
   } else if (layout_.zero == 1) {
-    seconds += gather_seconds(cluster_, stack_, dp_, gradients);
+    seconds += gather_seconds(cluster_, stack_, shard_, gradients);
   }
   if (layout_.zero >= 1) {
     const double bytes = stack_.own_runtime ? gather_bytes_ : stack_.dp_param_bytes;
-    seconds += gather_seconds(cluster_, stack_, dp_, params * bytes);
+    seconds += gather_seconds(cluster_, stack_, shard_, params * bytes);
   }
   return seconds;
 }
 
 // With overlap, buckets are reduced while the last micro-batch's backward pass still runs.
 double Model::exposed_reduction(double seconds, double micro_batch, double* hidden) const {
-  if (!stack_.can.overlap_gradients || layout_.zero == 3) return seconds;
+  if (!stack_.can.overlap_gradients || seconds == 0) return seconds;
   const double window = micro_batch * 2 / 3;
   const double exposed = overlapped(window, seconds, c_[Constant::interference]);
   *hidden += std::max(0.0, seconds - exposed);
@@ -272,7 +286,7 @@ Estimate Model::run() const {
                                  2 * embedding_params_ * stack_.reduce_bytes,
                                  std::min(cluster_.devices_per_node, layout_.tp * layout_.dp));
   }
-  const double shard = layout_.zero >= 1 ? static_cast<double>(layout_.dp) : 1.0;
+  const double shard = layout_.zero >= 1 ? static_cast<double>(layout_.sharing_ranks()) : 1.0;
   e.optimizer = c_[Constant::optimizer] * largest_params / shard / rates_.stream;
   const double replicas =
       std::ceil(static_cast<double>(layout_.dp) / static_cast<double>(dp_.ranks_per_node));

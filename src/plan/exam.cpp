@@ -182,7 +182,11 @@ ExamTable examine(const ExamSpec& spec, const std::vector<ReferenceRow>& referen
     t.odd += o.anomaly.empty() ? 0 : 1;
     const double fitted = predicted_seconds(cluster, stack, t.fit.constants, o);
     in_sample.push_back(std::abs(fitted / o.seconds - 1));
-    RowResult r{o.id, describe(o.layout), o.seconds, fitted, {}, o.anomaly};
+    RowResult r{o.id, describe(o.layout), o.seconds, fitted, 0, 0, {}, o.anomaly};
+    if (memory_of(o) > 0 && memory_rows > 0) {
+      r.memory_measured = o.memory;
+      r.memory_fitted = predicted_memory(cluster, stack, t.fitted.constants, o);
+    }
     for (const auto& map : held) {
       const auto it = map.find(o.id);
       r.held.push_back(it == map.end() ? 0 : it->second);

@@ -44,7 +44,8 @@ struct RowResult {
   std::string id;
   std::string layout;
   double measured = 0, fitted = 0;
-  std::vector<double> held;  // relative error with each key held out
+  double memory_measured = 0, memory_fitted = 0;  // bytes; 0: none
+  std::vector<double> held;                       // relative error with each key held out
   std::string anomaly;
 };
 

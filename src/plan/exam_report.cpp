@@ -230,6 +230,10 @@ std::string exam_text(const Exam& exam, bool with_rows) {
       out += fmt::format("    {:<16}{:<34}{:>10.5g}{:>+8.1f} |", r.id, r.layout, r.measured,
                          100 * (r.fitted / r.measured - 1));
       for (double h : r.held) out += fmt::format("{:>+7.1f}", 100 * h);
+      if (r.memory_measured > 0) {
+        out += fmt::format(" | {:>6.1f} GiB{:>+6.1f}", r.memory_measured / 1073741824.0,
+                           100 * (r.memory_fitted / r.memory_measured - 1));
+      }
       out += r.anomaly.empty() ? "\n" : "  odd\n";
     }
     for (const RankGroup& g : t.groups) {

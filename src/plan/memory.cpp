@@ -5,6 +5,8 @@
 namespace stretto::plan {
 namespace {
 
+constexpr double kUsable = 0.9625;  // 77 of 80 GB: what the BLOOM notes could use at most
+
 struct Sizes {
   double layer_params, embedding_params, stream, layer_kept, layer_full, logits;
 };
@@ -40,11 +42,28 @@ Sizes sizes_of(const Stack& stack, const Workload& work, const Layout& layout) {
   return s;
 }
 
+// Micro-batches of all of a rank's layers whose activations live at once (docs/parallelism.md).
+double in_flight_of(int64_t m, const Layout& layout, int64_t stage) {
+  const int64_t p = layout.pp, v = layout.interleave;
+  switch (layout.schedule) {
+    case PipelineSchedule::gpipe:
+      return static_cast<double>(m);
+    case PipelineSchedule::one_f_one_b:
+      return static_cast<double>(std::min(m, p - stage));
+    case PipelineSchedule::zero_bubble:
+      return static_cast<double>(std::min(m, p));
+    case PipelineSchedule::interleaved:
+      return static_cast<double>(std::min(m * v, 2 * (p - 1 - stage) + (v - 1) * p + 1)) /
+             static_cast<double>(v);
+  }
+  return 1;
+}
+
 StageMemory stage_memory(const Stack& stack, const Workload& work, const Layout& layout,
-                         const Sizes& s, int64_t layers, int64_t stage) {
+                         const Sizes& s, int64_t layers, int64_t stage, double capacity) {
   const Constants& c = stack.constants;
   const bool first = stage == 0, last = stage + 1 == layout.pp;
-  const double dp = static_cast<double>(layout.dp);
+  const double dp = static_cast<double>(layout.sharing_ranks());
   double params = static_cast<double>(layers) * s.layer_params;
   if (first || last) params += s.embedding_params;
   StageMemory m;
@@ -52,8 +71,9 @@ StageMemory stage_memory(const Stack& stack, const Workload& work, const Layout&
   const double state_shard = layout.zero >= 1 ? dp : 1.0;
   m.weights = c[Constant::param_bytes] * params / weight_shard;
   m.states = c[Constant::state_bytes] * params / state_shard;
-  const int64_t in_flight = std::min(micro_batches(work, layout), layout.pp - stage);
-  m.checkpoints = c[Constant::activation] * static_cast<double>(layers * in_flight) * s.layer_kept;
+  const double kept = static_cast<double>(layers) *
+                      in_flight_of(micro_batches(work, layout), layout, stage) * s.layer_kept;
+  m.checkpoints = c[Constant::activation] * kept;
   m.working = c[Constant::workspace] * s.layer_full;
   if (layout.recompute == Checkpointing::none) m.working = c[Constant::workspace] * 2 * s.stream;
   if (layout.zero == 3) {
@@ -63,6 +83,8 @@ StageMemory stage_memory(const Stack& stack, const Workload& work, const Layout&
   }
   if (last) m.logits = c[Constant::workspace] * s.logits;
   m.fixed = c[Constant::memory_fixed];
+  // Blocks that fit no later request pile up while there is room.
+  m.slack = c[Constant::slack] * kept * std::max(0.0, 1 - m.total() / (kUsable * capacity));
   return m;
 }
 
@@ -80,20 +102,16 @@ const char* name_of(Fit fit) {
   return "?";
 }
 
-// Share of the kept activations that is allocator slack.
-constexpr double kSlack = 0.15;
-constexpr double kUsable = 0.9625;  // 77 of 80 GB: what the BLOOM notes could use at most
-
-double MemoryEstimate::needed() const {
-  return exact ? largest.total() : largest.total() - kSlack * largest.checkpoints;
-}
+double MemoryEstimate::needed() const { return largest.total(); }
 
 Fit fit_of(const MemoryEstimate& e) {
   const double share = e.needed() / e.capacity;
   return share <= kTight ? Fit::fits : share <= 1 ? Fit::tight : Fit::does_not_fit;
 }
 
-double MemoryEstimate::reserved() const { return std::min(largest.total(), kUsable * capacity); }
+double MemoryEstimate::reserved() const {
+  return std::min(std::max(held, largest.total()), kUsable * capacity);
+}
 
 MemoryEstimate estimate_memory(const Cluster& cluster, const Stack& stack, const Workload& work,
                                const Layout& layout) {
@@ -102,11 +120,13 @@ MemoryEstimate estimate_memory(const Cluster& cluster, const Stack& stack, const
   MemoryEstimate e;
   e.capacity = cluster.memory_bytes;
   for (int64_t i = 0; i < layout.pp; ++i) {
-    const StageMemory m = stage_memory(stack, work, layout, s, layers[static_cast<size_t>(i)], i);
+    const StageMemory m = stage_memory(stack, work, layout, s, layers[static_cast<size_t>(i)], i,
+                                       cluster.memory_bytes);
     if (i == 0) e.first = m;
     if (i == layout.pp / 2) e.middle = m;
     if (i + 1 == layout.pp) e.last = m;
     if (m.total() > e.largest.total()) e.largest = m;
+    e.held = std::max(e.held, m.total() + m.slack);
   }
   e.fit = fit_of(e);
   return e;

@@ -17,6 +17,7 @@ struct StageMemory {
   double working = 0;      // one layer's working set, gathered weights
   double logits = 0;
   double fixed = 0;  // context, communication buffers
+  double slack = 0;  // held by the allocator, given back before a run fails: not part of the total
   double total() const { return weights + states + checkpoints + working + logits + fixed; }
 };
 
@@ -26,6 +27,7 @@ const char* name_of(Fit fit);
 struct MemoryEstimate {
   StageMemory first, middle, last;
   StageMemory largest;
+  double held = 0;  // the most that any stage needs and its allocator holds beside it
   double capacity = 0;
   Fit fit = Fit::fits;
   bool exact = false;  // our own runtime's plan, not a calibrated formula

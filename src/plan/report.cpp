@@ -48,25 +48,33 @@ std::string header(const Plan& p) {
       p.cluster.description, p.stack.name, p.stack.fit_source, 100 * half);
 }
 
+// Shares of the iteration in percent; what is missing to 100 is products, attention and the rest.
 std::string table(const Plan& p, size_t top) {
-  std::string out = fmt::format("\n  # {:<42}{:>9}{:>19}{:>12}{:>7}{:>7}{:>11}{:>8}{:>8}{:>8}\n",
-                                "layout", "s/it", "interval", "tokens/s", "MFU", "HFU", "memory",
-                                "bubble", "comm", "passes");
+  std::string out =
+      fmt::format("\n  # {:<44}{:>9}{:>15}{:>10}{:>7}{:>7}{:>10} |{:>7}{:>7}{:>6}{:>6}{:>6}{:>8}\n",
+                  "layout", "s/it", "interval", "tokens/s", "MFU", "HFU", "memory", "bubble",
+                  "imbal.", "tp", "dp", "pp", "passes");
+  bool any_tie = false;
   for (size_t i = 0; i < std::min(top, p.ranked.size()); ++i) {
     const Candidate& c = p.ranked[i];
     const Estimate& e = c.estimate;
     const bool tied = (i > 0 && p.ranked[i - 1].tie == c.tie);
+    any_tie = any_tie || tied;
+    const auto share = [&](double seconds) {
+      return fmt::format("{:.1f}%", 100 * seconds / e.seconds);
+    };
     out += fmt::format(
-        "{}{:>2} {:<42}{:>9.4g}{:>19}{:>12}{:>6.1f}%{:>6.1f}%{:>7.1f}GiB{:>7.1f}%{:>7.1f}%{:>7.1f}%"
-        "{}\n",
+        "{}{:>2} {:<44}{:>9.4g}{:>15}{:>10}{:>7}{:>7}{:>7.1f}GiB "
+        "|{:>7}{:>7}{:>6}{:>6}{:>6}{:>8}{}\n",
         tied ? '=' : ' ', i + 1, describe(c.layout), e.seconds,
         fmt::format("{:.3g}..{:.3g}", c.low, c.high), format_count(c.tokens_per_second),
-        100 * c.mfu, 100 * c.hfu, c.memory.needed() / kGiB,
-        100 * (e.bubble + e.imbalance) / e.seconds,
-        100 * (e.tp_exposed + e.pp_exposed + e.dp_exposed) / e.seconds, 100 * e.passes / e.seconds,
+        fmt::format("{:.1f}%", 100 * c.mfu), fmt::format("{:.1f}%", 100 * c.hfu),
+        c.memory.needed() / kGiB, share(e.bubble), share(e.imbalance), share(e.tp_exposed),
+        share(e.dp_exposed), share(e.pp_exposed), share(e.passes),
         c.memory.fit == plan::Fit::tight ? " tight" : "");
   }
-  return out + "  = cannot be told apart from the line above; ties are ordered by memory\n";
+  if (any_tie) out += "  = cannot be told apart from the line above; ties are ordered by memory\n";
+  return out;
 }
 
 std::string why(const Plan& p) {
@@ -79,9 +87,9 @@ std::string why(const Plan& p) {
       break;
     }
   }
-  if (next == nullptr) return "every layout that fits is within the tie width\n";
-  out += fmt::format("why {} beats {} ({:.3g} s, {:+.1f} %):", describe(best.layout),
-                     describe(next->layout), next->estimate.seconds,
+  if (next == nullptr) return "\nevery layout that fits is within the tie width\n";
+  out += fmt::format("\nwhy the first: {} would take {:.4g} s ({:+.1f} %):", describe(next->layout),
+                     next->estimate.seconds,
                      100 * (next->estimate.seconds / best.estimate.seconds - 1));
   const auto terms = difference(best.estimate, next->estimate);
   for (size_t i = 0; i < 3; ++i) {
@@ -90,9 +98,9 @@ std::string why(const Plan& p) {
   out += "\n";
   const auto wrong = upsets(p.cluster, p.stack, p.work, best.layout, next->layout);
   if (wrong.empty()) {
-    out += "no single constant, wrong by up to a factor of four, would turn the two round\n";
+    out += "  no single constant, wrong by up to a factor of four, would make it the faster one\n";
   } else {
-    out += fmt::format("it would turn round if {} ({}) were {:.3g} instead of {:.3g}\n",
+    out += fmt::format("  it would be the faster one if {} ({}) were {:.3g} instead of {:.3g}\n",
                        info(wrong[0].constant).key, info(wrong[0].constant).meaning,
                        p.stack.constants[wrong[0].constant] * wrong[0].factor,
                        p.stack.constants[wrong[0].constant]);
@@ -103,7 +111,7 @@ std::string why(const Plan& p) {
 std::string advice_text(const Plan& p) {
   const auto list = advice_for(p.cluster, p.stack, p.work, p.ranked.front());
   if (list.empty()) return "";
-  std::string out = "advice:\n";
+  std::string out = "\nadvice, with the predicted change of the time:\n";
   for (const Advice& a : list) {
     out += fmt::format("  {:<18}{:>5.1f} %  {}{}\n", a.rule, -100 * a.saving(), a.text,
                        a.changes_model ? " (changes the model; at equal work)" : "");
@@ -125,12 +133,13 @@ std::string nothing_fits(const Plan& p) {
 }
 
 std::string rejected_text(const Plan& p, bool list) {
-  std::string out = fmt::format("{} layouts in {:.0f} ms", p.considered, 1e3 * p.wall_seconds);
+  std::string out =
+      fmt::format("\n{} layouts looked at in {:.0f} ms, {} ranked; left out{}:\n", p.considered,
+                  1e3 * p.wall_seconds, p.ranked.size(), list ? "" : " (--rejected lists them)");
   for (size_t i = 0; i < kRejects; ++i) {
     if (p.rejected[i] == 0) continue;
-    out += fmt::format("; {} {}", p.rejected[i], name_of(static_cast<Reject>(i)));
+    out += fmt::format("  {:>7}  {}\n", p.rejected[i], name_of(static_cast<Reject>(i)));
   }
-  out += "\n";
   if (!list) return out;
   for (const auto& [layout, reason] : p.rejected_layouts) {
     out += fmt::format("  {:<44} {}\n", describe(layout), name_of(reason));
@@ -172,7 +181,12 @@ std::string explain_text(const Plan& p, const Candidate& c) {
       stages.front(), stages[stages.size() / 2], stages.back(), micro_batches(p.work, c.layout));
   out += memory_line("first", c.memory.first) + memory_line("middle", c.memory.middle) +
          memory_line("last", c.memory.last);
-  if (!c.memory.exact) out += "  (15 % of the activations is allocator slack, not needed)\n";
+  if (c.memory.exact) {
+    out += "  (the engine's own list of tensors: exact)\n";
+  } else if (c.memory.reserved() > c.memory.needed()) {
+    out += fmt::format("  (a monitor would show {:.1f} GiB: the allocator holds what it can)\n",
+                       c.memory.reserved() / kGiB);
+  }
   out += fmt::format("  {} ({:.1f} % of {:.1f} GiB needed)\n", name_of(c.memory.fit),
                      100 * c.memory.needed() / c.memory.capacity, c.memory.capacity / kGiB);
   return out;

@@ -23,6 +23,12 @@ std::vector<int64_t> default_counts(const Cluster& cluster) {
     if (cluster.max_devices > 0 && n > cluster.max_devices) break;
     counts.push_back(n);
   }
+  // A cluster too small for that: doublings up to all of it.
+  for (int64_t n = node; counts.empty() || counts.back() < cluster.max_devices; n *= 2) {
+    if (counts.empty() && n < cluster.max_devices / 64) continue;
+    if (!counts.empty() && counts.front() >= 1024) break;
+    counts.push_back(std::min(n, cluster.max_devices));
+  }
   return counts;
 }
 
@@ -50,6 +56,42 @@ Goodput goodput(const Cluster& cluster, const ModelShape& model, int64_t devices
 double straggler_factor(double sigma, int64_t nodes) {
   return 1 + sigma * std::sqrt(2 * std::log(std::max<double>(1, static_cast<double>(nodes))));
 }
+
+namespace {
+
+std::string chosen_text(const ScalePlan& plan, const ScaleRequest& request) {
+  const bool limited = request.budget > 0 || request.deadline_days > 0;
+  if (!plan.best) return limited ? "no count meets the budget and the deadline" : "nothing fits";
+  const ScalePoint& p = plan.points[*plan.best];
+  std::string text = request.deadline_days > 0 && p.cost > 0
+                         ? fmt::format("cheapest within {:.3g} days", request.deadline_days)
+                     : request.budget > 0 ? "fastest within the budget"
+                                          : "most tokens a day";
+  text += fmt::format(" (*): {} devices, {} tokens a day", with_commas(p.devices),
+                      format_count(p.tokens_per_day));
+  if (p.days > 0) text += fmt::format(", {:.1f} days", p.days);
+  if (p.cost > 0) text += fmt::format(", ${}", with_commas(static_cast<int64_t>(p.cost)));
+  return text;
+}
+
+std::string verdict_of(const ScalePlan& plan, const ScaleRequest& request) {
+  std::string text = chosen_text(plan, request) + "\n";
+  if (plan.stops_helping) {
+    text += fmt::format("beyond {} devices doubling brings less than 30 % more tokens a day",
+                        with_commas(plan.points[*plan.stops_helping].devices));
+  } else {
+    text += "more devices keep helping over the counts shown";
+  }
+  const auto most = std::max_element(
+      plan.points.begin(), plan.points.end(),
+      [](const ScalePoint& a, const ScalePoint& b) { return a.tokens_per_day < b.tokens_per_day; });
+  if (most != plan.points.end() && most + 1 != plan.points.end() && most->feasible) {
+    text += fmt::format("; beyond {} they bring none at all", with_commas(most->devices));
+  }
+  return text;
+}
+
+}  // namespace
 
 ScalePlan scale_plan(const Cluster& cluster, const Stack& stack, const Workload& work,
                      const Constraints& constraints, const ScaleRequest& request) {
@@ -102,21 +144,13 @@ ScalePlan scale_plan(const Cluster& cluster, const Stack& stack, const Workload&
       break;
     }
   }
-  if (out.stops_helping) {
-    out.verdict = fmt::format("beyond {} devices doubling brings less than 30 % more tokens a day",
-                              with_commas(out.points[*out.stops_helping].devices));
-  } else {
-    out.verdict = "more devices keep helping over the counts shown";
-  }
-  if (!out.best && (request.budget > 0 || request.deadline_days > 0)) {
-    out.verdict += "; no count meets the budget and the deadline";
-  }
+  out.verdict = verdict_of(out, request);
   return out;
 }
 
 std::string scale_table(const ScalePlan& plan) {
   std::string out =
-      fmt::format("{:>9}  {:<40}{:>9}{:>9}{:>10}{:>9}{:>14}{:>7}{:>9}{:>14}\n", "devices", "layout",
+      fmt::format("{:>9}  {:<46}{:>9}{:>9}{:>10}{:>9}{:>14}{:>7}{:>9}{:>14}\n", "devices", "layout",
                   "s/it", "MFU", "straggler", "goodput", "tokens/day", "+-", "days", "cost $");
   for (size_t i = 0; i < plan.points.size(); ++i) {
     const ScalePoint& p = plan.points[i];
@@ -125,7 +159,7 @@ std::string scale_table(const ScalePlan& plan) {
       continue;
     }
     out += fmt::format(
-        "{:>9}{} {:<40}{:>9.3g}{:>8.1f}%{:>10.3f}{:>8.1f}%{:>14}{:>6.0f}%{:>9}{:>14}\n", p.devices,
+        "{:>9}{} {:<46}{:>9.3g}{:>8.1f}%{:>10.3f}{:>8.1f}%{:>14}{:>6.0f}%{:>9}{:>14}\n", p.devices,
         plan.best && *plan.best == i ? '*' : ' ', describe(p.best.layout), p.best.estimate.seconds,
         100 * p.best.mfu, p.straggler, 100 * p.goodput.share, format_count(p.tokens_per_day),
         100 * p.interval, p.days > 0 ? fmt::format("{:.1f}", p.days) : "-",

@@ -47,6 +47,7 @@ class Enumerator {
   void micro_batch_sizes(Layout layout);
   void variants(Layout layout);
   void shardings(Layout layout);
+  void recomputations(Layout layout);
 
   const Cluster& cluster_;
   const Stack& stack_;
@@ -132,8 +133,15 @@ void Enumerator::variants(Layout layout) {
         continue;
       }
       layout.embedding_counts = embedding;
-      // With as many units as stages the first or last would hold no layer at all.
+      const PipelineSchedule plain = layout.schedule;
+      if (layout.pp == 1 || allowed(limits_.schedule, plain)) shardings(layout);
+      if (v > 1 || layout.pp == 1 || !stack_.can.zero_bubble ||
+          !allowed(limits_.schedule, PipelineSchedule::zero_bubble)) {
+        continue;
+      }
+      layout.schedule = PipelineSchedule::zero_bubble;
       shardings(layout);
+      layout.schedule = plain;
     }
     layout.embedding_counts = false;
   }
@@ -148,20 +156,32 @@ void Enumerator::shardings(Layout layout) {
       reject(layout, Reject::sharding);
       continue;
     }
-    for (Checkpointing recompute :
-         {Checkpointing::none, Checkpointing::selective, Checkpointing::full}) {
-      if (!allowed(limits_.recompute, recompute)) continue;
-      if (recompute == Checkpointing::selective && !stack_.can.selective) continue;
-      layout.recompute = recompute;
-      for (bool sequence : {false, true}) {
-        if (!allowed(limits_.sequence_parallel, sequence) && layout.tp > 1) continue;
-        if (sequence &&
-            (layout.tp == 1 || !stack_.can.sequence || work_.seq_len % layout.tp != 0)) {
-          continue;
-        }
-        layout.sequence_parallel = sequence;
-        out_.push_back(layout);
+    layout.zero_group = 0;
+    recomputations(layout);
+    // One copy of the model per node: gathers stay on the links, copies are summed once.
+    const int64_t group = std::min(layout.dp, cluster_.devices_per_node / layout.tp);
+    if (zero == 0 || !stack_.can.hybrid || group < 2 || group == layout.dp ||
+        layout.dp % group != 0) {
+      continue;
+    }
+    layout.zero_group = group;
+    recomputations(layout);
+  }
+}
+
+void Enumerator::recomputations(Layout layout) {
+  for (Checkpointing recompute :
+       {Checkpointing::none, Checkpointing::selective, Checkpointing::full}) {
+    if (!allowed(limits_.recompute, recompute)) continue;
+    if (recompute == Checkpointing::selective && !stack_.can.selective) continue;
+    layout.recompute = recompute;
+    for (bool sequence : {false, true}) {
+      if (!allowed(limits_.sequence_parallel, sequence) && layout.tp > 1) continue;
+      if (sequence && (layout.tp == 1 || !stack_.can.sequence || work_.seq_len % layout.tp != 0)) {
+        continue;
       }
+      layout.sequence_parallel = sequence;
+      out_.push_back(layout);
     }
   }
 }
@@ -170,8 +190,9 @@ void Enumerator::shardings(Layout layout) {
 void rank(std::vector<Candidate>& list, double width) {
   const auto key = [](const Candidate& c) {
     const Layout& l = c.layout;
-    return std::make_tuple(l.tp, l.pp, l.dp, l.micro_batch, l.zero, l.interleave,
-                           static_cast<int>(l.recompute), l.sequence_parallel, l.embedding_counts);
+    return std::make_tuple(l.tp, l.pp, l.dp, l.micro_batch, l.zero, l.zero_group, l.interleave,
+                           static_cast<int>(l.schedule), static_cast<int>(l.recompute),
+                           l.sequence_parallel, l.embedding_counts);
   };
   std::sort(list.begin(), list.end(), [&](const Candidate& a, const Candidate& b) {
     if (a.estimate.seconds != b.estimate.seconds) return a.estimate.seconds < b.estimate.seconds;
@@ -289,7 +310,10 @@ void check_workload(const Workload& w) {
 }
 
 double interval_of(const Stack& stack, int64_t devices) {
-  const double own = stack.fitted ? std::max(0.03, 2.5 * stack.residual) : 0.25;
+  double own = stack.fitted ? std::max(0.03, 2.5 * stack.residual) : 0.25;
+  // Runs on fewer devices say nothing about what lies between them.
+  const bool beyond = stack.fitted_devices > 0 && devices > stack.fitted_devices;
+  if (stack.fitted && beyond) own = std::max(own, 0.2);
   const double n = std::log10(std::max<double>(1, static_cast<double>(devices)));
   double scale = 0;  // 10 % at 1,000, 20 % at 10,000, 35 % at 100,000
   if (n > 2.6) scale = 0.10 * std::min(1.0, (n - 2.6) / 0.4);

@@ -19,6 +19,7 @@ struct Constraints {
   std::optional<int> zero;
   std::optional<Checkpointing> recompute;
   std::optional<bool> sequence_parallel;
+  std::optional<PipelineSchedule> schedule;
   int64_t max_micro_batch = 128;
   bool allow_tight = false;    // rank layouts between 92 and 100 % of the memory, too
   bool keep_rejected = false;  // list them, not only count

@@ -59,9 +59,11 @@ constexpr ConstantInfo kInfo[] = {
      "weights and gradients on every replica"},
     {Constant::state_bytes, "state_bytes", "bytes/parameter", 16, 0.2, 2, 40,
      "what ZeRO shards"},
-    {Constant::activation, "activation", "ratio", 1.2, 0.2, 0.3, 4, "kept activations, of the count"},
+    {Constant::activation, "activation", "ratio", 1.0, 0.2, 0.3, 4, "kept activations, of the count"},
     {Constant::memory_fixed, "memory_fixed", "bytes", 6e9, 0.4, 1e6, 4e10, "context and buffers"},
     {Constant::workspace, "workspace", "ratio", 1.0, 0.4, 0.1, 10, "working set of one layer, of the count"},
+    {Constant::slack, "slack", "ratio", 0.8, 0.5, 0.001, 10,
+     "what a caching allocator holds beside the kept activations on an empty card, of their count"},
 };
 // clang-format on
 static_assert(std::size(kInfo) == kConstants);

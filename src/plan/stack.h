@@ -17,7 +17,7 @@ enum class Constant : size_t {
   gemm, wave, ramp, fp8, misaligned, misaligned_batched, hbm, softmax, unfused, flash_forward,
   flash_backward, flash_64, cross_entropy, link, net, sync, gap, accumulate, optimizer,
   fixed, recompute, interference, transfer, host, boost, spread,
-  param_bytes, state_bytes, activation, memory_fixed, workspace, count
+  param_bytes, state_bytes, activation, memory_fixed, workspace, slack, count
 };
 // clang-format on
 constexpr size_t kConstants = static_cast<size_t>(Constant::count);
@@ -55,7 +55,8 @@ enum class Sharding { pipeline_3d, fsdp };
 
 struct Abilities {  // what the search may use
   bool tensor = true, pipeline = true, interleave = false, sequence = false, selective = false;
-  bool overlap_gradients = false;  // the reduction hides behind the last backward passes
+  bool zero_bubble = false, hybrid = false;  // hybrid: ZeRO inside a node, copies across nodes
+  bool overlap_gradients = false;            // the reduction hides behind the last backward passes
   std::vector<int> zero = {0};
 };
 
@@ -85,8 +86,9 @@ struct Stack {
   double huber = 0.008;        // residuals beyond this count linearly in a fit
   double noise = 0.02;         // weight of the rows against the priors
   Constants constants;
-  bool fitted = false;     // constants come from runs of this device and software
-  double residual = 0.12;  // relative spread of what was fitted (robust sigma)
+  bool fitted = false;         // constants come from runs of this device and software
+  int64_t fitted_devices = 0;  // the most that any fitted run had; 0: as many as asked for
+  double residual = 0.12;      // relative spread of what was fitted (robust sigma)
   std::string fit_source;
 };
 

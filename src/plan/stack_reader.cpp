@@ -35,13 +35,15 @@ void read_kernels(const Section& k, Stack& s) {
 }
 
 void read_abilities(const Section& a, Stack& s) {
-  a.allow(
-      {"tensor", "pipeline", "interleave", "sequence", "zero", "selective", "overlap_gradients"});
+  a.allow({"tensor", "pipeline", "interleave", "sequence", "zero", "selective", "overlap_gradients",
+           "zero_bubble", "hybrid"});
   s.can.tensor = a.flag_or("tensor", true);
   s.can.pipeline = a.flag_or("pipeline", true);
   s.can.interleave = a.flag_or("interleave", false);
   s.can.sequence = a.flag_or("sequence", false);
   s.can.selective = a.flag_or("selective", false);
+  s.can.zero_bubble = a.flag_or("zero_bubble", false);
+  s.can.hybrid = a.flag_or("hybrid", false);
   s.can.overlap_gradients = a.flag_or("overlap_gradients", false);
   s.can.zero.clear();
   for (const std::string& word : a.words_or_empty("zero")) {
@@ -81,10 +83,11 @@ void read_priors(const Section& priors, Stack& s) {
 }
 
 void read_device_entry(const Section& d, Stack& s) {
-  d.allow({"source", "fitted", "residual", "priors", "values"});
+  d.allow({"source", "fitted", "fitted_devices", "residual", "priors", "values"});
   if (d.has("priors")) read_priors(d.section("priors"), s);
   s.fit_source = d.text("source");
   s.fitted = d.flag_or("fitted", false);
+  s.fitted_devices = static_cast<int64_t>(d.plain_or("fitted_devices", 0));
   s.residual = d.plain_or("residual", 0.12);
   if (!d.has("values")) return;
   const Section values = d.section("values");

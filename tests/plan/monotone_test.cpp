@@ -31,7 +31,9 @@ Case random_case() {
   } else {
     l.tp = int64_t{1} << *rc::gen::inRange(0, 4);
     l.pp = *rc::gen::inRange<int64_t>(1, std::min<int64_t>(c.work.model.layers, 9));
-    l.zero = *rc::gen::inRange(0, 2);
+    l.zero = *rc::gen::inRange(0, l.pp > 1 ? 2 : 4);
+    if (l.pp > 1 && *rc::gen::arbitrary<bool>()) l.schedule = PipelineSchedule::zero_bubble;
+    if (l.zero > 0 && l.dp >= 8 && *rc::gen::arbitrary<bool>()) l.zero_group = 4;
     l.sequence_parallel = *rc::gen::arbitrary<bool>();
   }
   return c;
@@ -83,7 +85,8 @@ RC_GTEST_PROP(Monotone, TermsAddUp, ()) {
   const Case c = random_case();
   const Estimate e = estimate(c.place.cluster, c.place.stack, c.work, c.layout);
   const double sum = e.gemm + e.attention + e.passes + e.launches + e.head + e.tp_exposed +
-                     e.pp_exposed + e.dp_exposed + e.bubble + e.imbalance + e.optimizer + e.fixed;
+                     e.pp_exposed + e.dp_exposed + e.bubble + e.imbalance + e.optimizer +
+                     e.core_wait + e.fixed;
   RC_ASSERT(std::abs(sum - e.seconds) <= 1e-9 * e.seconds);
   RC_ASSERT(e.bubble >= -1e-12 && e.imbalance >= -1e-9 * e.seconds);
 }

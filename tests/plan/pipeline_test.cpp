@@ -53,6 +53,26 @@ TEST(Pipeline, InterleavingDividesTheBubble) {
   EXPECT_NEAR(two, 3.5, 0.2);
 }
 
+// Equal stages: the formulas of docs/parallelism.md, which the closed form uses, are exact.
+RC_GTEST_PROP(Pipeline, ZeroBubbleAndInterleavedFormulasAreExactForEqualStages, ()) {
+  const int64_t p = *rc::gen::inRange<int64_t>(2, 9);
+  const int64_t m = p * *rc::gen::inRange<int64_t>(1, 5);
+  Estimate e;
+  e.stage_seconds.assign(static_cast<size_t>(p), 0.03 * *rc::gen::inRange(1, 100));
+  e.forward_share = 1.0 / 3;  // forward, input gradient and weight gradient take as long
+  const double t = e.stage_seconds[0], dm = static_cast<double>(m), dp = static_cast<double>(p);
+  const Workload w{shape(64, 1024, 16, 50304), 1024, m, Precision::amp_bf16};
+  Layout l;
+  l.pp = p;
+  l.schedule = PipelineSchedule::zero_bubble;
+  RC_ASSERT(std::abs(pipeline_simulated(e, w, l) - (dm * t + (dp - 1) * t / 3)) <= 1e-9 * dm * t);
+  l.schedule = PipelineSchedule::interleaved;
+  l.interleave = *rc::gen::inRange<int64_t>(2, 5);
+  RC_ASSERT(std::abs(pipeline_simulated(e, w, l) -
+                     pipeline_closed_form(e.stage_seconds, dm,
+                                          static_cast<double>(l.interleave))) <= 1e-9 * dm * t);
+}
+
 TEST(Pipeline, RefiningKeepsTheSumOfTerms) {
   const Place p = place("h100", "stretto");
   const Workload w{shape(48, 7168, 56, 50368), 2048, 512, Precision::amp_bf16};

@@ -1,0 +1,64 @@
+// Records as observations, and predicted beside measured.
+#include "bench/observe.h"
+
+#include <gtest/gtest.h>
+
+#include "sample_record.h"
+
+namespace stretto {
+namespace {
+
+RunRecord run(const std::string& label, int64_t dp, double seconds) {
+  RunRecord r = sample_record();
+  r.label = label;
+  r.machine =
+      R"({"cpu": {"usable": 2}, "memory": {"total_bytes": 8e9},
+          "measured": {"gemm_flops": 2e11, "triad_bytes_per_second": 2e10,
+                       "message_seconds": 2e-6, "message_bytes_per_second": 1e10}})";
+  r.config.threads = 1;
+  r.config.parallel.dp = dp;
+  r.memory.ranks_here = dp;
+  for (StepSample& step : r.steps) step.seconds = seconds;
+  return r;
+}
+
+TEST(Observe, OnlyRunsThatEndedWellAreLearnedFrom) {
+  RunRecord failed = run("failed", 1, 0.1);
+  failed.status = RunStatus::oom;
+  RunRecord unmeasured = run("unmeasured", 1, 0.1);
+  unmeasured.machine = "{}";
+  const auto rows =
+      observations_of({{"a", run("good", 2, 0.05)}, {"b", failed}, {"c", unmeasured}});
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_EQ(rows[0].id, "good");
+  EXPECT_EQ(rows[0].layout.dp, 2);
+  EXPECT_DOUBLE_EQ(rows[0].seconds, 0.05);
+  ASSERT_TRUE(rows[0].cluster);
+  EXPECT_EQ(rows[0].cluster->devices_per_node, 2);
+}
+
+TEST(Observe, TheRunWithFewestRanksIsKnownAndTheOthersFollowIt) {
+  const std::vector<RunRecord> slow = {run("dp2", 2, 0.5), run("one", 1, 1.0)};
+  const std::vector<RunRecord> fast = {run("dp2", 2, 0.5), run("one", 1, 0.1)};
+  const auto a = forecasts_of(slow), b = forecasts_of(fast);
+  ASSERT_TRUE(a[0].forecast && a[1].forecast && b[0].forecast);
+  EXPECT_FALSE(a[0].known);
+  EXPECT_TRUE(a[1].known);
+  EXPECT_NEAR(a[1].forecast->seconds, 1.0, 1e-9);
+  EXPECT_NEAR(a[0].forecast->seconds, 10 * b[0].forecast->seconds, 1e-6);
+  const Comparison c = compare_forecasts(slow);
+  EXPECT_EQ(c.rows, 1u);
+  EXPECT_NEAR(c.median_error, std::abs(a[0].forecast->seconds / 0.5 - 1), 1e-9);
+  EXPECT_NE(c.text.find("known"), std::string::npos);
+}
+
+TEST(Observe, AProcessTakesWholeHugePagesPerRank) {
+  Config c = run("one", 1, 1).config;
+  const double one = process_bytes(c, 1), two = process_bytes(c, 2);
+  c.micro_batch = 64;
+  EXPECT_GT(process_bytes(c, 1), one);
+  EXPECT_GT(two, 1.9 * one - 2e6);
+}
+
+}  // namespace
+}  // namespace stretto
