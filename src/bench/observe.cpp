@@ -1,12 +1,14 @@
 #include "bench/observe.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <map>
 
+#include "base/log.h"
 #include "base/units.h"
 #include "bench/figures.h"
-#include "bench/safe_text.h"
 #include "plan/local.h"
 #include "plan/statistics.h"
 #include "train/rank_plan.h"
@@ -101,9 +103,9 @@ std::vector<RecordForecast> forecasts_of(const std::vector<RunRecord>& records) 
   return out;
 }
 
-Comparison compare_forecasts(const std::vector<RunRecord>& records) {
+ForecastReport compare_forecasts(const std::vector<RunRecord>& records) {
   const std::vector<RecordForecast> forecasts = forecasts_of(records);
-  Comparison out;
+  ForecastReport out;
   out.text = fmt::format("{:<24}{:<30}{:>10}{:>11}{:>8}{:>14}{:>11}{:>8}\n", "run", "layout",
                          "measured", "predicted", "error", "memory/rank", "predicted", "error");
   std::vector<double> errors, memory;

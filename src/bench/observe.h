@@ -31,12 +31,12 @@ std::vector<RecordForecast> forecasts_of(const std::vector<RunRecord>& records);
 double process_bytes(const Config& config, int64_t ranks);
 
 // Predicted beside measured, run by run, and the median error of those that were predicted.
-struct Comparison {
+struct ForecastReport {
   std::string text;
   size_t rows = 0;                            // predicted, the known run left out
   double median_error = 0, memory_error = 0;  // relative
   double worst_error = 0, worst_memory_error = 0;
 };
-Comparison compare_forecasts(const std::vector<RunRecord>& records);
+ForecastReport compare_forecasts(const std::vector<RunRecord>& records);
 
 }  // namespace stretto

@@ -99,7 +99,7 @@ void run_compare(const std::string& directory, bool json) {
   }
   std::sort(records.begin(), records.end(),
             [](const RunRecord& a, const RunRecord& b) { return a.started < b.started; });
-  const Comparison c = compare_forecasts(without_repeats(std::move(records)));
+  const ForecastReport c = compare_forecasts(without_repeats(std::move(records)));
   if (json) {
     const nlohmann::json out = {{"rows", c.rows},
                                 {"median_error", c.median_error},

@@ -28,9 +28,10 @@ FitProblem problem_of(const Cluster& cluster, const Stack& stack,
   return p;
 }
 
-Constants prior_centres(const Stack& stack) {
-  Constants c;
-  for (size_t i = 0; i < kConstants; ++i) c.set(static_cast<Constant>(i), stack.priors[i].centre);
+// What is fitted starts at the centre of its prior, whatever was stored; the rest stays.
+Constants start_of(const Stack& stack, const std::vector<Constant>& free) {
+  Constants c = stack.constants;
+  for (Constant id : free) c.set(id, stack.priors[static_cast<size_t>(id)].centre);
   return c;
 }
 
@@ -149,7 +150,7 @@ FitResult fit_seconds(const Cluster& cluster, const Stack& stack,
     measured.push_back(o.seconds);
   }
   FitProblem p = problem_of(cluster, stack, used, measured, predicted_seconds);
-  p.start = prior_centres(stack);
+  p.start = start_of(stack, stack.free);
   p.free = stack.free;
   p.huber = stack.huber;
   p.noise = stack.noise;
@@ -166,7 +167,7 @@ FitResult fit_memory(const Cluster& cluster, const Stack& stack,
     measured.push_back(o.memory);
   }
   FitProblem p = problem_of(cluster, stack, used, measured, predicted_memory);
-  p.start = prior_centres(stack);
+  p.start = start_of(stack, memory_constants());
   p.free = memory_constants();
   p.huber = 0.012;
   p.noise = 0.03;

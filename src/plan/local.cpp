@@ -38,7 +38,7 @@ std::optional<MachineFigures> read_machine(const std::string& text) {
   if (!machine.is_object()) return std::nullopt;
   const json rates = object_at(machine, "measured");
   MachineFigures m;
-  m.cores = static_cast<int64_t>(number_at(object_at(machine, "cpu"), "usable"));
+  m.cores = static_cast<int64_t>(std::min(1e6, number_at(object_at(machine, "cpu"), "usable")));
   m.gemm = number_at(rates, "gemm_flops");
   m.bandwidth = number_at(rates, "triad_bytes_per_second");
   const json memory = object_at(machine, "memory");

@@ -33,7 +33,12 @@ double gather_seconds(const Cluster& cluster, const Stack& stack, const Group& g
     const double net =
         uplink(cluster, static_cast<int64_t>(nodes), &latency) * stack.constants[Constant::net];
     // A ring crosses each uplink once with the whole buffer; rings of other groups share it.
-    const double across = bytes * (nodes - 1) / nodes * static_cast<double>(g.rings_per_node) / net;
+    // With several members per node a ring enters at one device and leaves at another, so that part
+    // of the node's ports stays idle.
+    const double idle =
+        stack.constants[Constant::rail] * (1 - 1 / static_cast<double>(g.ranks_per_node));
+    const double across =
+        bytes * (nodes - 1) / nodes * static_cast<double>(g.rings_per_node) / net * (1 + idle);
     seconds = std::max(bytes * (n - 1) / n / link, across) + ring_hops(nodes) * latency +
               static_cast<double>(g.ranks_per_node - 1) * cluster.link_latency;
   }

@@ -230,6 +230,7 @@ nlohmann::json plan_json(const Plan& p, size_t top) {
         {"schedule", name_of(c.layout.schedule)},
         {"micro_batch", c.layout.micro_batch},
         {"zero", c.layout.zero},
+        {"zero_group", c.layout.zero_group},
         {"recompute", name_of(c.layout.recompute)},
         {"sequence_parallel", c.layout.sequence_parallel},
         {"partition", c.layout.embedding_counts ? "transformer+embedding" : "transformer"},
@@ -262,16 +263,17 @@ nlohmann::json plan_json(const Plan& p, size_t top) {
 
 std::string plan_csv(const Plan& p, size_t top) {
   std::string out =
-      "rank,tie,dp,tp,pp,interleave,micro_batch,zero,recompute,sequence_parallel,partition,seconds,"
+      "rank,tie,dp,tp,pp,interleave,schedule,micro_batch,zero,zero_group,recompute,sequence_"
+      "parallel,partition,seconds,"
       "seconds_low,seconds_high,tokens_per_second,mfu,hfu,memory_bytes,memory_fit\n";
   for (size_t i = 0; i < std::min(top, p.ranked.size()); ++i) {
     const Candidate& c = p.ranked[i];
     out += fmt::format(
-        "{},{},{},{},{},{},{},{},{},{},{},{:.6g},{:.6g},{:.6g},{:.6g},{:.5f},{:.5f},"
+        "{},{},{},{},{},{},{},{},{},{},{},{},{},{:.6g},{:.6g},{:.6g},{:.6g},{:.5f},{:.5f},"
         "{:.0f},{}\n",
         i + 1, c.tie, c.layout.dp, c.layout.tp, c.layout.pp, c.layout.interleave,
-        c.layout.micro_batch, c.layout.zero, name_of(c.layout.recompute),
-        c.layout.sequence_parallel,
+        name_of(c.layout.schedule), c.layout.micro_batch, c.layout.zero, c.layout.zero_group,
+        name_of(c.layout.recompute), c.layout.sequence_parallel,
         c.layout.embedding_counts ? "transformer+embedding" : "transformer", c.estimate.seconds,
         c.low, c.high, c.tokens_per_second, c.mfu, c.hfu, c.memory.needed(), name_of(c.memory.fit));
   }

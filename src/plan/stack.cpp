@@ -36,6 +36,8 @@ constexpr ConstantInfo kInfo[] = {
      "collectives inside the link domain, of the link bandwidth"},
     {Constant::net, "net", "fraction", 0.35, 0.5, 0.01, 1.0,
      "collectives between nodes, of the node's bandwidth"},
+    {Constant::rail, "rail", "fraction", 1e-3, 1.0, 1e-4, 4,
+     "more time between nodes for a ring with many members per node: few of the ports carry it"},
     {Constant::sync, "sync", "seconds/hop", 5e-4, 1.5, 1e-6, 20,
      "wait per hop between nodes, once per iteration"},
     {Constant::gap, "gap", "seconds", 4e-6, 0.7, 1e-8, 1e-2, "between two kernels"},

@@ -46,7 +46,7 @@ TEST(Observe, TheRunWithFewestRanksIsKnownAndTheOthersFollowIt) {
   EXPECT_TRUE(a[1].known);
   EXPECT_NEAR(a[1].forecast->seconds, 1.0, 1e-9);
   EXPECT_NEAR(a[0].forecast->seconds, 10 * b[0].forecast->seconds, 1e-6);
-  const Comparison c = compare_forecasts(slow);
+  const ForecastReport c = compare_forecasts(slow);
   EXPECT_EQ(c.rows, 1u);
   EXPECT_NEAR(c.median_error, std::abs(a[0].forecast->seconds / 0.5 - 1), 1e-9);
   EXPECT_NE(c.text.find("known"), std::string::npos);

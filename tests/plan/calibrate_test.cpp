@@ -2,6 +2,7 @@
 // holds.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/error.h"
@@ -59,6 +60,31 @@ TEST(Calibrate, SameRowsSameConstants) {
   for (size_t i = 0; i < kConstants; ++i) {
     EXPECT_EQ(a.constants[static_cast<Constant>(i)], b.constants[static_cast<Constant>(i)]);
   }
+}
+
+TEST(Calibrate, TheOrderOfRowsDoesNotMatter) {
+  const Place p = place("a100-80", "composer-fsdp");
+  std::vector<Observation> rows = made_rows(p, p.stack.constants);
+  const FitResult a = fit_seconds(p.cluster, p.stack, rows);
+  std::reverse(rows.begin(), rows.end());
+  const FitResult b = fit_seconds(p.cluster, p.stack, rows);
+  for (const Constant id : p.stack.free) {
+    EXPECT_NEAR(a.constants[id] / b.constants[id], 1, 1e-3) << info(id).key;
+  }
+}
+
+// Runs of our own on one H200, and what the stored constants say about them.
+TEST(Calibrate, OwnRunsOnAnH200ArePredicted) {
+  const Place p = place("h200", "stretto");
+  ASSERT_TRUE(p.stack.fitted);
+  const auto rows = read_records(STRETTO_SOURCE_DIR "/tests/plan/own_h200.csv");
+  ASSERT_EQ(rows.size(), 6u);
+  for (const Observation& o : rows) {
+    const double predicted = predicted_seconds(p.cluster, p.stack, p.stack.constants, o);
+    EXPECT_NEAR(predicted / o.seconds, 1, 0.15) << o.id;
+  }
+  // Nothing was measured between devices: the interval says so.
+  EXPECT_GT(interval_of(p.stack, 8), 2 * interval_of(p.stack, 1));
 }
 
 TEST(Calibrate, ReadsRecordsAndRefusesBadOnes) {

@@ -49,6 +49,22 @@ TEST(ClusterFiles, AllReadAndEveryFieldHasUnitAndSource) {
   EXPECT_NEAR(find_cluster("a100-80").memory_bytes, 80 * 1073741824.0, 1);
 }
 
+TEST(ClusterFiles, TheOrderOfSectionsDoesNotMatter) {
+  const std::string text = h100_text();
+  const size_t node = text.find("\nnode:"), tiers = text.find("\ntiers:");
+  ASSERT_LT(node, tiers);
+  const std::string moved =
+      text.substr(0, node) + text.substr(tiers) + text.substr(node + 1, tiers - node);
+  const Cluster a = read_cluster(text, "a.yaml"), b = read_cluster(moved, "b.yaml");
+  const Stack stack = find_stack("stretto", a);
+  const Workload w{shape(32, 4096, 32, 50368), 2048, 256, Precision::amp_bf16};
+  Layout l;
+  l.dp = 32;
+  l.tp = 2;
+  l.zero = 1;
+  EXPECT_EQ(estimate(a, stack, w, l).seconds, estimate(b, stack, w, l).seconds);
+}
+
 TEST(ClusterFiles, BadFieldsAreNamed) {
   const std::string good = h100_text();
   read_cluster(good, "test.yaml");
