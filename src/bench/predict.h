@@ -5,9 +5,8 @@
 
 namespace stretto {
 
-// Seconds per step on the record's machine, of which describe_device() has said what one rank
-// delivers. Left alone where nothing can be said: rates not measured, GPUs, layers dealt out by
-// hand.
+// Seconds per step on the record's machine, before anything of it is measured. Left alone where
+// plan::forecast_run has nothing to say.
 void predict_time(RunRecord& record);
 
 }  // namespace stretto
