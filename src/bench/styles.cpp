@@ -180,17 +180,22 @@ std::string command_text(F f) {
   return text;
 }
 
+// Told by the runs beside it where there are any, else as it was before the run.
+double foreseen(F f) {
+  return f.predicted.forecast ? f.predicted.forecast->seconds : f.record.predicted.seconds;
+}
+
 std::string predicted_seconds(F f) {
-  const RecordForecast& p = f.predicted;
-  if (!p.forecast) return "";
-  return fmt::format("{:.6g}{}", p.forecast->seconds, p.known ? " (known)" : "");
+  const double seconds = foreseen(f);
+  if (seconds <= 0) return "";
+  return fmt::format("{:.6g}{}", seconds, f.predicted.known ? " (known)" : "");
 }
 
 // Predicted over measured, less one.
 std::string prediction_error(F f) {
-  const RecordForecast& p = f.predicted;
-  if (!p.forecast || p.known) return "";
-  return fmt::format("{:.1f}", 100 * (p.forecast->seconds / f.figures.step.median - 1));
+  const double seconds = foreseen(f);
+  if (seconds <= 0 || f.predicted.known) return "";
+  return fmt::format("{:.1f}", 100 * (seconds / f.figures.step.median - 1));
 }
 
 Columns full_columns() {

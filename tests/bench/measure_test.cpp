@@ -13,7 +13,7 @@ namespace {
 
 // A machine of round numbers, so that nothing is measured here.
 constexpr const char* kMachine =
-    R"({"cpu":{"model":"Paper CPU","usable":4},"measured":{"fma_flops":4e11,"gemm_flops":2e11,)"
+    R"({"cpu":{"model":"Paper CPU","usable":4},"memory":{"total_bytes":8e9},"measured":{"fma_flops":4e11,"gemm_flops":2e11,)"
     R"("triad_bytes_per_second":2e10}})";
 
 Config small() {

@@ -130,8 +130,8 @@ int64_t status_bytes(const std::string& key) {
   return 0;
 }
 
-// What the process really holds at its peak is the plan, within 5 %, plus a constant: the program,
-// its libraries and their threads' stacks.
+// What the process really holds at its peak is the plan, within 5 %, plus a constant: the program
+// and its libraries as they are before training (CUDA's alone are 120 MB), and threads' stacks.
 TEST(Memory, ProcessHoldsThePlan) {
   Config config = tiny_config();
   config.model = {"middle", 6, 384, 6, 4096, 256, 4 * 384};
@@ -139,7 +139,7 @@ TEST(Memory, ProcessHoldsThePlan) {
   config.micro_batch = 4;
   config.global_batch = 4;
   config.threads = 2;
-  constexpr int64_t kConstant = int64_t{48} << 20;
+  constexpr int64_t kStacks = int64_t{16} << 20;
   const auto world = make_self_comm("world");
   std::ofstream("/proc/self/clear_refs") << 5;  // the peak counts from here on
   const int64_t before = status_bytes("VmRSS");
@@ -149,9 +149,8 @@ TEST(Memory, ProcessHoldsThePlan) {
   trainer.step();
   const auto plan = static_cast<int64_t>(trainer.gpt().memory().planned_bytes());
   const int64_t peak = status_bytes("VmHWM");
-  EXPECT_LT(before, kConstant);
   EXPECT_GT(peak, plan);
-  EXPECT_LT(peak, plan + plan / 20 + kConstant) << "plan " << plan << ", before " << before;
+  EXPECT_LT(peak, before + plan + plan / 20 + kStacks) << "plan " << plan << ", before " << before;
   // And the plan is what operators use, within 1 %.
   const RankShape shape = rank_shape(config, {});
   const int64_t workspace =
