@@ -185,16 +185,19 @@ double foreseen(F f) {
   return f.predicted.forecast ? f.predicted.forecast->seconds : f.record.predicted.seconds;
 }
 
+// The run that told the factor of the others: its own forecast is no prediction.
+bool is_known(F f) { return f.predicted.forecast && f.predicted.known; }
+
 std::string predicted_seconds(F f) {
   const double seconds = foreseen(f);
   if (seconds <= 0) return "";
-  return fmt::format("{:.6g}{}", seconds, f.predicted.known ? " (known)" : "");
+  return fmt::format("{:.6g}{}", seconds, is_known(f) ? " (known)" : "");
 }
 
 // Predicted over measured, less one.
 std::string prediction_error(F f) {
   const double seconds = foreseen(f);
-  if (seconds <= 0 || f.predicted.known) return "";
+  if (seconds <= 0 || is_known(f)) return "";
   return fmt::format("{:.1f}", 100 * (seconds / f.figures.step.median - 1));
 }
 
