@@ -12,6 +12,8 @@ set(CMAKE_CXX_FLAGS_RELEASE "-O2 -g1 -DNDEBUG")
 
 find_program(CCACHE ccache)
 if(CCACHE)
+  # Paths below the checkout count relative to it, so that one clone uses what another compiled.
+  set(CCACHE env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${CCACHE})
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
   set(CMAKE_C_COMPILER_LAUNCHER ${CCACHE})
 endif()
