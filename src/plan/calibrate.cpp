@@ -135,8 +135,8 @@ std::vector<ProposedRun> propose(const Cluster& cluster, const Stack& stack, con
 
 const std::vector<Constant>& memory_constants() {
   static const std::vector<Constant> kList = {Constant::param_bytes, Constant::state_bytes,
-                                              Constant::activation, Constant::memory_fixed,
-                                              Constant::workspace, Constant::slack};
+                                              Constant::activation,  Constant::memory_fixed,
+                                              Constant::workspace,   Constant::slack};
   return kList;
 }
 
