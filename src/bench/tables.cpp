@@ -1,5 +1,7 @@
 #include "bench/tables.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -7,6 +9,7 @@
 #include <tuple>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "bench/safe_text.h"
 #include "bench/statistics.h"
 #include "bench/styles.h"
@@ -116,6 +119,16 @@ ResultTable make_table(TableStyle style, std::vector<RunRecord> records,
     table.rows.push_back(std::move(cells));
   }
   return table;
+}
+
+std::vector<RunRecord> load_records(Fs& fs, const std::string& path) {
+  std::vector<RunRecord> records;
+  for (FoundRecord& found : find_records(fs, path)) records.push_back(std::move(found.record));
+  if (records.empty()) {
+    throw Error(ExitCode::no_input, fmt::format("{} holds no records", printable(path)),
+                "run `stretto sweep SPEC --run` or `stretto bench CONFIG --out FILE` first");
+  }
+  return without_repeats(std::move(records));
 }
 
 std::vector<RunRecord> without_repeats(std::vector<RunRecord> records) {

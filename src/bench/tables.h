@@ -30,6 +30,10 @@ ResultTable make_table(TableStyle style, std::vector<RunRecord> records,
 // One record per configuration, build and machine: the newest that succeeded, else the newest.
 std::vector<RunRecord> without_repeats(std::vector<RunRecord> records);
 
+// Those of a file or of all files below a directory, without repeats. Error (no_input) where there
+// are none.
+std::vector<RunRecord> load_records(Fs& fs, const std::string& path);
+
 // Why a record must not be compared with most of the others: "other build", "other machine", "other
 // clock state" (a core was measured 5 % off the median of them); empty for those that may. One text
 // per record.

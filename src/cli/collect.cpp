@@ -22,22 +22,9 @@ struct Options {
   std::string directory, style = "mpt", against, save_path;
 };
 
-std::vector<RunRecord> load_records(const Options& options) {
-  std::vector<RunRecord> records;
-  for (FoundRecord& found : find_records(posix_fs(), options.directory)) {
-    records.push_back(std::move(found.record));
-  }
-  if (records.empty()) {
-    throw Error(ExitCode::no_input,
-                fmt::format("{} holds no records", printable(options.directory)),
-                "run `stretto sweep SPEC --run` or `stretto bench CONFIG --out FILE` first");
-  }
-  return without_repeats(std::move(records));
-}
-
 void collect(const Options& options) {
   const TableStyle style = style_from_name(options.style);
-  const std::vector<RunRecord> records = load_records(options);
+  const std::vector<RunRecord> records = load_records(posix_fs(), options.directory);
   std::vector<ReferenceRow> rows;
   if (!options.against.empty()) {
     if (options.against != "reference") {

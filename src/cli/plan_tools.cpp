@@ -93,13 +93,10 @@ void run_calibrate(const CalibrateOptions& o) {
 }
 
 void run_compare(const std::string& directory, bool json) {
-  std::vector<RunRecord> records;
-  for (FoundRecord& found : find_records(posix_fs(), directory)) {
-    records.push_back(std::move(found.record));
-  }
+  std::vector<RunRecord> records = load_records(posix_fs(), directory);
   std::sort(records.begin(), records.end(),
             [](const RunRecord& a, const RunRecord& b) { return a.started < b.started; });
-  const ForecastReport c = compare_forecasts(without_repeats(std::move(records)));
+  const ForecastReport c = compare_forecasts(records);
   if (json) {
     const nlohmann::json out = {{"rows", c.rows},
                                 {"median_error", c.median_error},

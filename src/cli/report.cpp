@@ -21,18 +21,9 @@ struct Options {
 };
 
 void report(const Options& options) {
-  std::vector<RunRecord> records;
-  for (FoundRecord& found : find_records(posix_fs(), options.directory)) {
-    records.push_back(std::move(found.record));
-  }
-  if (records.empty()) {
-    throw Error(ExitCode::no_input,
-                fmt::format("{} holds no records", printable(options.directory)),
-                "run `stretto sweep SPEC --run` or `stretto bench CONFIG --out FILE` first");
-  }
+  const std::vector<RunRecord> records = load_records(posix_fs(), options.directory);
   const std::string path =
       options.out.empty() ? join_path(options.directory, "report.html") : options.out;
-  records = without_repeats(std::move(records));
   write_file_atomic(posix_fs(), path, report_page(records, options.title, random_nonce()));
   fmt::print("{}\n", path);
 }
