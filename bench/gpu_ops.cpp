@@ -93,7 +93,7 @@ void linear(Bench& bench, Backend& b, const char* name, int64_t rows, int64_t n,
   const Tensor dbias = bias ? bench.zeros(DType::f32, {n}) : Tensor();
   LinearOptions options;
   if (gelu) {
-    options.gelu = true;
+    options.gelu = Gelu::tanh;
     options.pre = bench.zeros(DType::bf16, {rows, n});
   }
   bench.time(fmt::format("{} forward{}", name, gelu ? " + gelu" : ""),
@@ -153,11 +153,12 @@ void rest(Bench& bench, Backend& b, const Sizes& s) {
     const Tensor x = bench.random({rows, 4 * s.C}), out = bench.random({rows, 4 * s.C});
     const Tensor w = bench.random({s.C, 4 * s.C}), dout = bench.random({rows, s.C});
     LinearInputGradOptions options;
+    options.gelu = Gelu::tanh;
     options.pre = x;
     options.dbias = bench.zeros(DType::f32, {4 * s.C});
     bench.time("down input gradient, dgelu, dbias",
                [&] { b.linear_backward_input(out, dout, w, options); });
-    bench.time("gelu forward", [&] { b.gelu_forward(out, x); });
+    bench.time("gelu forward", [&] { b.gelu_forward(out, x, Gelu::tanh); });
     bench.forget();
   }
   {

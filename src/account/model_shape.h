@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <string>
 
+#include "base/gelu.h"
+
 namespace stretto {
 
 enum class Positions { learned, alibi };
@@ -21,6 +23,7 @@ struct ModelShape {
   Positions position_kind = Positions::learned;
   bool bias = true;            // linear and LayerNorm biases
   bool tied_embedding = true;  // the output head is the token embedding
+  Gelu gelu = Gelu::tanh;
 
   int64_t head_size() const { return heads > 0 ? hidden / heads : 0; }
   bool operator==(const ModelShape&) const = default;

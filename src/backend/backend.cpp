@@ -219,6 +219,8 @@ void Backend::linear_backward_input(Tensor dinp, ConstTensor dout, ConstTensor w
                 "linear: dinp {}, dout {}, weight {}", dinp.shape().text(), dout.shape().text(),
                 weight.shape().text());
   check_same("linear: pre", options.pre, dinp);
+  STRETTO_CHECK(options.pre.none() == (options.gelu == Gelu::none),
+                "gelu' needs its form and the value before it");
   check_count("linear: dbias", options.dbias, k);
   Range range(*this, Op::linear_backward_input, 2 * d(m) * d(n) * d(k),
               sizes_of(dinp, dout, weight, options.pre));
@@ -251,11 +253,11 @@ void Backend::linear_backward(Tensor dinp, Tensor dweight, Tensor dbias, ConstTe
   end_linear_backward();
 }
 
-void Backend::gelu_forward(Tensor out, ConstTensor pre) {
+void Backend::gelu_forward(Tensor out, ConstTensor pre, Gelu form) {
   if (out.count() == 0) return;
   check_same("gelu: out", out, pre);
   Range range(*this, Op::gelu_forward, 0, sizes_of(out, pre));
-  do_gelu_forward(out, pre);
+  do_gelu_forward(out, pre, form);
 }
 
 void Backend::add(Tensor out, ConstTensor a, ConstTensor b) {

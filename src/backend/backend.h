@@ -21,6 +21,7 @@
 #include <string>
 
 #include "backend/profile.h"
+#include "base/gelu.h"
 #include "tensor/arena.h"
 #include "tensor/tensor.h"
 
@@ -41,13 +42,14 @@ struct AttentionOptions {
 };
 
 struct LinearOptions {
-  bool gelu = false;  // out = gelu(inp W^T + b), tanh form
-  Tensor pre;         // with gelu: receives the value before it, for the backward pass; may be none
+  Gelu gelu = Gelu::none;  // out = gelu(inp W^T + b)
+  Tensor pre;  // with gelu: receives the value before it, for the backward pass; may be none
 };
 
 struct LinearInputGradOptions {
-  ConstTensor pre;  // given: dinp is multiplied by gelu'(pre), fused
-  Tensor dbias;     // given: column sums of the final dinp are accumulated here
+  Gelu gelu = Gelu::none;  // dinp is multiplied by gelu'(pre), fused
+  ConstTensor pre;
+  Tensor dbias;  // given: column sums of the final dinp are accumulated here
   Grad mode = Grad::overwrite;
 };
 
@@ -160,7 +162,7 @@ class Backend {
   void linear_backward(Tensor dinp, Tensor dweight, Tensor dbias, ConstTensor dout, ConstTensor inp,
                        ConstTensor weight, const LinearInputGradOptions& options, Grad mode);
 
-  void gelu_forward(Tensor out, ConstTensor pre);
+  void gelu_forward(Tensor out, ConstTensor pre, Gelu form);
   void add(Tensor out, ConstTensor a, ConstTensor b);
 
   // Causal attention. qkv: (B, T, 3, H, D), out: (B, T, H, D), lse: (B, H, T) f32.
@@ -243,7 +245,7 @@ class Backend {
                                         const LinearInputGradOptions& options) = 0;
   virtual void do_linear_backward_weight(Tensor dweight, Tensor dbias, ConstTensor inp,
                                          ConstTensor dout, Grad mode) = 0;
-  virtual void do_gelu_forward(Tensor out, ConstTensor pre) = 0;
+  virtual void do_gelu_forward(Tensor out, ConstTensor pre, Gelu form) = 0;
   virtual void do_add(Tensor out, ConstTensor a, ConstTensor b) = 0;
   virtual void do_attention_forward(Tensor out, Tensor lse, ConstTensor qkv,
                                     const AttentionOptions& options) = 0;

@@ -194,6 +194,11 @@ bool expand_model(YamlNode& root) {
   if (written.find("hidden") != nullptr && written.find("ffn") == nullptr) {
     fields.set("ffn", yaml_scalar("0", {Source::derived, "4 x model.hidden", 0, 0}));
   }
+  // And ALiBi the GELU of the models that have it, for the same reason.
+  const YamlNode* positions = written.find("position_kind");
+  if (positions != nullptr && positions->text == "alibi" && written.find("gelu") == nullptr) {
+    fields.set("gelu", yaml_scalar("exact", {Source::derived, "model.position_kind", 0, 0}));
+  }
   merge_yaml(fields, written);
   *model = std::move(fields);
   return true;
@@ -219,6 +224,11 @@ void derive(ResolvedConfig& out, bool from_registry, Problems& problems) {
   if (model.ffn == 0 && model.hidden > 0 && model.hidden < (int64_t{1} << 40)) {
     model.ffn = 4 * model.hidden;
     derived("model.ffn", "4 x model.hidden");
+  }
+  if (model.position_kind == Positions::alibi &&
+      out.origin_of("model.gelu").source == Source::default_value) {
+    model.gelu = Gelu::exact;
+    derived("model.gelu", "model.position_kind");
   }
   if (model.positions == 0 && out.origin_of("model.positions").source == Source::default_value) {
     if (out.config.seq_len == 0) {

@@ -116,6 +116,10 @@ void add_model(std::vector<Key>& keys) {
                        "feed-forward width; 4 x hidden unless given", FIELD(model.ffn)));
   keys.push_back(choice("model.position_kind", {"learned", "alibi"}, "how positions enter",
                         FIELD(model.position_kind)));
+  keys.push_back(choice("model.gelu", {"tanh", "exact"},
+                        "GPT-2's tanh approximation, or exact as in MPT (and with alibi, unless "
+                        "given)",
+                        FIELD(model.gelu)));
   keys.push_back(flag("model.bias", "biases in linear layers and LayerNorm", FIELD(model.bias)));
   keys.push_back(flag("model.tied_embedding", "the output head is the token embedding",
                       FIELD(model.tied_embedding)));

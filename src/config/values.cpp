@@ -114,8 +114,13 @@ Value parse_value(const Key& key, const YamlNode& node) {
   switch (key.type) {
     case ValueType::flag:
       return parse_flag(text);
-    case ValueType::count:
-      return parse_count(text);
+    case ValueType::count: {
+      const int64_t count = parse_count(text);
+      // The number behind the word is nobody's business.
+      if (key.special == "auto" && count == kAuto)
+        wrong(text, "a size", "write 1 or more, or auto");
+      return count;
+    }
     case ValueType::bytes:
       return parse_bytes(text);
     case ValueType::real:

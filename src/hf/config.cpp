@@ -52,7 +52,7 @@ ordered_json gpt2_config(const ModelShape& m) {
                          {"n_layer", m.layers},
                          {"n_head", m.heads},
                          {"n_inner", m.ffn},
-                         {"activation_function", "gelu_new"},
+                         {"activation_function", m.gelu == Gelu::exact ? "gelu" : "gelu_new"},
                          {"layer_norm_epsilon", 1e-5},
                          {"resid_pdrop", 0.0},
                          {"embd_pdrop", 0.0},
@@ -85,11 +85,15 @@ ordered_json mpt_config(const ModelShape& m) {
 }
 
 ModelShape from_gpt2(const json& config, const std::string& name) {
-  require(config, "activation_function", "gelu_new", name);
   require(config, "layer_norm_epsilon", 1e-5, name);
   require(config, "scale_attn_weights", true, name);
   require(config, "scale_attn_by_inverse_layer_idx", false, name);
   ModelShape m;
+  const std::string gelu = config.value("activation_function", json("gelu_new")).dump();
+  if (gelu != "\"gelu\"" && gelu != "\"gelu_new\"") {
+    refuse(name, fmt::format("activation_function is {}, which we do not compute", gelu));
+  }
+  m.gelu = gelu == "\"gelu\"" ? Gelu::exact : Gelu::tanh;
   m.vocab = size_at(config, "vocab_size", name);
   m.positions = size_at(config, "n_positions", name);
   m.hidden = size_at(config, "n_embd", name);
@@ -110,6 +114,7 @@ ModelShape from_mpt(const json& config, const std::string& name) {
   require(config, "layer_norm_epsilon", 1e-5, name);
   ModelShape m;
   m.position_kind = Positions::alibi;
+  m.gelu = Gelu::exact;
   m.bias = false;
   m.vocab = size_at(config, "vocab_size", name);
   m.positions = size_at(config, "max_seq_len", name, 2048);

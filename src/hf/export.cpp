@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -102,6 +103,12 @@ ExchangeResult export_hf(Fs& fs, const Checkpoint& checkpoint, const std::string
                          const ExportOptions& options) {
   const Config config = config_from_json(json::parse(checkpoint.manifest().config));
   const HfFamily family = family_of(config.model);
+  if (family == HfFamily::mpt && config.model.gelu != Gelu::exact) {
+    spdlog::warn(
+        "readers of MPT models compute exact GELU, this model was trained with the tanh form: "
+        "their "
+        "logits will differ in the fourth digit (model.gelu=exact trains one that agrees)");
+  }
   std::optional<Tokenizer> tokenizer;
   if (!options.tokenizer.empty()) {
     tokenizer.emplace(load_tokenizer(options.tokenizer, fs));

@@ -38,7 +38,7 @@ void Layer::forward(const LayerWeights& w, const LayerActivations& a, ConstTenso
   backend_.residual_layernorm_forward(a.stream2, a.norm2, a.mean2, a.rstd2, a.stream, out,
                                       w.ln2_weight, w.ln2_bias);
   backend_.linear_forward(a.act, tp_.gather(a.norm2, batch), w.up_weight, w.up_bias,
-                          {.gelu = true, .pre = a.pre});
+                          {.gelu = shape_.model.gelu, .pre = a.pre});
   const Tensor partial = tp_.partial(out, batch);
   backend_.linear_forward(partial, a.act, w.down_weight, tp_.once(w.down_bias));
   tp_.reduce(out, partial);
@@ -49,14 +49,14 @@ void Layer::recompute(const LayerWeights& w, const LayerActivations& a, int64_t 
   backend_.layernorm_forward(a.norm1, a.mean1, a.rstd1, a.stream, w.ln1_weight, w.ln1_bias);
   if (shape_.checkpointing == Checkpointing::selective) {
     backend_.layernorm_forward(a.norm2, a.mean2, a.rstd2, a.stream2, w.ln2_weight, w.ln2_bias);
-    backend_.gelu_forward(a.act, a.pre);
+    backend_.gelu_forward(a.act, a.pre, shape_.model.gelu);
     return;
   }
   attention_block(w, a, batch);
   backend_.residual_layernorm_forward(a.stream2, a.norm2, a.mean2, a.rstd2, a.stream, branch(batch),
                                       w.ln2_weight, w.ln2_bias);
   backend_.linear_forward(a.act, tp_.gather(a.norm2, batch), w.up_weight, w.up_bias,
-                          {.gelu = true, .pre = a.pre});
+                          {.gelu = shape_.model.gelu, .pre = a.pre});
 }
 
 void Layer::backward(const LayerWeights& w, const LayerGrads& dw, const LayerActivations& a,
@@ -66,7 +66,8 @@ void Layer::backward(const LayerWeights& w, const LayerGrads& dw, const LayerAct
 
   // The MLP branch: its output gradient is that of the stream.
   ConstTensor dout = tp_.gather_gradient(dstream, batch);
-  const LinearInputGradOptions through_gelu{.pre = a.pre, .dbias = dw.up_bias};
+  const LinearInputGradOptions through_gelu{
+      .gelu = shape_.model.gelu, .pre = a.pre, .dbias = dw.up_bias};
   if (deferred) {
     backend_.linear_backward_input(g.dpre, dout, w.down_weight, through_gelu);
     backend_.copy(g.dmlp, dstream);

@@ -88,7 +88,7 @@ void Decoder::run_layer(const Layer& w, bool first) {
   backend_.linear_forward(branch_, att_.view({1, C}), w.proj_weight, w.proj_bias);
   backend_.residual_layernorm_forward(stream2_, norm_, mean_, rstd_, stream_, branch_, w.ln2_weight,
                                       w.ln2_bias);
-  backend_.linear_forward(act_, norm_, w.up_weight, w.up_bias, {.gelu = true, .pre = {}});
+  backend_.linear_forward(act_, norm_, w.up_weight, w.up_bias, {.gelu = model_.gelu, .pre = {}});
   backend_.linear_forward(branch_, act_, w.down_weight, w.down_bias);
 }
 

@@ -24,10 +24,11 @@ Results run(Backend& backend, int64_t rows, int64_t n, int64_t k) {
             Operand::output(type, {rows, k}), Operand::random(DType::f32, {n, k}, 5, 1e-3),
             Operand::zeros(DType::f32, {n}),  Operand::zeros(DType::f32, {k})};
   LinearOptions options;
-  options.gelu = true;
+  options.gelu = Gelu::tanh;
   options.pre = r.pre;
   backend.linear_forward(r.out, inp, weight, bias, options);
   LinearInputGradOptions gradient;
+  gradient.gelu = Gelu::tanh;
   gradient.pre = before;
   gradient.dbias = r.dbias_in;
   backend.linear_backward_input(r.dinp, dout, weight, gradient);

@@ -93,7 +93,7 @@ TEST_F(Gpu, LinearLayerOfModelSize) {
               Operand::output(type, {rows, k}), Operand::random(DType::f32, {n, k}, 5),
               Operand::random(DType::f32, {n}, 6)};
     LinearOptions options;
-    options.gelu = true;
+    options.gelu = Gelu::tanh;
     options.pre = r.pre;
     backend.linear_forward(r.out, inp, weight, bias, options);
     backend.linear_backward_input(r.dinp, dout, weight);

@@ -227,7 +227,7 @@ TEST(Reader, OverridesAreReadStrictlyToo) {
       {"seq_len=", "command line  seq_len"},  {"parallel.partition=[1", "command line"},
       {"seq_len=\xff", "is not UTF-8"},       {"model.layers.x=1", "takes a whole number"}};
   for (const auto& [word, message] : cases) {
-    const Error error = error_of([&] { load_config({"tiny", word}); });
+    const Error error = error_of([w = word] { load_config({"tiny", w}); });
     EXPECT_EQ(error.code(), ExitCode::bad_config) << word;
     EXPECT_CONTAINS(std::string(error.what()), message);
   }

@@ -151,8 +151,8 @@ class StagedBackend final : public Backend {
       device_->linear_backward_weight(s.out(dweight), s.out(dbias), s.in(inp), s.in(dout), mode);
     });
   }
-  void do_gelu_forward(Tensor out, ConstTensor pre) override {
-    stage([&](Staged& s) { device_->gelu_forward(s.out(out), s.in(pre)); });
+  void do_gelu_forward(Tensor out, ConstTensor pre, Gelu form) override {
+    stage([&](Staged& s) { device_->gelu_forward(s.out(out), s.in(pre), form); });
   }
   void do_add(Tensor out, ConstTensor a, ConstTensor b) override {
     stage([&](Staged& s) { device_->add(s.out(out), s.in(a), s.in(b)); });

@@ -10,6 +10,7 @@
 namespace stretto::test {
 
 constexpr DType kComputeTypes[] = {DType::f32, DType::bf16, DType::f16};
+constexpr Gelu kGelus[] = {Gelu::tanh, Gelu::exact};
 
 // The cpu backend, or the one that the environment asks to test (make_backend).
 inline Backend& cpu(int threads = 2) {

@@ -46,12 +46,11 @@ TEST(BadInput, ZeroAndNegativeSizes) {
   for (const char* key :
        {"model.layers", "model.hidden", "model.heads", "model.vocab", "model.positions", "seq_len",
         "micro_batch", "global_batch", "train.steps", "threads"}) {
-    for (const char* value : {"-2", "0"}) {  // micro_batch knows -1: auto
+    for (const char* value : {"-1", "-2", "0"}) {
       const std::string word = std::string(key) + "=" + value;
       // Zero means "choose for me" for these.
       const bool automatic =
-          value[0] == '0' && (std::string(key) == "seq_len" || std::string(key) == "threads" ||
-                              std::string(key) == "micro_batch");
+          value[0] == '0' && (std::string(key) == "seq_len" || std::string(key) == "threads");
       if (automatic) continue;
       EXPECT_ERROR(require_valid(load_config({"tiny", word}).config), ExitCode::bad_config, key);
     }

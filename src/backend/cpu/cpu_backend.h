@@ -46,7 +46,7 @@ class CpuBackend final : public Backend {
                                 const LinearInputGradOptions& options) override;
   void do_linear_backward_weight(Tensor dweight, Tensor dbias, ConstTensor inp, ConstTensor dout,
                                  Grad mode) override;
-  void do_gelu_forward(Tensor out, ConstTensor pre) override;
+  void do_gelu_forward(Tensor out, ConstTensor pre, Gelu form) override;
   void do_add(Tensor out, ConstTensor a, ConstTensor b) override;
   void do_attention_forward(Tensor out, Tensor lse, ConstTensor qkv,
                             const AttentionOptions& options) override;

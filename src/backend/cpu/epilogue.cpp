@@ -44,7 +44,8 @@ void finish_row(const GemmArgs& args, const float* x, const float* bias, int64_t
   T* c = static_cast<T*>(args.c.data) + at;
   T* pre = e.pre == nullptr ? nullptr : static_cast<T*>(e.pre) + at;
   const T* grad_pre = e.grad_pre == nullptr ? nullptr : static_cast<const T*>(e.grad_pre) + at;
-  const bool gelu = e.gelu, accumulate = args.accumulate;
+  const Gelu gelu = grad_pre == nullptr ? e.gelu : Gelu::none;
+  const bool accumulate = args.accumulate;
   for_lanes(
       d, static_cast<size_t>(count), STRETTO_LANES {
         auto v = load(d, x + i, lanes);
@@ -54,8 +55,10 @@ void finish_row(const GemmArgs& args, const float* x, const float* bias, int64_t
           // The backward pass and a recomputation see the rounded value; so does gelu here.
           v = load(d, static_cast<const T*>(pre + i), lanes);
         }
-        if (gelu) v = gelu_vec(d, v);
-        if (grad_pre != nullptr) v = hn::Mul(v, gelu_grad_vec(d, load(d, grad_pre + i, lanes)));
+        if (gelu != Gelu::none) v = gelu_vec(d, v, gelu);
+        if (grad_pre != nullptr) {
+          v = hn::Mul(v, gelu_grad_vec(d, load(d, grad_pre + i, lanes), e.gelu));
+        }
         if (accumulate) v = hn::Add(v, load(d, static_cast<const T*>(c + i), lanes));
         store(d, v, c + i, lanes);
       });

@@ -1,4 +1,4 @@
-// GELU, tanh form, where it is not fused into the linear layer (recomputation).
+// GELU where it is not fused into the linear layer (recomputation).
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cpu/pieces.h"
 #include "backend/cpu/targets.h"
@@ -16,7 +16,7 @@ HWY_BEFORE_NAMESPACE();
 namespace stretto {
 namespace HWY_NAMESPACE {
 
-void gelu_range(Tensor out, ConstTensor pre, int64_t begin, int64_t end) {
+void gelu_range(Tensor out, ConstTensor pre, Gelu form, int64_t begin, int64_t end) {
   with_float_type(out.dtype(), [&](auto type) {
     using T = decltype(type);
     T* o = out.as<T>() + begin;
@@ -24,7 +24,7 @@ void gelu_range(Tensor out, ConstTensor pre, int64_t begin, int64_t end) {
     const F32 d;
     for_lanes(
         d, static_cast<size_t>(end - begin),
-        STRETTO_LANES { store(d, gelu_vec(d, load(d, x + i, lanes)), o + i, lanes); });
+        STRETTO_LANES { store(d, gelu_vec(d, load(d, x + i, lanes), form), o + i, lanes); });
   });
 }
 
@@ -37,10 +37,10 @@ namespace stretto {
 
 HWY_EXPORT(gelu_range);
 
-void CpuBackend::do_gelu_forward(Tensor out, ConstTensor pre) {
+void CpuBackend::do_gelu_forward(Tensor out, ConstTensor pre, Gelu form) {
   check_float_types(out);
   for_ranges(threads_, out.count(), kPieceElements, [&](int64_t begin, int64_t end) {
-    HWY_DYNAMIC_DISPATCH(gelu_range)(out, pre, begin, end);
+    HWY_DYNAMIC_DISPATCH(gelu_range)(out, pre, form, begin, end);
   });
 }
 

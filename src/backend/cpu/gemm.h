@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/dtype.h"
+#include "base/gelu.h"
 #include "tensor/arena.h"
 
 namespace stretto {
@@ -29,15 +30,16 @@ struct Matrix {
 
 // What happens to a finished element x of A B at (row, column), in this order, all in f32:
 //   x += bias[column]; pre[row, column] = x and x = gelu(x); x *= gelu'(grad_pre[row, column]).
-// Then C = x or C += x. Null pointers leave a part out. pre and grad_pre have C's type and stride.
+// Then C = x or C += x. Null pointers leave a part out, as no gelu does; grad_pre takes its place.
+// pre and grad_pre have C's type and stride.
 struct Epilogue {
   const void* bias = nullptr;
   DType bias_type = DType::f32;
-  bool gelu = false;
+  Gelu gelu = Gelu::none;
   void* pre = nullptr;
   const void* grad_pre = nullptr;
 
-  bool empty() const { return bias == nullptr && !gelu && grad_pre == nullptr; }
+  bool empty() const { return bias == nullptr && gelu == Gelu::none; }
 };
 
 struct GemmArgs {

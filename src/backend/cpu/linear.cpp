@@ -51,6 +51,7 @@ void CpuBackend::do_linear_backward_input(Tensor dinp, ConstTensor dout, ConstTe
   args.b = matrix(operand(weight, DType::f8e4m3, 1));
   args.c = matrix(dinp);
   args.accumulate = options.mode == Grad::accumulate;
+  args.epilogue.gelu = options.gelu;
   args.epilogue.grad_pre = options.pre.data();
   gemm(args, gemm_);
   if (options.dbias) column_sums(options.dbias, dinp, Grad::accumulate, gemm_);

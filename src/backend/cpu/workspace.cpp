@@ -37,7 +37,8 @@ class Needs {
     args.a = {nullptr, types_.compute, 0, a_turned};
     args.b = {nullptr, types_.compute, 0, b_turned};
     args.c = {nullptr, c, 0};
-    args.epilogue.gelu = !a_turned;  // forward and input gradient have an epilogue
+    // Forward and input gradient have an epilogue.
+    args.epilogue.gelu = a_turned ? Gelu::none : Gelu::tanh;
     const GemmScratch need = gemm_scratch(args, threads_);
     shared(need.shared);
     worker(need.worker);

@@ -11,7 +11,7 @@ constexpr int kLanes = 32;  // column packs of a block: one warp reads 512 conti
 constexpr int kRows = 8;    // rows of a block in flight
 
 // Grid: (column packs / 32, stripes). Each thread sums its V columns down its stripe's rows.
-template <typename T, int V, bool kGelu>
+template <typename T, int V, Gelu kGelu>
 __global__ void __launch_bounds__(kLanes* kRows)
     column_sum_kernel(float* partial, T* x, const T* pre, int64_t rows, int64_t n) {
   const int64_t column = (int64_t(blockIdx.x) * kLanes + threadIdx.x) * V;
@@ -24,10 +24,10 @@ __global__ void __launch_bounds__(kLanes* kRows)
     for (int64_t row = begin + threadIdx.y; row < end; row += kRows) {
       T* p = x + row * n + column;
       auto pack = Pack<T, V>::load(p);
-      if constexpr (kGelu) {
+      if constexpr (kGelu != Gelu::none) {
         const auto before = Pack<T, V>::load_streaming(pre + row * n + column);
 #pragma unroll
-        for (int i = 0; i < V; ++i) pack.set(i, pack[i] * gelu_derivative(before[i]));
+        for (int i = 0; i < V; ++i) pack.set(i, pack[i] * gelu_derivative<kGelu>(before[i]));
         pack.store(p);
       }
 #pragma unroll
@@ -78,8 +78,8 @@ __global__ void __launch_bounds__(1024) sum_parts_kernel(const __grid_constant__
   out[owned] = from_float<T>(accumulate ? as_float(out[owned]) + total : total);
 }
 
-template <typename T, int V>
-__global__ void bias_gelu_kernel(T* x, const T* bias, int64_t packs, int64_t n, bool apply_gelu) {
+template <typename T, int V, Gelu kGelu>
+__global__ void bias_gelu_kernel(T* x, const T* bias, int64_t packs, int64_t n) {
   const int64_t index = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
   if (index >= packs) return;
   auto pack = Pack<T, V>::load(x + index * V);
@@ -88,28 +88,26 @@ __global__ void bias_gelu_kernel(T* x, const T* bias, int64_t packs, int64_t n, 
 #pragma unroll
     for (int i = 0; i < V; ++i) pack.set(i, pack[i] + b[i]);
   }
-  if (apply_gelu) {
+  if constexpr (kGelu != Gelu::none) {
 #pragma unroll
-    for (int i = 0; i < V; ++i) pack.set(i, gelu(pack[i]));
+    for (int i = 0; i < V; ++i) pack.set(i, gelu<kGelu>(pack[i]));
   }
   pack.store(x + index * V);
 }
 
-void launch_column_sum(float* partial, int stripes, Tensor x, ConstTensor pre,
+void launch_column_sum(float* partial, int stripes, Tensor x, const BeforeGelu& before,
                        cudaStream_t stream) {
   const int64_t rows = x.rows(), n = x.last();
   with_float_type(x.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    with_vector<T>(can_vectorise<T>(n, x.data(), pre.data()), [&](auto vector) {
+    with_vector<T>(can_vectorise<T>(n, x.data(), before.pre.data()), [&](auto vector) {
       constexpr int V = decltype(vector)::value;
       const dim3 grid(blocks_for(n, kLanes * V), stripes), block(kLanes, kRows);
-      if (pre) {
-        column_sum_kernel<T, V, true>
-            <<<grid, block, 0, stream>>>(partial, data_of<T>(x), data_of<T>(pre), rows, n);
-      } else {
-        column_sum_kernel<T, V, false>
-            <<<grid, block, 0, stream>>>(partial, data_of<T>(x), nullptr, rows, n);
-      }
+      with_gelu(before.form, [&](auto form) {
+        const T* pre = before.pre.none() ? nullptr : data_of<T>(before.pre);
+        column_sum_kernel<T, V, decltype(form)::value>
+            <<<grid, block, 0, stream>>>(partial, data_of<T>(x), pre, rows, n);
+      });
     });
   });
   CUDA_CHECK_LAUNCH();
@@ -124,17 +122,17 @@ int column_sum_stripes(int64_t rows, int64_t n) {
       std::clamp<int64_t>(1024 / column_blocks, 1, std::max<int64_t>(1, rows / 64)));
 }
 
-void column_sum_partials(float* partial, Tensor x, ConstTensor pre, cudaStream_t stream) {
+void column_sum_partials(float* partial, Tensor x, const BeforeGelu& before, cudaStream_t stream) {
   if (x.count() == 0) {
     CUDA_CHECK(cudaMemsetAsync(partial, 0, static_cast<size_t>(x.last()) * sizeof(float), stream));
     return;
   }
-  launch_column_sum(partial, column_sum_stripes(x.rows(), x.last()), x, pre, stream);
+  launch_column_sum(partial, column_sum_stripes(x.rows(), x.last()), x, before, stream);
 }
 
-void gelu_backward(Tensor x, ConstTensor pre, cudaStream_t stream) {
+void gelu_backward(Tensor x, const BeforeGelu& before, cudaStream_t stream) {
   if (x.count() == 0) return;
-  launch_column_sum(nullptr, column_sum_stripes(x.rows(), x.last()), x, pre, stream);
+  launch_column_sum(nullptr, column_sum_stripes(x.rows(), x.last()), x, before, stream);
 }
 
 void sum_parts(Tensor out, const float* partial, int parts, Grad mode, cudaStream_t stream) {
@@ -162,7 +160,7 @@ void sum_parts(std::initializer_list<PartialSums> sums, int parts, Grad mode, cu
   CUDA_CHECK_LAUNCH();
 }
 
-void bias_gelu(Tensor x, ConstTensor bias, bool apply_gelu, cudaStream_t stream) {
+void bias_gelu(Tensor x, ConstTensor bias, Gelu form, cudaStream_t stream) {
   if (x.count() == 0) return;
   with_float_type(x.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
@@ -170,8 +168,10 @@ void bias_gelu(Tensor x, ConstTensor bias, bool apply_gelu, cudaStream_t stream)
     with_vector<T>(can_vectorise<T>(x.last(), x.data(), bias.data()), [&](auto vector) {
       constexpr int V = decltype(vector)::value;
       const int64_t packs = x.count() / V;
-      bias_gelu_kernel<T, V><<<blocks_for(packs, 256), 256, 0, stream>>>(data_of<T>(x), b, packs,
-                                                                         x.last(), apply_gelu);
+      with_gelu(form, [&](auto gelu_form) {
+        bias_gelu_kernel<T, V, decltype(gelu_form)::value>
+            <<<blocks_for(packs, 256), 256, 0, stream>>>(data_of<T>(x), b, packs, x.last());
+      });
     });
   });
   CUDA_CHECK_LAUNCH();

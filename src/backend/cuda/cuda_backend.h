@@ -12,6 +12,7 @@
 
 #include "backend/backend.h"
 #include "backend/cuda/attention.h"
+#include "backend/cuda/column_sum.h"
 #include "backend/cuda/cuda_options.h"
 #include "backend/cuda/gemm.h"
 #include "backend/cuda/graphs.h"
@@ -74,7 +75,7 @@ class CudaBackend final : public Backend {
                                 const LinearInputGradOptions& options) override;
   void do_linear_backward_weight(Tensor dweight, Tensor dbias, ConstTensor inp, ConstTensor dout,
                                  Grad mode) override;
-  void do_gelu_forward(Tensor out, ConstTensor pre) override;
+  void do_gelu_forward(Tensor out, ConstTensor pre, Gelu form) override;
   void do_add(Tensor out, ConstTensor a, ConstTensor b) override;
   void do_attention_forward(Tensor out, Tensor lse, ConstTensor qkv,
                             const AttentionOptions& options) override;
@@ -110,8 +111,8 @@ class CudaBackend final : public Backend {
   const AttentionKernel& attention_for(const AttentionGeometry& geometry,
                                        std::initializer_list<const void*> operands) const;
   // Queues column sums of x (rows, n) into scratch, and adds them to (or stores them in) `out`.
-  // With `pre`: x is first multiplied by gelu'(pre), in place.
-  void column_sum(Tensor out, ConstTensor x, Grad mode, ConstTensor pre = {});
+  // With `before`: x is first multiplied by gelu'(pre), in place.
+  void column_sum(Tensor out, ConstTensor x, Grad mode, const BeforeGelu& before = {});
 
   bool eight_bit_fits(int64_t rows, int64_t n, int64_t k, DType type) const;
   EightBit rounded(char* memory, ConstTensor x, DType type, bool transposed);

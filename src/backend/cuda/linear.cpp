@@ -50,10 +50,10 @@ void CudaBackend::do_linear_forward(Tensor out, ConstTensor inp, ConstTensor wei
       gemm_.run(biased, operands);
     } else {
       gemm_.run(plain, {weight.data(), inp.data(), target.data()});
-      bias_gelu(target, bias, false, stream());
+      bias_gelu(target, bias, Gelu::none, stream());
     }
   };
-  if (!options.gelu) return product(out);
+  if (options.gelu == Gelu::none) return product(out);
 
   const bool keep = !options.pre.none();
   const GemmProblem fused =
@@ -64,13 +64,13 @@ void CudaBackend::do_linear_forward(Tensor out, ConstTensor inp, ConstTensor wei
   const auto in_two = [&] {
     product(keep ? options.pre : out);
     if (keep) {
-      do_gelu_forward(out, options.pre);
+      do_gelu_forward(out, options.pre, options.gelu);
     } else {
-      bias_gelu(out, {}, true, stream());
+      bias_gelu(out, {}, options.gelu, stream());
     }
   };
-  // The library's GELU approximates tanh to about 1e-5: enough for 16 bits, not for f32.
-  const bool exact = inp.dtype() == DType::f32;
+  // The library has the tanh form alone, and tanh to about 1e-5: enough for 16 bits, not for f32.
+  const bool exact = inp.dtype() == DType::f32 || options.gelu == Gelu::exact;
   if (eight_bit || exact || !gemm_.supports(fused, operands)) return in_two();
   const auto timed = [this](const auto& work) {
     work();  // the first run chooses algorithms
@@ -96,7 +96,8 @@ void CudaBackend::do_linear_backward_input(Tensor dinp, ConstTensor dout, ConstT
                     .in = dout.dtype(),
                     .out = dinp.dtype()};
   plain.accumulate = options.mode == Grad::accumulate;
-  const bool gelu = !options.pre.none();
+  const bool gelu = options.gelu != Gelu::none;
+  const BeforeGelu before{options.pre, options.gelu};
   const GemmOperands operands{weight.data(), dout.data(), dinp.data(), nullptr,
                               const_cast<void*>(options.pre.data())};
   const int stripes = column_sum_stripes(rows, k);
@@ -108,7 +109,7 @@ void CudaBackend::do_linear_backward_input(Tensor dinp, ConstTensor dout, ConstT
     Tensor fresh(scratch<char>(static_cast<int64_t>(result)), dinp.dtype(), dinp.shape());
     plain.accumulate = false;
     gemm_.run(plain, {weight.data(), dout.data(), fresh.data()});
-    gelu_backward(fresh, options.pre, stream());
+    gelu_backward(fresh, before, stream());
     do_add(dinp, dinp, fresh);
     if (options.dbias) column_sum(options.dbias, dinp, Grad::accumulate);
     return;
@@ -117,21 +118,22 @@ void CudaBackend::do_linear_backward_input(Tensor dinp, ConstTensor dout, ConstT
   if (eight_bit) {
     // Its operands take the scratch memory; the column sums follow when it is free again.
     eight_bit_backward_input(dinp, dout, weight, options.mode);
-    if (options.dbias) return column_sum(options.dbias, dinp, Grad::accumulate, options.pre);
-    if (gelu) gelu_backward(dinp, options.pre, stream());
+    if (options.dbias) return column_sum(options.dbias, dinp, Grad::accumulate, before);
+    if (gelu) gelu_backward(dinp, before, stream());
     return;
   }
   const auto separate = [&] {
     gemm_.run(plain, {weight.data(), dout.data(), dinp.data()});
-    if (gelu && partial == nullptr) return gelu_backward(dinp, options.pre, stream());
-    if (partial != nullptr) column_sum_partials(partial, dinp, options.pre, stream());
+    if (gelu && partial == nullptr) return gelu_backward(dinp, before, stream());
+    if (partial != nullptr) column_sum_partials(partial, dinp, before, stream());
   };
   const GemmProblem fused = with(plain, Epilogue::dgelu);
   const auto by_epilogue = [&] {
     gemm_.run(fused, operands);
     if (partial != nullptr) column_sum_partials(partial, dinp, {}, stream());
   };
-  const bool exact = dout.dtype() == DType::f32;  // as in the forward pass
+  const bool exact =
+      dout.dtype() == DType::f32 || options.gelu == Gelu::exact;  // as in the forward pass
   if (gelu && !exact && gemm_.supports(fused, operands)) {
     const auto timed = [this](const auto& work) {
       work();
@@ -204,10 +206,10 @@ void CudaBackend::do_linear_backward_weight(Tensor dweight, Tensor dbias, ConstT
   sum_parts(dbias, partial, stripes, mode, stream());
 }
 
-void CudaBackend::column_sum(Tensor out, ConstTensor x, Grad mode, ConstTensor pre) {
+void CudaBackend::column_sum(Tensor out, ConstTensor x, Grad mode, const BeforeGelu& before) {
   const int stripes = column_sum_stripes(x.rows(), x.last());
   float* partial = scratch<float>(stripes * x.last());
-  column_sum_partials(partial, Tensor(const_cast<void*>(x.data()), x.dtype(), x.shape()), pre,
+  column_sum_partials(partial, Tensor(const_cast<void*>(x.data()), x.dtype(), x.shape()), before,
                       stream());
   sum_parts(out, partial, stripes, mode, stream());
 }

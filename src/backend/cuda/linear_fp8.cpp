@@ -89,7 +89,7 @@ void CudaBackend::eight_bit_forward(Tensor out, ConstTensor inp, ConstTensor wei
   const GemmOperands with_bias = operands(a, b, out.data(), const_cast<void*>(bias.data()));
   if (!bias.none() && gemm_.supports(biased, with_bias)) return gemm_.run(biased, with_bias);
   gemm_.run(problem, operands(a, b, out.data()));
-  if (!bias.none()) bias_gelu(out, bias, false, stream());
+  if (!bias.none()) bias_gelu(out, bias, Gelu::none, stream());
 }
 
 void CudaBackend::eight_bit_backward_input(Tensor dinp, ConstTensor dout, ConstTensor weight,
