@@ -48,6 +48,7 @@ struct LinearOptions {
 struct LinearInputGradOptions {
   ConstTensor pre;  // given: dinp is multiplied by gelu'(pre), fused
   Tensor dbias;     // given: column sums of the final dinp are accumulated here
+  Tensor act;       // given, with pre: receives gelu(pre); may be pre itself
   Grad mode = Grad::overwrite;
 };
 

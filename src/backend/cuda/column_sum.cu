@@ -13,7 +13,7 @@ constexpr int kRows = 8;    // rows of a block in flight
 // Grid: (column packs / 32, stripes). Each thread sums its V columns down its stripe's rows.
 template <typename T, int V, bool kGelu>
 __global__ void __launch_bounds__(kLanes* kRows)
-    column_sum_kernel(float* partial, T* x, const T* pre, int64_t rows, int64_t n) {
+    column_sum_kernel(float* partial, T* x, const T* pre, T* act, int64_t rows, int64_t n) {
   const int64_t column = (int64_t(blockIdx.x) * kLanes + threadIdx.x) * V;
   const int64_t per_stripe = (rows + gridDim.y - 1) / gridDim.y;
   const int64_t begin = blockIdx.y * per_stripe;
@@ -25,10 +25,15 @@ __global__ void __launch_bounds__(kLanes* kRows)
       T* p = x + row * n + column;
       auto pack = Pack<T, V>::load(p);
       if constexpr (kGelu) {
-        const auto before = Pack<T, V>::load_streaming(pre + row * n + column);
+        auto before = Pack<T, V>::load_streaming(pre + row * n + column);
 #pragma unroll
-        for (int i = 0; i < V; ++i) pack.set(i, pack[i] * gelu_derivative(before[i]));
+        for (int i = 0; i < V; ++i) {
+          const Gelu gelu(before[i]);
+          pack.set(i, pack[i] * gelu.derivative);
+          before.set(i, gelu.value);
+        }
         pack.store(p);
+        if (act != nullptr) before.store(act + row * n + column);
       }
 #pragma unroll
       for (int i = 0; i < V; ++i) sum[i] += pack[i];
@@ -95,20 +100,20 @@ __global__ void bias_gelu_kernel(T* x, const T* bias, int64_t packs, int64_t n, 
   pack.store(x + index * V);
 }
 
-void launch_column_sum(float* partial, int stripes, Tensor x, ConstTensor pre,
+void launch_column_sum(float* partial, int stripes, Tensor x, ConstTensor pre, Tensor act,
                        cudaStream_t stream) {
   const int64_t rows = x.rows(), n = x.last();
   with_float_type(x.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    with_vector<T>(can_vectorise<T>(n, x.data(), pre.data()), [&](auto vector) {
+    with_vector<T>(can_vectorise<T>(n, x.data(), pre.data(), act.data()), [&](auto vector) {
       constexpr int V = decltype(vector)::value;
       const dim3 grid(blocks_for(n, kLanes * V), stripes), block(kLanes, kRows);
       if (pre) {
-        column_sum_kernel<T, V, true>
-            <<<grid, block, 0, stream>>>(partial, data_of<T>(x), data_of<T>(pre), rows, n);
+        column_sum_kernel<T, V, true><<<grid, block, 0, stream>>>(
+            partial, data_of<T>(x), data_of<T>(pre), data_of<T>(act), rows, n);
       } else {
         column_sum_kernel<T, V, false>
-            <<<grid, block, 0, stream>>>(partial, data_of<T>(x), nullptr, rows, n);
+            <<<grid, block, 0, stream>>>(partial, data_of<T>(x), nullptr, nullptr, rows, n);
       }
     });
   });
@@ -124,17 +129,18 @@ int column_sum_stripes(int64_t rows, int64_t n) {
       std::clamp<int64_t>(1024 / column_blocks, 1, std::max<int64_t>(1, rows / 64)));
 }
 
-void column_sum_partials(float* partial, Tensor x, ConstTensor pre, cudaStream_t stream) {
+void column_sum_partials(float* partial, Tensor x, ConstTensor pre, Tensor act,
+                         cudaStream_t stream) {
   if (x.count() == 0) {
     CUDA_CHECK(cudaMemsetAsync(partial, 0, static_cast<size_t>(x.last()) * sizeof(float), stream));
     return;
   }
-  launch_column_sum(partial, column_sum_stripes(x.rows(), x.last()), x, pre, stream);
+  launch_column_sum(partial, column_sum_stripes(x.rows(), x.last()), x, pre, act, stream);
 }
 
-void gelu_backward(Tensor x, ConstTensor pre, cudaStream_t stream) {
+void gelu_backward(Tensor x, ConstTensor pre, Tensor act, cudaStream_t stream) {
   if (x.count() == 0) return;
-  launch_column_sum(nullptr, column_sum_stripes(x.rows(), x.last()), x, pre, stream);
+  launch_column_sum(nullptr, column_sum_stripes(x.rows(), x.last()), x, pre, act, stream);
 }
 
 void sum_parts(Tensor out, const float* partial, int parts, Grad mode, cudaStream_t stream) {

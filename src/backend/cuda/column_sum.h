@@ -13,8 +13,9 @@ namespace stretto::cuda {
 // Stripes that column_sum_partials() cuts a (rows, n) matrix into: depends on the shape alone.
 int column_sum_stripes(int64_t rows, int64_t n);
 // partial (stripes, n) f32 = column sums of each stripe of x. With `pre`: x is first multiplied
-// by gelu'(pre), in place.
-void column_sum_partials(float* partial, Tensor x, ConstTensor pre, cudaStream_t stream);
+// by gelu'(pre), in place, and `act` (may be none, or pre) becomes gelu(pre).
+void column_sum_partials(float* partial, Tensor x, ConstTensor pre, Tensor act,
+                         cudaStream_t stream);
 // out (n), f32 or the compute type, = or += the sum of the parts.
 void sum_parts(Tensor out, const float* partial, int parts, Grad mode, cudaStream_t stream);
 // The same for several results of one size and type in one launch; `out` may be none.
@@ -25,7 +26,7 @@ struct PartialSums {
 void sum_parts(std::initializer_list<PartialSums> sums, int parts, Grad mode, cudaStream_t stream);
 // x += bias along rows; then gelu when asked (x in place).
 void bias_gelu(Tensor x, ConstTensor bias, bool gelu, cudaStream_t stream);
-// x *= gelu'(pre), in place.
-void gelu_backward(Tensor x, ConstTensor pre, cudaStream_t stream);
+// x *= gelu'(pre), in place; act as above.
+void gelu_backward(Tensor x, ConstTensor pre, Tensor act, cudaStream_t stream);
 
 }  // namespace stretto::cuda

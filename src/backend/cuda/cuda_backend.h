@@ -110,8 +110,8 @@ class CudaBackend final : public Backend {
   const AttentionKernel& attention_for(const AttentionGeometry& geometry,
                                        std::initializer_list<const void*> operands) const;
   // Queues column sums of x (rows, n) into scratch, and adds them to (or stores them in) `out`.
-  // With `pre`: x is first multiplied by gelu'(pre), in place.
-  void column_sum(Tensor out, ConstTensor x, Grad mode, ConstTensor pre = {});
+  // With `pre`: x is first multiplied by gelu'(pre), in place, and `act` becomes gelu(pre).
+  void column_sum(Tensor out, ConstTensor x, Grad mode, ConstTensor pre = {}, Tensor act = {});
 
   bool eight_bit_fits(int64_t rows, int64_t n, int64_t k, DType type) const;
   EightBit rounded(char* memory, ConstTensor x, DType type, bool transposed);
@@ -136,6 +136,7 @@ class CudaBackend final : public Backend {
   Gemm gemm_;
   const AttentionKernel* attention_;  // asked for by name; null: the best that can
   OperatorTimer timer_;
+  bool repeatable_;
   bool timing_;
   bool use_graphs_;
   bool span_open_ = false;

@@ -108,7 +108,7 @@ void CudaBackend::do_linear_backward_input(Tensor dinp, ConstTensor dout, ConstT
     Tensor fresh(scratch<char>(static_cast<int64_t>(result)), dinp.dtype(), dinp.shape());
     plain.accumulate = false;
     gemm_.run(plain, {weight.data(), dout.data(), fresh.data()});
-    gelu_backward(fresh, options.pre, stream());
+    gelu_backward(fresh, options.pre, options.act, stream());
     do_add(dinp, dinp, fresh);
     if (options.dbias) column_sum(options.dbias, dinp, Grad::accumulate);
     return;
@@ -117,22 +117,25 @@ void CudaBackend::do_linear_backward_input(Tensor dinp, ConstTensor dout, ConstT
   if (eight_bit) {
     // Its operands take the scratch memory; the column sums follow when it is free again.
     eight_bit_backward_input(dinp, dout, weight, options.mode);
-    if (options.dbias) return column_sum(options.dbias, dinp, Grad::accumulate, options.pre);
-    if (gelu) gelu_backward(dinp, options.pre, stream());
+    if (options.dbias) {
+      return column_sum(options.dbias, dinp, Grad::accumulate, options.pre, options.act);
+    }
+    if (gelu) gelu_backward(dinp, options.pre, options.act, stream());
     return;
   }
   const auto separate = [&] {
     gemm_.run(plain, {weight.data(), dout.data(), dinp.data()});
-    if (gelu && partial == nullptr) return gelu_backward(dinp, options.pre, stream());
-    if (partial != nullptr) column_sum_partials(partial, dinp, options.pre, stream());
+    if (gelu && partial == nullptr) return gelu_backward(dinp, options.pre, options.act, stream());
+    if (partial != nullptr) column_sum_partials(partial, dinp, options.pre, options.act, stream());
   };
   const GemmProblem fused = with(plain, Epilogue::dgelu);
   const auto by_epilogue = [&] {
     gemm_.run(fused, operands);
-    if (partial != nullptr) column_sum_partials(partial, dinp, {}, stream());
+    if (partial != nullptr) column_sum_partials(partial, dinp, {}, {}, stream());
   };
   const bool exact = dout.dtype() == DType::f32;  // as in the forward pass
-  if (gelu && !exact && gemm_.supports(fused, operands)) {
+  // The epilogue does not write GELU's output; our kernel does so in passing.
+  if (gelu && !exact && options.act.none() && gemm_.supports(fused, operands)) {
     const auto timed = [this](const auto& work) {
       work();
       return std::min(gemm_.measure(work), gemm_.measure(work));
@@ -184,7 +187,7 @@ void CudaBackend::do_linear_backward_weight(Tensor dweight, Tensor dbias, ConstT
   with_sums.bias = partial;
   const auto sum_columns = [&] {
     column_sum_partials(partial, Tensor(const_cast<void*>(dout.data()), dout.dtype(), {rows, n}),
-                        {}, stream());
+                        {}, {}, stream());
   };
   if (dweight.dtype() == DType::f32 && inp.dtype() != DType::f32 &&
       gemm_.supports(fused, with_sums)) {
@@ -204,10 +207,10 @@ void CudaBackend::do_linear_backward_weight(Tensor dweight, Tensor dbias, ConstT
   sum_parts(dbias, partial, stripes, mode, stream());
 }
 
-void CudaBackend::column_sum(Tensor out, ConstTensor x, Grad mode, ConstTensor pre) {
+void CudaBackend::column_sum(Tensor out, ConstTensor x, Grad mode, ConstTensor pre, Tensor act) {
   const int stripes = column_sum_stripes(x.rows(), x.last());
   float* partial = scratch<float>(stripes * x.last());
-  column_sum_partials(partial, Tensor(const_cast<void*>(x.data()), x.dtype(), x.shape()), pre,
+  column_sum_partials(partial, Tensor(const_cast<void*>(x.data()), x.dtype(), x.shape()), pre, act,
                       stream());
   sum_parts(out, partial, stripes, mode, stream());
 }
