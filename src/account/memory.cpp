@@ -32,6 +32,11 @@ TensorSpec activation(const char* label, DType type, Shape shape) {
   return {MemoryTerm::activations, label, type, shape};
 }
 
+TensorSpec over(const char* base, TensorSpec spec) {
+  spec.over = base;
+  return spec;
+}
+
 void append(std::vector<TensorSpec>& plan, const std::string& prefix,
             const std::vector<TensorSpec>& specs) {
   for (TensorSpec spec : specs) {
@@ -128,13 +133,31 @@ void append_workspace(std::vector<TensorSpec>& plan, const RankShape& s) {
   if (!s.train) return;
   // Two gradient streams: one may still be on its way to the previous stage.
   plan.push_back(activation("work.dstream.0", d.type, {d.rows, d.C}));
-  plan.push_back(activation("work.dstream.1", d.type, {d.rows, d.C}));
+  const TensorSpec second = activation("work.dstream.1", d.type, {d.rows, d.C});
+  plan.push_back(s.one_stage() ? over("work.dstream.0", second) : second);
   // The next micro-batch's stream may come while the last one in its place is still needed.
   if (s.receives_streams()) plan.push_back(activation("work.received", d.type, {d.rows, d.C}));
-  plan.push_back(activation("work.dnorm", d.type, {d.rows, d.C}));
-  plan.push_back(activation("work.datt", d.type, {d.n, d.Cl}));
+  // Each is used up before the next one is written.
+  plan.push_back(over("work.branch", activation("work.dnorm", d.type, {d.rows, d.C})));
+  plan.push_back(over("work.branch", activation("work.datt", d.type, {d.n, d.Cl})));
   if (s.gathers_sequence()) plan.push_back(activation("work.dgathered", d.type, {d.n, d.C}));
-  if (!s.split_backward) append(plan, "grad.", layer_gradient_specs(s));
+  if (s.split_backward) return;
+  // The MLP's gradient is used up before attention has one.
+  std::vector<TensorSpec> gradients = layer_gradient_specs(s);
+  std::stable_sort(gradients.begin(), gradients.end(),
+                   [](const auto& a, const auto& b) { return a.bytes() > b.bytes(); });
+  append(plan, "grad.", gradients);
+  plan.back().over = plan[plan.size() - 2].label;
+}
+
+// What is recomputed, one layer's worth. GELU's output is needed here in the forward pass alone
+// where the backward pass makes it in place.
+void append_recomputed(std::vector<TensorSpec>& plan, const RankShape& s) {
+  std::vector<TensorSpec> specs = recomputed_specs(s);
+  for (TensorSpec& spec : specs) {
+    if (spec.label == "act" && s.gelu_in_place()) spec.over = "grad.dpre";
+  }
+  append(plan, "again.", specs);
 }
 
 // The end of the last chunk, kept per micro-batch in flight.
@@ -208,6 +231,7 @@ std::vector<TensorSpec> saved_specs(const RankShape& s) {
   if (s.checkpointing == Checkpointing::selective) return specs;
   specs.push_back(activation("norm1", d.type, {d.rows, d.C}));
   specs.push_back(activation("norm2", d.type, {d.rows, d.C}));
+  if (s.checkpointing == Checkpointing::gelu) return specs;
   specs.push_back(activation("act", d.type, {d.n, d.Fl}));
   return specs;
 }
@@ -266,9 +290,8 @@ std::vector<TensorSpec> memory_plan(const RankShape& s) {
   for (int64_t set = 0; set < kOffloadSets && s.offloads(); ++set) {
     append(plan, fmt::format("act.set.{}.", set), saved_specs(s));
   }
-  if (s.train || s.checkpointing != Checkpointing::none)
-    append(plan, "again.", recomputed_specs(s));
   append_workspace(plan, s);
+  append_recomputed(plan, s);
   if (s.last_stage) append_loss(plan, s);
   return plan;
 }
@@ -298,6 +321,7 @@ std::vector<TensorSpec> host_plan(const RankShape& s) {
 MemoryTotals memory_totals(const std::vector<TensorSpec>& plan) {
   MemoryTotals totals;
   for (const TensorSpec& spec : plan) {
+    if (!spec.over.empty()) continue;
     totals.by_term[static_cast<int>(spec.term)] += spec.bytes();
     totals.total += spec.bytes();
   }

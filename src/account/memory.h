@@ -22,6 +22,7 @@ struct TensorSpec {
   std::string label;
   DType type;
   Shape shape;
+  std::string over = {};  // lies in the memory of that tensor, listed before: never both in use
 
   size_t bytes() const;  // rounded up to the arena's alignment
 };
@@ -68,6 +69,13 @@ struct RankShape {
   // must not depend on dp), through one buffer per unit instead of one for all.
   bool reduces_each_micro_batch() const { return zero >= 2 || deterministic; }
   bool offloads() const { return train && activation_offload; }
+  // GELU's output is made anew by the pass that needs its input for the last time, in its place.
+  bool gelu_in_place() const {
+    return train && !split_backward &&
+           (checkpointing == Checkpointing::gelu || checkpointing == Checkpointing::selective);
+  }
+  // No other rank sends or takes a stream.
+  bool one_stage() const { return first_stage && last_stage && chunks.size() == 1; }
   // Gradients are rounded before they are sent: copies of a unit travel, in two buffers in turn.
   bool rounds_gradients() const {
     return dp > 1 && dtype_size(reduce_type) < dtype_size(types_of(precision).gradient);
@@ -83,7 +91,7 @@ FlatLayout flat_layout(const RankShape& shape);
 
 // Activations one layer keeps from its forward to its backward pass.
 std::vector<TensorSpec> saved_specs(const RankShape& shape);
-// What `selective` or `full` recomputes, held for one layer at a time (empty for none).
+// What is recomputed instead, held for one layer at a time (empty for none).
 std::vector<TensorSpec> recomputed_specs(const RankShape& shape);
 // Gradients inside one layer that its weight gradients need.
 std::vector<TensorSpec> layer_gradient_specs(const RankShape& shape);

@@ -7,9 +7,10 @@ namespace stretto {
 
 enum class Precision { fp32, amp_bf16, bf16, amp_fp16, amp_fp8 };
 
-// none: keep every activation. selective: recompute LayerNorm and GELU outputs, no matrix product.
-// full: keep only each layer's input and repeat its forward pass.
-enum class Checkpointing { none, selective, full };
+// none: keep every activation. gelu: recompute GELU outputs, as part of GELU's own gradient.
+// selective: LayerNorm outputs as well, still no matrix product. full: keep only each layer's input
+// and repeat its forward pass.
+enum class Checkpointing { none, gelu, selective, full };
 
 enum class PipelineSchedule { gpipe, one_f_one_b, interleaved, zero_bubble };
 

@@ -50,6 +50,7 @@ struct LinearInputGradOptions {
   Gelu gelu = Gelu::none;  // dinp is multiplied by gelu'(pre), fused
   ConstTensor pre;
   Tensor dbias;  // given: column sums of the final dinp are accumulated here
+  Tensor act;    // given, with pre: receives gelu(pre); may be pre itself
   Grad mode = Grad::overwrite;
 };
 

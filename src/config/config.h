@@ -97,6 +97,7 @@ struct Config {
   int64_t global_batch = 8;  // sequences
   uint64_t seed = 1234;
   bool deterministic = false;
+  bool repeatable = true;
   Device device = Device::cpu;
   int64_t threads = 0;  // per rank; 0 = cores / ranks
   ParallelConfig parallel;

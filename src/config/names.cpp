@@ -11,7 +11,7 @@ const char* name_of(Precision value) {
 }
 
 const char* name_of(Checkpointing value) {
-  constexpr const char* kNames[] = {"none", "selective", "full"};
+  constexpr const char* kNames[] = {"none", "gelu", "selective", "full"};
   return kNames[static_cast<int>(value)];
 }
 

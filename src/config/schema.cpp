@@ -140,6 +140,9 @@ void add_run(std::vector<Key>& keys) {
   keys.push_back(count("seed", "", 0, kMaxSeed, "weights, data order and dropout", FIELD(seed)));
   keys.push_back(
       flag("deterministic", "bit-equal results for every dp degree", FIELD(deterministic)));
+  keys.push_back(flag("repeatable",
+                      "the same bits from run to run; false: GPU attention may add in any order",
+                      FIELD(repeatable)));
   keys.push_back(choice("device", names(Device::cuda), "where tensors live", FIELD(device)));
   keys.push_back(
       count("threads", "", 0, 4096, "CPU threads per rank; 0: cores / ranks", FIELD(threads)));

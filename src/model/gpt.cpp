@@ -183,11 +183,8 @@ void Gpt::backward(size_t chunk, const MicroBatch& mb, Tensor dstream, bool defe
   const ChunkActivations& a = activations(chunk, mb);
   const auto& units = units_[chunk];
   backend_.eight_bit_products(shape_.precision == Precision::amp_fp8);
-  // A unit's buffer is opened by the layer above it; not where buffers take turns.
-  const bool sums = backend_.sums_stream_columns() && !deferred && !shape_.gathers_sequence() &&
-                    !shape_.reduces_each_micro_batch();
   const auto down_bias = [&](size_t l) {
-    return sums ? gradients_->layer(units[l]).down_bias : Tensor();
+    return sums_stream_biases() ? gradients_->layer(units[l]).down_bias : Tensor();
   };
   if (ends_model(chunk)) {
     const HeadActivations& h = a.head;
@@ -205,12 +202,21 @@ void Gpt::backward(size_t chunk, const MicroBatch& mb, Tensor dstream, bool defe
     layer_.recompute(w, a.layers[l], mb.batch);
     const LayerGrads& dw = gradients_->layer(units[l]);
     const Grad mode = deferred ? Grad::accumulate : gradients_->matrix_mode(units[l]);
-    const StreamBiases biases{sums && (l + 1 < units.size() || ends_model(chunk)),
-                              l > 0 ? down_bias(l - 1) : Tensor()};
+    const StreamBiases biases{bias_is_summed(chunk, l), l > 0 ? down_bias(l - 1) : Tensor()};
     layer_.backward(w, dw, a.layers[l], a.gradients[l], dstream, mode, deferred, mb.batch, biases);
     if (!deferred) gradients_->close(units[l]);
   }
   if (begins_model(chunk)) embed_backward(a, dstream, mb.batch);
+}
+
+// A unit's buffer is opened by the layer above it; not where buffers take turns.
+bool Gpt::sums_stream_biases() const {
+  return backend_.sums_stream_columns() && !shape_.gathers_sequence() &&
+         !shape_.reduces_each_micro_batch();
+}
+
+bool Gpt::bias_is_summed(size_t chunk, size_t l) const {
+  return sums_stream_biases() && (l + 1 < units_[chunk].size() || ends_model(chunk));
 }
 
 // Activations of layer l are needed now, and those of the layer before it next.
@@ -228,7 +234,7 @@ void Gpt::backward_weights(size_t chunk, const MicroBatch& mb) {
     bring_back(chunk, mb, l);
     layer_.recompute(weights_.layer(units[l]), a.layers[l], mb.batch);
     layer_.weight_gradients(gradients_->layer(units[l]), a.layers[l], a.gradients[l],
-                            gradients_->matrix_mode(units[l]), mb.batch);
+                            gradients_->matrix_mode(units[l]), mb.batch, bias_is_summed(chunk, l));
     gradients_->close(units[l]);
   }
 }

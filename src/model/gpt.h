@@ -76,6 +76,9 @@ class Gpt {
 
  private:
   const ChunkActivations& activations(size_t chunk, const MicroBatch& mb);
+  // The LayerNorm above layer l sums its down_bias, and the one inside it its proj_bias.
+  bool sums_stream_biases() const;
+  bool bias_is_summed(size_t chunk, size_t l) const;
   void bring_back(size_t chunk, const MicroBatch& mb, size_t l);
   void embed(const ChunkActivations& a, int64_t batch);
   void embed_backward(const ChunkActivations& a, Tensor dstream, int64_t batch);

@@ -45,11 +45,16 @@ void Layer::forward(const LayerWeights& w, const LayerActivations& a, ConstTenso
 }
 
 void Layer::recompute(const LayerWeights& w, const LayerActivations& a, int64_t batch) {
-  if (shape_.checkpointing == Checkpointing::none) return;
-  backend_.layernorm_forward(a.norm1, a.mean1, a.rstd1, a.stream, w.ln1_weight, w.ln1_bias);
-  if (shape_.checkpointing == Checkpointing::selective) {
+  const Checkpointing mode = shape_.checkpointing;
+  if (mode == Checkpointing::none) return;
+  if (mode != Checkpointing::gelu) {
+    backend_.layernorm_forward(a.norm1, a.mean1, a.rstd1, a.stream, w.ln1_weight, w.ln1_bias);
+  }
+  if (mode == Checkpointing::selective) {
     backend_.layernorm_forward(a.norm2, a.mean2, a.rstd2, a.stream2, w.ln2_weight, w.ln2_bias);
-    backend_.gelu_forward(a.act, a.pre, shape_.model.gelu);
+  }
+  if (mode != Checkpointing::full) {
+    if (!shape_.gelu_in_place()) backend_.gelu_forward(a.act, a.pre, shape_.model.gelu);
     return;
   }
   attention_block(w, a, batch);
@@ -66,15 +71,18 @@ void Layer::backward(const LayerWeights& w, const LayerGrads& dw, const LayerAct
 
   // The MLP branch: its output gradient is that of the stream.
   ConstTensor dout = tp_.gather_gradient(dstream, batch);
-  const LinearInputGradOptions through_gelu{
-      .gelu = shape_.model.gelu, .pre = a.pre, .dbias = dw.up_bias};
+  const Tensor act = shape_.gelu_in_place() ? a.pre : a.act;
+  const LinearInputGradOptions through_gelu{.gelu = shape_.model.gelu,
+                                            .pre = a.pre,
+                                            .dbias = dw.up_bias,
+                                            .act = shape_.gelu_in_place() ? act : Tensor()};
   if (deferred) {
     backend_.linear_backward_input(g.dpre, dout, w.down_weight, through_gelu);
     backend_.copy(g.dmlp, dstream);
     backend_.linear_backward_input(partial, g.dpre, w.up_weight);
   } else {
     const Tensor down_bias = biases.summed ? Tensor() : tp_.once(dw.down_bias);
-    backend_.linear_backward(g.dpre, dw.down_weight, down_bias, dout, a.act, w.down_weight,
+    backend_.linear_backward(g.dpre, dw.down_weight, down_bias, dout, act, w.down_weight,
                              through_gelu, mode);
     backend_.linear_backward(partial, dw.up_weight, {}, g.dpre, tp_.gather(a.norm2, batch),
                              w.up_weight, {}, mode);
@@ -107,22 +115,14 @@ void Layer::backward(const LayerWeights& w, const LayerGrads& dw, const LayerAct
 }
 
 void Layer::weight_gradients(const LayerGrads& dw, const LayerActivations& a,
-                             const LayerGradients& g, Grad mode, int64_t batch) {
-  mlp_weight_gradients(dw, a, g, tp_.gather_gradient(g.dmlp, batch), mode, batch);
-  attention_weight_gradients(dw, a, g, tp_.gather_gradient(g.dattn, batch), mode, batch);
-}
-
-void Layer::mlp_weight_gradients(const LayerGrads& dw, const LayerActivations& a,
-                                 const LayerGradients& g, ConstTensor dout, Grad mode,
-                                 int64_t batch) {
-  backend_.linear_backward_weight(dw.down_weight, tp_.once(dw.down_bias), a.act, dout, mode);
+                             const LayerGradients& g, Grad mode, int64_t batch,
+                             bool biases_summed) {
+  const auto bias = [&](Tensor dbias) { return biases_summed ? Tensor() : tp_.once(dbias); };
+  ConstTensor dout = tp_.gather_gradient(g.dmlp, batch);
+  backend_.linear_backward_weight(dw.down_weight, bias(dw.down_bias), a.act, dout, mode);
   backend_.linear_backward_weight(dw.up_weight, {}, tp_.gather(a.norm2, batch), g.dpre, mode);
-}
-
-void Layer::attention_weight_gradients(const LayerGrads& dw, const LayerActivations& a,
-                                       const LayerGradients& g, ConstTensor dout, Grad mode,
-                                       int64_t batch) {
-  backend_.linear_backward_weight(dw.proj_weight, tp_.once(dw.proj_bias), a.att, dout, mode);
+  dout = tp_.gather_gradient(g.dattn, batch);
+  backend_.linear_backward_weight(dw.proj_weight, bias(dw.proj_bias), a.att, dout, mode);
   backend_.linear_backward_weight(dw.qkv_weight, dw.qkv_bias, tp_.gather(a.norm1, batch), g.dqkv,
                                   mode);
 }

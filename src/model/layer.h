@@ -31,20 +31,16 @@ class Layer {
   void recompute(const LayerWeights& w, const LayerActivations& a, int64_t batch);
 
   // dstream holds the gradient of the output and becomes that of the input. LayerNorm gradients
-  // and the fused bias are complete; the matrices wait for weight_gradients() if `deferred`.
+  // and fused biases are complete; the matrices wait for weight_gradients() if `deferred`.
+  // Where GELU is repeated in place, a.pre becomes its output.
   void backward(const LayerWeights& w, const LayerGrads& dw, const LayerActivations& a,
                 const LayerGradients& g, Tensor dstream, Grad mode, bool deferred, int64_t batch,
                 const StreamBiases& biases = {});
   void weight_gradients(const LayerGrads& dw, const LayerActivations& a, const LayerGradients& g,
-                        Grad mode, int64_t batch);
+                        Grad mode, int64_t batch, bool biases_summed);
 
  private:
   void attention_block(const LayerWeights& w, const LayerActivations& a, int64_t batch);
-  void mlp_weight_gradients(const LayerGrads& dw, const LayerActivations& a,
-                            const LayerGradients& g, ConstTensor dout, Grad mode, int64_t batch);
-  void attention_weight_gradients(const LayerGrads& dw, const LayerActivations& a,
-                                  const LayerGradients& g, ConstTensor dout, Grad mode,
-                                  int64_t batch);
 
   Backend& backend_;
   TensorParallel& tp_;

@@ -7,10 +7,19 @@ namespace {
 
 using Labels = std::unordered_map<std::string, Tensor>;
 
+Tensor place(Arena& arena, const TensorSpec& spec, const Labels& labels) {
+  if (spec.over.empty()) return arena.take(spec.label, spec.type, spec.shape);
+  const auto base = labels.find(spec.over);
+  STRETTO_CHECK(base != labels.end(), "'{}' over '{}', which is not there", spec.label, spec.over);
+  const Tensor t(base->second.data(), spec.type, spec.shape);
+  STRETTO_CHECK(t.bytes() <= base->second.bytes(), "'{}' is larger than '{}'", spec.label,
+                spec.over);
+  return t;
+}
+
 void take_all(Arena& arena, const std::vector<TensorSpec>& plan, Labels& labels) {
   for (const TensorSpec& spec : plan) {
-    const bool fresh =
-        labels.emplace(spec.label, arena.take(spec.label, spec.type, spec.shape)).second;
+    const bool fresh = labels.emplace(spec.label, place(arena, spec, labels)).second;
     STRETTO_CHECK(fresh, "label '{}' twice in the memory plan", spec.label);
   }
 }

@@ -133,7 +133,8 @@ RankShape rank_shape(const Config& config, const Coordinates& at) {
   shape.last_stage = at.pp == p.pp - 1;
   shape.activation_offload = config.activation_offload;
   shape.optimizer_offload = config.optimizer_offload;
-  if (config.device == Device::cuda) shape.loss_chunk_bytes = int64_t{1} << 30;
+  // Large products: 16384 rows of 50368 words in 16 bits, which fill whole waves of an H200's SMs.
+  if (config.device == Device::cuda) shape.loss_chunk_bytes = int64_t{1600} << 20;
   shape.chunks = stage_chunks(layer_partition(config), p.pp, at.pp);
   const Schedule schedule =
       make_schedule(effective_schedule(p), static_cast<int>(p.pp),
@@ -169,10 +170,11 @@ size_t device_overhead(const Config& config, const RankShape& shape) {
   const auto hidden = static_cast<size_t>(shape.model.hidden / shape.tp);
   const auto ffn = static_cast<size_t>(shape.model.ffn / shape.tp);
   const auto heads = static_cast<size_t>(shape.model.heads / shape.tp);
-  // cuDNN's repeatable backward pass keeps dq in f32 once per block of keys; our own kernels, which
-  // do ALiBi, one value per row of scores.
+  // cuDNN's backward pass keeps dq in f32, the repeatable one once per block of keys; our own
+  // kernels, which do ALiBi, one value per row of scores.
   const int64_t keys = shape.model.hidden / shape.model.heads <= 64 ? 128 : 256;
-  const auto blocks = static_cast<size_t>((shape.seq_len + keys - 1) / keys);
+  const auto blocks =
+      config.repeatable ? static_cast<size_t>((shape.seq_len + keys - 1) / keys) : 1;
   const bool own = shape.model.position_kind == Positions::alibi;
   const size_t attention = own ? tokens * heads * 4 : tokens * hidden * 4 * blocks;
   size_t scratch = std::max(kPartialSums, shape.train ? attention : 0), gradients = 0;

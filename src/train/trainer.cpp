@@ -41,6 +41,7 @@ std::unique_ptr<Backend> make_backend(const Config& config, const Comm& world) {
   }
   CudaOptions options;
   options.tf32 = config.tf32;
+  options.repeatable = config.repeatable;
   options.time_operators = config.trace > 0;
   const char* graphs = std::getenv("STRETTO_CUDA_GRAPHS");
   options.graphs = graphs == nullptr || std::string_view(graphs) != "0";

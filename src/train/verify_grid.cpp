@@ -36,6 +36,7 @@ Config reference(const Config& base, int64_t steps) {
   config.activation_checkpointing = Checkpointing::none;
   config.activation_offload = config.optimizer_offload = false;
   config.deterministic = false;
+  config.repeatable = true;
   config.train.steps = steps;
   config.train.eval_every = 0;
   config.train.audit_every = std::max<int64_t>(1, steps / 4);
@@ -234,7 +235,10 @@ std::vector<VerifyCase> verify_grid(const Config& base, int64_t most_ranks, int6
   // On GPUs a product's epilogue takes GELU before it rounds; what is repeated starts from the
   // rounded.
   const bool fused = base.device == Device::cuda && base.precision != Precision::fp32;
-  grid.add("selective recomputation", kOneProcess, fused ? order_of_sums(base.precision) : kExact,
+  const Tolerance repeated = fused ? order_of_sums(base.precision) : kExact;
+  grid.add("GELU recomputation", kOneProcess, repeated,
+           [](Config& c) { c.activation_checkpointing = Checkpointing::gelu; });
+  grid.add("selective recomputation", kOneProcess, repeated,
            [](Config& c) { c.activation_checkpointing = Checkpointing::selective; });
   grid.add("full recomputation", kOneProcess, kExact,
            [](Config& c) { c.activation_checkpointing = Checkpointing::full; });

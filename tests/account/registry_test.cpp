@@ -28,7 +28,8 @@ class Registry : public ::testing::TestWithParam<ModelShape> {};
 TEST_P(Registry, FlopsByFormulaEqualFlopsCounted) {
   const ModelShape& model = GetParam();
   for (int64_t seq : {int64_t{1}, int64_t{512}, model.positions}) {
-    for (auto plan : {Checkpointing::none, Checkpointing::selective, Checkpointing::full}) {
+    for (auto plan : {Checkpointing::none, Checkpointing::gelu, Checkpointing::selective,
+                      Checkpointing::full}) {
       for (Convention convention : {Convention::causal, Convention::hardware}) {
         const double tokens = 6.0 * static_cast<double>(seq);
         const auto flops = flops_per_token(convention, model, seq, plan);

@@ -33,7 +33,8 @@ inline ModelShape arbitrary_shape() {
 }
 
 inline Checkpointing arbitrary_checkpointing() {
-  return *rc::gen::element(Checkpointing::none, Checkpointing::selective, Checkpointing::full);
+  return *rc::gen::element(Checkpointing::none, Checkpointing::gelu, Checkpointing::selective,
+                           Checkpointing::full);
 }
 
 }  // namespace stretto::testing

@@ -175,13 +175,19 @@ TEST(Linear, InputGradient) {
       const Values bias_before = dbias.values();
       LinearInputGradOptions options;
       options.gelu = form;
+      const Operand act = Operand::output(c.type, {c.m, c.k});
       if (gelu) options.pre = pre;
+      if (gelu) options.act = act;
       options.dbias = dbias;
       options.mode = accumulate ? Grad::accumulate : Grad::overwrite;
       backend->linear_backward_input(dinp, dout, weight, options);
       EXPECT_TRUE(close(dinp, expected, c.type, 1.2 * coefficient(c, c.n), 4));
       const Values sums = plus(reference::column_sums(dinp.values(), c.m, c.k), bias_before);
       EXPECT_TRUE(close(dbias, sums, DType::f32, coefficient(c.m), 1.0 + root(c.m)));
+      if (!gelu) continue;
+      const Operand forward = Operand::output(c.type, {c.m, c.k});
+      backend->gelu_forward(forward, pre, form);
+      EXPECT_TRUE(act.same_bits(forward));
     }
   }
 }

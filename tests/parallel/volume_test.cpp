@@ -138,8 +138,8 @@ TEST(Volume, HybridSharding) {
 
 TEST(Volume, TensorParallel) {
   for (const bool cut : {false, true}) {
-    for (const Checkpointing checkpointing :
-         {Checkpointing::none, Checkpointing::selective, Checkpointing::full}) {
+    for (const Checkpointing checkpointing : {Checkpointing::none, Checkpointing::gelu,
+                                              Checkpointing::selective, Checkpointing::full}) {
       SCOPED_TRACE(testing::Message()
                    << "cut " << cut << " checkpointing " << static_cast<int>(checkpointing));
       Config config = small_config();

@@ -142,6 +142,7 @@ class StagedBackend final : public Backend {
       LinearInputGradOptions staged = options;
       staged.pre = s.in(options.pre);
       staged.dbias = s.out(options.dbias);
+      staged.act = s.out(options.act);
       device_->linear_backward_input(s.out(dinp), s.in(dout), s.in(weight), staged);
     });
   }

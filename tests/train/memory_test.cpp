@@ -30,7 +30,7 @@ namespace {
 
 TEST(Memory, PlanEqualsUse) {
   for (const Checkpointing mode :
-       {Checkpointing::none, Checkpointing::selective, Checkpointing::full}) {
+       {Checkpointing::none, Checkpointing::gelu, Checkpointing::selective, Checkpointing::full}) {
     Config config = tiny_config();
     config.activation_checkpointing = mode;
     run_thread_ranks(1, [&](Comm& world) {
@@ -76,7 +76,7 @@ TEST(Memory, FullShardingHoldsAQuarter) {
 
 TEST(Memory, StepsDoNotAllocate) {
   for (const Checkpointing mode :
-       {Checkpointing::none, Checkpointing::selective, Checkpointing::full}) {
+       {Checkpointing::none, Checkpointing::gelu, Checkpointing::selective, Checkpointing::full}) {
     for (const int64_t threads : {1, 2}) {
       Config config = tiny_config();
       config.activation_checkpointing = mode;
@@ -196,9 +196,11 @@ TEST(Memory, CheckpointingSavesActivations) {
     return totals.by_term[static_cast<int>(MemoryTerm::activations)];
   };
   const size_t none = activations(Checkpointing::none);
+  const size_t gelu = activations(Checkpointing::gelu);
   const size_t selective = activations(Checkpointing::selective);
   const size_t full = activations(Checkpointing::full);
-  EXPECT_LT(selective, none);
+  EXPECT_LT(gelu, none);
+  EXPECT_LT(selective, gelu);
   EXPECT_LT(full, selective);
 }
 

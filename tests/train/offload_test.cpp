@@ -38,6 +38,7 @@ const Case kCases[] = {
     {"AmpBf16", [](Config& c) { c.precision = Precision::amp_bf16; }},
     {"Bf16StochasticRounding", [](Config& c) { c.precision = Precision::bf16; }},
     {"FullRecomputation", [](Config& c) { c.activation_checkpointing = Checkpointing::full; }},
+    {"GeluRecomputation", [](Config& c) { c.activation_checkpointing = Checkpointing::gelu; }},
     {"SelectiveRecomputation",
      [](Config& c) { c.activation_checkpointing = Checkpointing::selective; }},
     {"Ragged", [](Config& c) { c.micro_batch = 3; }},

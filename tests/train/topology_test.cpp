@@ -66,6 +66,7 @@ const Change kNoSequence = [](Config& c) { c.parallel.sequence_parallel = false;
 const Change kRagged = [](Config& c) { c.micro_batch = 3; };
 const Change kGroups = [](Config& c) { c.parallel.zero_group = 2; };
 const Change kFull = [](Config& c) { c.activation_checkpointing = Checkpointing::full; };
+const Change kGelu = [](Config& c) { c.activation_checkpointing = Checkpointing::gelu; };
 const Change kSelective = [](Config& c) { c.activation_checkpointing = Checkpointing::selective; };
 
 INSTANTIATE_TEST_SUITE_P(
@@ -81,6 +82,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"nosequence", both(with(1, 4, 1), kNoSequence)},
         Case{"full", both(with(1, 2, 2), kFull)},
         Case{"selective", both(with(2, 2, 1), kSelective)},
+        Case{"geluzerobubble", both(with(1, 1, 4), both(kGelu, kZeroBubble))},
         Case{"ragged", both(with(2, 2, 1), kRagged)},
         Case{"raggedzero3", both(with(4, 1, 1, 3), kRagged)},
         Case{"raggedpp4", both(with(1, 1, 4), kRagged)},
@@ -157,6 +159,8 @@ TEST(BitEqual, SchedulesEqualOneForwardOneBackward) {
 TEST(BitEqual, CheckpointingChangesNothing) {
   Config config = base();
   const auto none = losses(config);
+  kGelu(config);
+  EXPECT_EQ(losses(config), none);
   kSelective(config);
   EXPECT_EQ(losses(config), none);
   kFull(config);

@@ -55,6 +55,7 @@ void CpuBackend::do_linear_backward_input(Tensor dinp, ConstTensor dout, ConstTe
   args.epilogue.grad_pre = options.pre.data();
   gemm(args, gemm_);
   if (options.dbias) column_sums(options.dbias, dinp, Grad::accumulate, gemm_);
+  if (options.act) do_gelu_forward(options.act, options.pre, options.gelu);
 }
 
 void CpuBackend::do_linear_backward_weight(Tensor dweight, Tensor dbias, ConstTensor inp,

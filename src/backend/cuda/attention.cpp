@@ -11,10 +11,10 @@ namespace stretto::cuda {
 namespace {
 
 const std::array kKernels = {
-    AttentionKernel{"cudnn", cudnn_supports, cudnn_forward, cudnn_backward},
-    AttentionKernel{"flash", flash_supports, flash_forward, flash_backward},
-    AttentionKernel{"plain", plain_supports, plain_forward, plain_backward},
-    AttentionKernel{"cudnn-atomic", cudnn_supports, cudnn_forward, cudnn_atomic_backward},
+    AttentionKernel{"cudnn-atomic", false, cudnn_supports, cudnn_forward, cudnn_atomic_backward},
+    AttentionKernel{"cudnn", true, cudnn_supports, cudnn_forward, cudnn_backward},
+    AttentionKernel{"flash", true, flash_supports, flash_forward, flash_backward},
+    AttentionKernel{"plain", true, plain_supports, plain_forward, plain_backward},
 };
 
 AttentionGeometry geometry_of(ConstTensor qkv, const AttentionOptions& options) {
@@ -69,7 +69,7 @@ const AttentionKernel& CudaBackend::attention_for(
   };
   if (attention_ != nullptr && able(*attention_)) return *attention_;
   for (const AttentionKernel& kernel : kKernels) {
-    if (able(kernel)) return kernel;
+    if ((kernel.repeatable || !repeatable_) && able(kernel)) return kernel;
   }
   throw Error(ExitCode::bad_config,
               fmt::format("no attention kernel for {} heads of size {} in {}", geometry.H,
@@ -80,8 +80,7 @@ const AttentionKernel& CudaBackend::attention_for(
 void CudaBackend::do_attention_forward(Tensor out, Tensor lse, ConstTensor qkv,
                                        const AttentionOptions& options) {
   if (out.count() == 0) return;
-  const AttentionForward call{geometry_of(qkv, options), out.data(), lse.as<float>(), qkv.data(),
-                              gemm_.tuning()};
+  const AttentionForward call{geometry_of(qkv, options), out.data(), lse.as<float>(), qkv.data()};
   attention_for(call.shape, {out.data(), qkv.data()}).forward(call, scratch_, stream());
 }
 
@@ -90,8 +89,7 @@ void CudaBackend::do_attention_backward(Tensor dqkv, ConstTensor dout, ConstTens
                                         const AttentionOptions& options) {
   if (out.count() == 0) return;
   const AttentionBackward call{
-      geometry_of(qkv, options), dqkv.data(),   dout.data(), qkv.data(), out.data(),
-      lse.as<float>(),           gemm_.tuning()};
+      geometry_of(qkv, options), dqkv.data(), dout.data(), qkv.data(), out.data(), lse.as<float>()};
   attention_for(call.shape, {dqkv.data(), dout.data(), qkv.data(), out.data()})
       .backward(call, scratch_, stream());
 }

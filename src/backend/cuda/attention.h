@@ -26,7 +26,6 @@ struct AttentionForward {
   void* out;
   float* lse;
   const void* qkv;
-  bool tune = false;  // alternatives inside a kernel may be timed now
 };
 
 struct AttentionBackward {
@@ -36,11 +35,11 @@ struct AttentionBackward {
   const void* qkv;
   const void* out;
   const float* lse;
-  bool tune = false;
 };
 
 struct AttentionKernel {
   const char* name;
+  bool repeatable;  // two runs give the same bits
   bool (*supports)(const AttentionGeometry& shape);
   void (*forward)(const AttentionForward& call, Workspace& scratch, cudaStream_t stream);
   void (*backward)(const AttentionBackward& call, Workspace& scratch, cudaStream_t stream);

@@ -8,8 +8,6 @@
 #include <cudnn_frontend.h>
 #include <dlfcn.h>
 
-#include <algorithm>
-#include <limits>
 #include <map>
 #include <memory>
 #include <tuple>
@@ -17,7 +15,6 @@
 
 #include "backend/cuda/cuda_check.h"
 #include "backend/cuda/lanes.h"
-#include "backend/cuda/tune_cache.h"
 #include "base/log.h"
 
 namespace cudnn_frontend {
@@ -56,8 +53,6 @@ using Operands = std::unordered_map<int64_t, void*>;
 struct Plan {
   std::shared_ptr<fe::graph::Graph> graph;  // null: cuDNN cannot do this
   size_t workspace_bytes = 0;
-  int64_t index = -1;   // among the graph's execution plans; -1: the library's first choice
-  bool chosen = false;  // by timing, or remembered
 };
 
 // One per rank thread: handles and graphs are used by the thread and device that made them.
@@ -85,18 +80,8 @@ class Library {
     return entry->second;
   }
 
-  // Takes the fastest of the execution plans that cuDNN offers; the choice is kept on disk, so that
-  // later runs start at once and repeat bit for bit. Running a plan twice changes no result.
-  void choose(Plan& plan, Pass pass, const AttentionGeometry& g, Operands& operands,
-              Workspace& scratch, cudaStream_t stream);
-
  private:
   Plan build(Pass pass, const AttentionGeometry& g);
-  TuneCache& cache();
-  double seconds_of(const Plan& plan, int64_t index, Operands& operands, Workspace& scratch,
-                    cudaStream_t stream);
-
-  std::unique_ptr<TuneCache> cache_;
 
   std::map<int, cudnnHandle_t> handles_;
   std::map<std::tuple<cudnnHandle_t, Pass, DType, int64_t, int64_t, int64_t, int64_t>, Plan> plans_;
@@ -170,6 +155,7 @@ Plan Library::build(Pass pass, const AttentionGeometry& g) {
   }
   auto status = graph->validate();
   if (status.is_good()) status = graph->build_operation_graph(handle());
+  // The first plan that can be built: others, where there are any, were never faster.
   if (status.is_good()) status = graph->create_execution_plans({fe::HeurMode_t::A});
   if (status.is_good()) status = graph->check_support(handle());
   if (status.is_good()) status = graph->build_plans(handle());
@@ -181,94 +167,13 @@ Plan Library::build(Pass pass, const AttentionGeometry& g) {
   return {graph, static_cast<size_t>(graph->get_workspace_size())};
 }
 
-TuneCache& Library::cache() {
-  if (cache_ == nullptr) {
-    int device = 0;
-    cudaDeviceProp properties{};
-    CUDA_CHECK(cudaGetDevice(&device));
-    CUDA_CHECK(cudaGetDeviceProperties(&properties, device));
-    std::string name = properties.name;
-    std::replace(name.begin(), name.end(), ' ', '-');
-    cache_ = std::make_unique<TuneCache>(
-        "", fmt::format("attention-{}-cudnn-{}", name, fe::detail::get_backend_version()));
-  }
-  return *cache_;
-}
-
-// Infinity where the plan cannot be built, does not run, or wants far more memory than the first.
-double Library::seconds_of(const Plan& plan, int64_t index, Operands& operands, Workspace& scratch,
-                           cudaStream_t stream) {
-  constexpr double kNever = std::numeric_limits<double>::infinity();
-  fe::graph::Graph& graph = *plan.graph;
-  if (!graph.build_plan_at_index(handle(), index).is_good()) return kNever;
-  const auto bytes = static_cast<size_t>(graph.get_workspace_size_plan_at_index(index));
-  if (bytes > plan.workspace_bytes + plan.workspace_bytes / 2 + (size_t{64} << 20)) return kNever;
-  void* workspace = scratch.reserve(bytes, stream);
-  const auto run = [&] {
-    return graph.execute_plan_at_index(handle(), operands, workspace, index).is_good();
-  };
-  if (!run() || cudaStreamSynchronize(stream) != cudaSuccess) return kNever;
-  cudaEvent_t begin = nullptr, end = nullptr;
-  CUDA_CHECK(cudaEventCreate(&begin));
-  CUDA_CHECK(cudaEventCreate(&end));
-  float least = std::numeric_limits<float>::max();
-  for (int i = 0; i < 4; ++i) {
-    CUDA_CHECK(cudaEventRecord(begin, stream));
-    run();
-    CUDA_CHECK(cudaEventRecord(end, stream));
-    CUDA_CHECK(cudaEventSynchronize(end));
-    float ms = 0;
-    CUDA_CHECK(cudaEventElapsedTime(&ms, begin, end));
-    least = std::min(least, ms);
-  }
-  CUDA_CHECK(cudaEventDestroy(begin));
-  CUDA_CHECK(cudaEventDestroy(end));
-  return static_cast<double>(least) * 1e-3;
-}
-
-void Library::choose(Plan& plan, Pass pass, const AttentionGeometry& g, Operands& operands,
-                     Workspace& scratch, cudaStream_t stream) {
-  plan.chosen = true;
-  const int64_t count = plan.graph->get_execution_plan_count();
-  if (count < 2) return;
-  const std::string key = fmt::format("pass {} {} B {} T {} H {} D {}", static_cast<int>(pass),
-                                      dtype_name(g.type), g.B, g.T, g.H, g.D);
-  const auto name_of_plan = [&](int64_t index) {
-    std::string name;
-    return plan.graph->get_plan_name_at_index(index, name).is_good() ? name : std::string();
-  };
-  const auto known = cache().find(key);
-  double least = std::numeric_limits<double>::infinity();
-  for (int64_t index = 0; index < count; ++index) {
-    if (known) {
-      if (name_of_plan(index) != *known) continue;
-      if (plan.graph->build_plan_at_index(handle(), index).is_good()) plan.index = index;
-      break;
-    }
-    const double seconds = seconds_of(plan, index, operands, scratch, stream);
-    spdlog::debug("cuda: attention {}, plan {} of {} ({}): {:.1f} us", key, index, count,
-                  name_of_plan(index), seconds * 1e6);
-    if (seconds < 0.98 * least) {  // what cuDNN prefers comes first
-      least = seconds;
-      plan.index = index;
-    }
-  }
-  if (plan.index < 0) return;
-  plan.workspace_bytes =
-      static_cast<size_t>(plan.graph->get_workspace_size_plan_at_index(plan.index));
-  if (!known) cache().store(key, name_of_plan(plan.index));
-}
-
-void execute(Pass pass, const AttentionGeometry& g, bool tune, Operands& operands,
-             Workspace& scratch, cudaStream_t stream) {
-  Plan& plan = library().plan(pass, g);
+void execute(Pass pass, const AttentionGeometry& g, Operands& operands, Workspace& scratch,
+             cudaStream_t stream) {
+  const Plan& plan = library().plan(pass, g);
   cudnnHandle_t handle = library().handle();
   fe::detail::set_stream(handle, stream);
-  if (tune && !plan.chosen) library().choose(plan, pass, g, operands, scratch, stream);
   void* workspace = scratch.reserve(plan.workspace_bytes, stream);
-  auto status = plan.index < 0
-                    ? plan.graph->execute(handle, operands, workspace)
-                    : plan.graph->execute_plan_at_index(handle, operands, workspace, plan.index);
+  auto status = plan.graph->execute(handle, operands, workspace);
   if (status.is_good()) return;
   throw Error(ExitCode::internal, fmt::format("cuDNN attention failed: {}", status.get_message()),
               "use attention flash");
@@ -294,7 +199,7 @@ void backward(Pass pass, const AttentionBackward& call, Workspace& scratch, cuda
       {kDK, part(call.dqkv, g, 1)},
       {kDV, part(call.dqkv, g, 2)},
   };
-  execute(pass, g, call.tune, operands, scratch, stream);
+  execute(pass, g, operands, scratch, stream);
 }
 
 }  // namespace
@@ -310,7 +215,7 @@ void cudnn_forward(const AttentionForward& call, Workspace& scratch, cudaStream_
       {kQ, part(call.qkv, g, 0)}, {kK, part(call.qkv, g, 1)}, {kV, part(call.qkv, g, 2)},
       {kOut, call.out},           {kStats, call.lse},
   };
-  execute(Pass::forward, g, call.tune, operands, scratch, stream);
+  execute(Pass::forward, g, operands, scratch, stream);
 }
 
 void cudnn_backward(const AttentionBackward& call, Workspace& scratch, cudaStream_t stream) {

@@ -13,7 +13,7 @@ constexpr int kRows = 8;    // rows of a block in flight
 // Grid: (column packs / 32, stripes). Each thread sums its V columns down its stripe's rows.
 template <typename T, int V, Gelu kGelu>
 __global__ void __launch_bounds__(kLanes* kRows)
-    column_sum_kernel(float* partial, T* x, const T* pre, int64_t rows, int64_t n) {
+    column_sum_kernel(float* partial, T* x, const T* pre, T* act, int64_t rows, int64_t n) {
   const int64_t column = (int64_t(blockIdx.x) * kLanes + threadIdx.x) * V;
   const int64_t per_stripe = (rows + gridDim.y - 1) / gridDim.y;
   const int64_t begin = blockIdx.y * per_stripe;
@@ -25,10 +25,15 @@ __global__ void __launch_bounds__(kLanes* kRows)
       T* p = x + row * n + column;
       auto pack = Pack<T, V>::load(p);
       if constexpr (kGelu != Gelu::none) {
-        const auto before = Pack<T, V>::load_streaming(pre + row * n + column);
+        auto before = Pack<T, V>::load_streaming(pre + row * n + column);
 #pragma unroll
-        for (int i = 0; i < V; ++i) pack.set(i, pack[i] * gelu_derivative<kGelu>(before[i]));
+        for (int i = 0; i < V; ++i) {
+          const GeluAt<kGelu> at(before[i]);
+          pack.set(i, pack[i] * at.derivative);
+          before.set(i, at.value);
+        }
         pack.store(p);
+        if (act != nullptr) before.store(act + row * n + column);
       }
 #pragma unroll
       for (int i = 0; i < V; ++i) sum[i] += pack[i];
@@ -100,13 +105,14 @@ void launch_column_sum(float* partial, int stripes, Tensor x, const BeforeGelu& 
   const int64_t rows = x.rows(), n = x.last();
   with_float_type(x.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    with_vector<T>(can_vectorise<T>(n, x.data(), before.pre.data()), [&](auto vector) {
+    const void *pre = before.pre.data(), *act = before.act.data();
+    with_vector<T>(can_vectorise<T>(n, x.data(), pre, act), [&](auto vector) {
       constexpr int V = decltype(vector)::value;
       const dim3 grid(blocks_for(n, kLanes * V), stripes), block(kLanes, kRows);
       with_gelu(before.form, [&](auto form) {
-        const T* pre = before.pre.none() ? nullptr : data_of<T>(before.pre);
         column_sum_kernel<T, V, decltype(form)::value>
-            <<<grid, block, 0, stream>>>(partial, data_of<T>(x), pre, rows, n);
+            <<<grid, block, 0, stream>>>(partial, data_of<T>(x), static_cast<const T*>(pre),
+                                         static_cast<T*>(before.act.data()), rows, n);
       });
     });
   });

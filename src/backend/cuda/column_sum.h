@@ -14,12 +14,13 @@ namespace stretto::cuda {
 struct BeforeGelu {
   ConstTensor pre;
   Gelu form = Gelu::none;
+  Tensor act;  // receives gelu(pre); may be none, or pre itself
 };
 
 // Stripes that column_sum_partials() cuts a (rows, n) matrix into: depends on the shape alone.
 int column_sum_stripes(int64_t rows, int64_t n);
 // partial (stripes, n) f32 = column sums of each stripe of x. With `before`: x is first
-// multiplied by gelu'(pre), in place.
+// multiplied by gelu'(pre), in place, and `act` becomes gelu(pre).
 void column_sum_partials(float* partial, Tensor x, const BeforeGelu& before, cudaStream_t stream);
 // out (n), f32 or the compute type, = or += the sum of the parts.
 void sum_parts(Tensor out, const float* partial, int parts, Grad mode, cudaStream_t stream);
@@ -31,7 +32,7 @@ struct PartialSums {
 void sum_parts(std::initializer_list<PartialSums> sums, int parts, Grad mode, cudaStream_t stream);
 // x += bias along rows; then gelu when asked (x in place).
 void bias_gelu(Tensor x, ConstTensor bias, Gelu form, cudaStream_t stream);
-// x *= gelu'(pre), in place.
+// x *= gelu'(pre), in place; act as above.
 void gelu_backward(Tensor x, const BeforeGelu& before, cudaStream_t stream);
 
 }  // namespace stretto::cuda

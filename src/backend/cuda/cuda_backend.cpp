@@ -42,6 +42,7 @@ CudaBackend::CudaBackend(int device, const CudaOptions& options)
       gemm_(properties_.name, options.tf32, options.tune, options.tune_cache,
             options.gemm_workspace_bytes, stream()),
       attention_(attention_kernel(options.attention)),
+      repeatable_(options.repeatable),
       timing_(options.time_operators),
       use_graphs_(options.graphs) {
   scratch_.reserve(options.scratch_bytes, stream());

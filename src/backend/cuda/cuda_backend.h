@@ -111,7 +111,7 @@ class CudaBackend final : public Backend {
   const AttentionKernel& attention_for(const AttentionGeometry& geometry,
                                        std::initializer_list<const void*> operands) const;
   // Queues column sums of x (rows, n) into scratch, and adds them to (or stores them in) `out`.
-  // With `before`: x is first multiplied by gelu'(pre), in place.
+  // With `before`: x is first multiplied by gelu'(pre), in place, and `act` becomes gelu(pre).
   void column_sum(Tensor out, ConstTensor x, Grad mode, const BeforeGelu& before = {});
 
   bool eight_bit_fits(int64_t rows, int64_t n, int64_t k, DType type) const;
@@ -137,6 +137,7 @@ class CudaBackend final : public Backend {
   Gemm gemm_;
   const AttentionKernel* attention_;  // asked for by name; null: the best that can
   OperatorTimer timer_;
+  bool repeatable_;
   bool timing_;
   bool use_graphs_;
   bool span_open_ = false;

@@ -14,6 +14,7 @@ struct CudaOptions {
   bool tune = true;        // time the candidate algorithms of each matrix product at first use
   std::string tune_cache;  // file of earlier choices; empty: in the user's cache folder
   std::string attention;   // a row of the attention table ("cudnn", "flash", "plain"); empty: best
+  bool repeatable = true;  // false: attention may add in any order, which is faster
   bool graphs = true;      // record repeated work and replay it
   bool time_operators = false;  // per-operator device times in profile(), resolved by synchronize()
   size_t gemm_workspace_bytes = size_t{64} << 20;

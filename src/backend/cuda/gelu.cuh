@@ -10,35 +10,32 @@ namespace stretto::cuda {
 constexpr float kGeluScale = 0.7978845608028654f;  // sqrt(2 / pi)
 constexpr float kGeluCube = 0.044715f;
 
-__device__ __forceinline__ float gelu_tanh(float x) {
-  const float e = __expf(-2.0f * kGeluScale * x * (1.0f + kGeluCube * x * x));
-  return isinf(e) ? 0.0f : __fdividef(x, 1.0f + e);
-}
+// Value and derivative at a point. Beyond +-20 the gate is 0 or 1 to the last bit; cubes would
+// overflow.
+template <Gelu kForm>
+struct GeluAt {
+  float value, derivative;
 
-__device__ __forceinline__ float gelu_tanh_derivative(float x) {
-  // Beyond +-20 the derivative is 0 or 1 to the last bit; the cubes would overflow.
-  x = x < -20.0f ? -20.0f : (x > 20.0f ? 20.0f : x);
-  const float e = __expf(-2.0f * kGeluScale * x * (1.0f + kGeluCube * x * x));
-  const float s = __fdividef(1.0f, 1.0f + e);
-  const float inner = kGeluScale * (1.0f + 3.0f * kGeluCube * x * x);
-  return s + 2.0f * x * s * (1.0f - s) * inner;
-}
-
-__device__ __forceinline__ float normal_share(float x) {
-  return 0.5f * erfcf(-0.70710678118654752f * x);
-}
+  __device__ __forceinline__ explicit GeluAt(float x) {
+    const float near = x < -20.0f ? -20.0f : (x > 20.0f ? 20.0f : x);
+    const float square = near * near;
+    float gate, bend;
+    if constexpr (kForm == Gelu::exact) {
+      gate = 0.5f * erfcf(-0.70710678118654752f * near);
+      bend = 0.39894228040143268f * near * __expf(-0.5f * square);
+    } else {
+      const float e = __expf(-2.0f * kGeluScale * near * (1.0f + kGeluCube * square));
+      gate = __fdividef(1.0f, 1.0f + e);
+      bend = 2.0f * near * gate * (1.0f - gate) * kGeluScale * (1.0f + 3.0f * kGeluCube * square);
+    }
+    value = x < -20.0f ? 0.0f : x * gate;
+    derivative = gate + bend;
+  }
+};
 
 template <Gelu kForm>
 __device__ __forceinline__ float gelu(float x) {
-  if constexpr (kForm == Gelu::tanh) return gelu_tanh(x);
-  return x < -20.0f ? 0.0f : x * normal_share(x);  // -infinity times 0 would be NaN
-}
-
-template <Gelu kForm>
-__device__ __forceinline__ float gelu_derivative(float x) {
-  if constexpr (kForm == Gelu::tanh) return gelu_tanh_derivative(x);
-  x = x < -20.0f ? -20.0f : (x > 20.0f ? 20.0f : x);  // 0 or 1 to the last bit beyond
-  return normal_share(x) + 0.39894228040143268f * x * __expf(-0.5f * x * x);
+  return GeluAt<kForm>(x).value;
 }
 
 // Calls work(integral_constant<Gelu, form>).

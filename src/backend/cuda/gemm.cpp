@@ -233,6 +233,8 @@ void Gemm::choose_algorithm(Plan& p, const GemmProblem& problem, const GemmOpera
 void Gemm::tune(Plan& p, const GemmProblem& problem, const GemmOperands& operands,
                 const std::vector<cublasLtMatmulHeuristicResult_t>& candidates) {
   const size_t bytes = static_cast<size_t>(problem.ldd * problem.n) * dtype_size(problem.out);
+  const std::string key = problem.text() + (tf32_ ? " tf32" : "");
+  const auto refused = cache_.find(key);  // by restore()
   GemmOperands trial = operands;
   void* result = nullptr;
   if (cudaMalloc(&result, bytes + (problem.epilogue == Epilogue::bgradb
@@ -279,9 +281,7 @@ void Gemm::tune(Plan& p, const GemmProblem& problem, const GemmOperands& operand
 
   std::string value = fmt::format("{:.9f} ", p.seconds);
   for (const uint64_t word : p.algo.data) value += fmt::format("{:016x}", word);
-  const std::string key = problem.text() + (tf32_ ? " tf32" : "");
-  cache_.store(key, value);
-  if (cache_.find(key) != value) restore(p, problem);  // another rank was first
+  if (cache_.settle(key, value, refused) != value) restore(p, problem);  // another rank was first
 }
 
 bool Gemm::restore(Plan& p, const GemmProblem& problem) {
@@ -320,7 +320,8 @@ size_t Gemm::choose(const GemmProblem& problem,
                     const std::vector<std::function<double()>>& seconds) {
   if (const auto known = choices_.find(problem); known != choices_.end()) return known->second;
   const std::string key = "choice " + problem.text() + (tf32_ ? " tf32" : "");
-  if (const auto known = tune_ ? cache_.find(key) : std::nullopt) {
+  const auto known = tune_ ? cache_.find(key) : std::nullopt;
+  if (known) {
     const auto index = static_cast<size_t>(std::strtoul(known->c_str(), nullptr, 10));
     if (index < seconds.size()) return choices_[problem] = index;
   }
@@ -334,8 +335,8 @@ size_t Gemm::choose(const GemmProblem& problem,
       best = i;
     }
   }
-  cache_.store(key, std::to_string(best));
-  best = static_cast<size_t>(std::strtoul(cache_.find(key)->c_str(), nullptr, 10));
+  const std::string settled = cache_.settle(key, std::to_string(best), known);
+  best = static_cast<size_t>(std::strtoul(settled.c_str(), nullptr, 10));
   return choices_[problem] = std::min(best, seconds.size() - 1);
 }
 

@@ -97,7 +97,7 @@ void CudaBackend::do_linear_backward_input(Tensor dinp, ConstTensor dout, ConstT
                     .out = dinp.dtype()};
   plain.accumulate = options.mode == Grad::accumulate;
   const bool gelu = options.gelu != Gelu::none;
-  const BeforeGelu before{options.pre, options.gelu};
+  const BeforeGelu before{options.pre, options.gelu, options.act};
   const GemmOperands operands{weight.data(), dout.data(), dinp.data(), nullptr,
                               const_cast<void*>(options.pre.data())};
   const int stripes = column_sum_stripes(rows, k);
@@ -134,7 +134,8 @@ void CudaBackend::do_linear_backward_input(Tensor dinp, ConstTensor dout, ConstT
   };
   const bool exact =
       dout.dtype() == DType::f32 || options.gelu == Gelu::exact;  // as in the forward pass
-  if (gelu && !exact && gemm_.supports(fused, operands)) {
+  // The epilogue does not write GELU's output; our kernel does so in passing.
+  if (gelu && !exact && options.act.none() && gemm_.supports(fused, operands)) {
     const auto timed = [this](const auto& work) {
       work();
       return std::min(gemm_.measure(work), gemm_.measure(work));
@@ -186,7 +187,7 @@ void CudaBackend::do_linear_backward_weight(Tensor dweight, Tensor dbias, ConstT
   with_sums.bias = partial;
   const auto sum_columns = [&] {
     column_sum_partials(partial, Tensor(const_cast<void*>(dout.data()), dout.dtype(), {rows, n}),
-                        {}, stream());
+                        {}, {}, stream());
   };
   if (dweight.dtype() == DType::f32 && inp.dtype() != DType::f32 &&
       gemm_.supports(fused, with_sums)) {

@@ -70,17 +70,18 @@ std::optional<std::string> TuneCache::find(const std::string& key) const {
   return entry->second;
 }
 
-void TuneCache::store(const std::string& key, const std::string& value) {
+std::string TuneCache::settle(const std::string& key, const std::string& value,
+                              const std::optional<std::string>& refused) {
   std::error_code ignored;
   std::filesystem::create_directories(std::filesystem::path(path_).parent_path(), ignored);
   const Locked file(path_);
-  const auto before = find(key);
   if (file.open()) read();
-  if (find(key) != before) return;  // another rank was first
+  if (const auto first = find(key); first && first != refused) return *first;
   entries_[key] = value;
   if (!file.append(key + '\t' + value + kEnd + '\n')) {
     spdlog::debug("cuda: cannot remember measurements in {}", path_);
   }
+  return value;
 }
 
 }  // namespace stretto::cuda

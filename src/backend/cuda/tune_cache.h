@@ -14,9 +14,11 @@ class TuneCache {
   TuneCache(std::string path, const std::string& name);
 
   std::optional<std::string> find(const std::string& key) const;
-  // Appended to the file at once, unless another rank stored a value since this one looked: then
-  // find() gives theirs, so that all ranks, and later runs, choose alike.
-  void store(const std::string& key, const std::string& value);
+  // What counts from now on: `value`, appended to the file at once, or what another rank stored
+  // first, so that all ranks, and later runs, choose alike. A value that was looked at and found
+  // useless (`refused`) gives way.
+  std::string settle(const std::string& key, const std::string& value,
+                     const std::optional<std::string>& refused = std::nullopt);
   const std::string& path() const { return path_; }
 
  private:
