@@ -57,6 +57,12 @@ void tf32_device(const Config& c, Report& report) {
              "set tf32=false, or device=cuda");
 }
 
+void deterministic_repeatable(const Config& c, Report& report) {
+  if (c.repeatable || !c.deterministic) return;
+  report.add("repeatable", "contradicts " + shown(c, "deterministic"),
+             "set repeatable=true, or deterministic=false");
+}
+
 void offload_device(const Config& c, Report& report) {
   if (c.device == Device::cuda) return;
   const char* fix = "remove it, or set device=cuda";
@@ -70,6 +76,7 @@ constexpr Rule kRules[] = {
     {"positions", Severity::error, positions},
     {"precision-device", Severity::advice, precision_device},
     {"tf32-device", Severity::error, tf32_device},
+    {"deterministic-repeatable", Severity::error, deterministic_repeatable},
     {"head-size", Severity::advice, head_size},
     {"vocab-padding", Severity::advice, vocab_padding},
     {"tile-quantisation", Severity::advice, tile_quantisation},
