@@ -123,7 +123,7 @@ Shares Model::stage(int64_t layers, bool first, bool last) const {
   LayerTime recompute;
   if (layout_.recompute == Checkpointing::full)
     recompute = layer_forward_ * c_[Constant::recompute];
-  if (layout_.recompute == Checkpointing::full && stack_.own_runtime)
+  if (layout_.recompute == Checkpointing::full && stack_.recompute_stops_early)
     recompute.gemm -= c_[Constant::recompute] * down_product_seconds(rates_, work_, layout_);
   if (layout_.recompute == Checkpointing::selective) {
     // Norms and GELU again, no matrix product.

@@ -83,8 +83,8 @@ StageMemory stage_memory(const Stack& stack, const Workload& work, const Layout&
   }
   if (last) m.logits = c[Constant::workspace] * s.logits;
   m.fixed = c[Constant::memory_fixed];
-  // Blocks that fit no later request pile up while there is room.
-  m.slack = c[Constant::slack] * kept * std::max(0.0, 1 - m.total() / (kUsable * capacity));
+  // Blocks that fit no later request pile up while there is room; a full card gets them back.
+  m.slack = std::min(c[Constant::slack] * kept, std::max(0.0, kUsable * capacity - m.total()));
   return m;
 }
 
