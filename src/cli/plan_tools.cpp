@@ -120,16 +120,22 @@ void run_compare(const std::string& directory, bool json) {
       100 * c.worst_memory_error);
 }
 
-void run_clusters() {
+void print_fields(const plan::Cluster& c) {
+  fmt::print("{}: {}\n", c.name, c.description);
+  for (const plan::Field& f : c.fields) {
+    fmt::print("  {:<30}{:>10g} {:<8} {}{}{}\n", f.key, f.value, f.unit, name_of(f.source),
+               f.note.empty() ? "" : ": ", f.note);
+  }
+}
+
+void run_clusters(const std::vector<std::string>& wanted) {
+  for (const std::string& name : wanted) print_fields(plan::find_cluster(name));
+  if (!wanted.empty()) return;
   for (const std::string& name : plan::cluster_names()) {
-    const plan::Cluster c = plan::find_cluster(name);
-    fmt::print("{:<16}{}\n", name, c.description);
-    for (const plan::Field& f : c.fields) {
-      fmt::print("    {:<30}{:>12.4g}  ({}, {}{}{})\n", f.key, f.value, f.unit, name_of(f.source),
-                 f.note.empty() ? "" : ": ", f.note);
-    }
+    fmt::print("{:<16}{}\n", name, plan::find_cluster(name).description);
   }
   fmt::print("\nsoftware: {}\n", join_or(plan::stack_names()));
+  fmt::print("`stretto plan clusters h100` prints every field of one with its unit and source\n");
 }
 
 }  // namespace
@@ -155,10 +161,12 @@ void add_plan_tools(Command& verb, const std::function<void()>& taken) {
     taken();
     run_exam_verb(*exam);
   });
-  Command* list = verb.add_subcommand("clusters", "Known clusters, every field with its source");
-  list->callback([taken] {
+  auto names = std::make_shared<std::vector<std::string>>();
+  Command* list = verb.add_subcommand("clusters", "Known clusters; of one, every field");
+  list->add_option("names", *names, "print every field of these, with unit and source");
+  list->callback([names, taken] {
     taken();
-    run_clusters();
+    run_clusters(*names);
   });
   struct CompareOptions {
     std::string directory;

@@ -304,6 +304,22 @@ Estimate Model::run() const {
 
 }  // namespace
 
+std::vector<Term> terms_of(const Estimate& e) {
+  return {{"matrix products", e.gemm},
+          {"attention", e.attention},
+          {"memory-bound passes", e.passes},
+          {"launch gaps", e.launches},
+          {"head and loss", e.head},
+          {"tensor-parallel traffic", e.tp_exposed},
+          {"pipeline traffic", e.pp_exposed},
+          {"data-parallel traffic", e.dp_exposed},
+          {"bubble", e.bubble},
+          {"imbalance", e.imbalance},
+          {"optimizer", e.optimizer},
+          {"waiting for a core", e.core_wait},
+          {"fixed, waiting", e.fixed}};
+}
+
 double pipeline_closed_form(const std::vector<double>& stages, double m, double v) {
   double total = 0, slowest = 0;
   for (double s : stages) {

@@ -180,11 +180,12 @@ double Section::number(std::string_view key, Quantity quantity, Bounds bounds,
          "use data sheet, microbenchmark, fitted or default");
   }
   const YamlNode& value = parts.required("value");
-  field.value = parse_number(value, place(key)) * factor;
-  if (field.value == 0 && !bounds.zero_allowed) {
+  field.value = parse_number(value, place(key));
+  const double si = field.value * factor;
+  if (si == 0 && !bounds.zero_allowed) {
     fail(key, "is zero", "give the true value; a device without it cannot run");
   }
-  const bool inside = field.value == 0 || (field.value >= bounds.low && field.value <= bounds.high);
+  const bool inside = si == 0 || (si >= bounds.low && si <= bounds.high);
   if (!inside) {
     fail(key,
          fmt::format("is {} {}, outside {:.3g} to {:.3g} {}", value.text, unit, bounds.low / factor,
@@ -192,7 +193,7 @@ double Section::number(std::string_view key, Quantity quantity, Bounds bounds,
          "check the value and its unit");
   }
   fields.push_back(field);
-  return field.value;
+  return si;
 }
 
 }  // namespace stretto::plan

@@ -32,13 +32,18 @@ Sizes sizes_of(const Stack& stack, const Workload& work, const Layout& layout) {
     s.layer_full += 2.5 * element * scores;  // scores, probabilities and a mask
   }
   s.layer_kept = s.layer_full;
-  if (layout.recompute == Checkpointing::full) s.layer_kept = s.stream;
+  if (layout.recompute == Checkpointing::full) {
+    s.layer_kept = s.stream / (layout.sequence_parallel ? t : 1);
+  }
   if (layout.recompute == Checkpointing::selective) {
     s.layer_kept =
         tokens * element * (3 * h / (layout.sequence_parallel ? t : 1) + (4 * h + f) / t);
   }
+  // Zero bubble: what the weight gradients read, the gradients of the outputs too, waits for them.
+  if (layout.schedule == PipelineSchedule::zero_bubble) s.layer_kept += 0.6 * s.layer_full;
   // Logits in the compute type, in fp32 for the loss, and their gradient.
   s.logits = tokens * static_cast<double>(work.model.vocab) / t * (element + 4 + element);
+  if (stack.own_runtime) s.logits = std::min(s.logits, static_cast<double>(kLossChunkBytes));
   return s;
 }
 

@@ -128,11 +128,14 @@ void Enumerator::variants(Layout layout) {
       reject(layout, Reject::schedule);
       continue;
     }
+    layout.embedding_counts = false;
+    const std::vector<int64_t> without_embedding = stage_layers(work_.model, layout);
     for (bool embedding : {false, true}) {
       if (embedding && (layout.pp == 1 || v > 1 || work_.model.layers + 2 < 2 * layout.pp)) {
         continue;
       }
       layout.embedding_counts = embedding;
+      if (embedding && stage_layers(work_.model, layout) == without_embedding) continue;
       const PipelineSchedule plain = layout.schedule;
       if (layout.pp == 1 || allowed(limits_.schedule, plain)) shardings(layout);
       if (v > 1 || layout.pp == 1 || !stack_.can.zero_bubble ||
@@ -143,7 +146,6 @@ void Enumerator::variants(Layout layout) {
       shardings(layout);
       layout.schedule = plain;
     }
-    layout.embedding_counts = false;
   }
 }
 
@@ -211,6 +213,21 @@ void rank(std::vector<Candidate>& list, double width) {
   }
 }
 
+// Why the memory rules a layout out, if it does. `doubt`: how far the formula may be above the
+// exact plan that follows.
+std::optional<Reject> refusal(const MemoryEstimate& m, const Constraints& limits,
+                              double doubt = 1) {
+  const double share = m.needed() / (doubt * m.capacity);
+  if (share > 1) return Reject::memory;
+  if (share > kTight && !limits.allow_tight) return Reject::tight;
+  return std::nullopt;
+}
+
+void count_refused(Plan& plan, const Layout& layout, Reject reason) {
+  ++plan.rejected[static_cast<size_t>(reason)];
+  if (plan.constraints.keep_rejected) plan.rejected_layouts.emplace_back(layout, reason);
+}
+
 void set_seconds(Candidate& c, const Stack& stack, const Workload& work) {
   const double before = c.estimate.seconds;
   if (c.layout.schedule != PipelineSchedule::one_f_one_b) {
@@ -225,6 +242,10 @@ void set_seconds(Candidate& c, const Stack& stack, const Workload& work) {
   c.hfu *= change;
 }
 
+// Our own runtime's memory is known exactly, but not cheaply: the formula sorts out what is far
+// off.
+constexpr double kFormulaDoubt = 1.25;
+
 // The layouts at the top get what is too slow for all: the simulated schedule, and for our own
 // runtime the exact memory plan.
 void refine_leaders(Plan& plan) {
@@ -234,16 +255,10 @@ void refine_leaders(Plan& plan) {
   for (size_t i = 0; i < plan.ranked.size(); ++i) {
     Candidate& c = plan.ranked[i];
     if (i < kSimulated) set_seconds(c, plan.stack, plan.work);
-    if (plan.stack.own_runtime && exact < kExact) {
-      c.memory = own_memory(plan.cluster, plan.stack, plan.work, c.layout);
-      const bool refused = c.memory.fit == plan::Fit::does_not_fit ||
-                           (c.memory.fit == plan::Fit::tight && !plan.constraints.allow_tight);
-      if (refused) {
-        const Reject reason = c.memory.fit == plan::Fit::tight ? Reject::tight : Reject::memory;
-        ++plan.rejected[static_cast<size_t>(reason)];
-        if (plan.constraints.keep_rejected) {
-          plan.rejected_layouts.emplace_back(c.layout, reason);
-        }
+    if (plan.stack.own_runtime) {
+      if (exact < kExact) c.memory = own_memory(plan.cluster, plan.stack, plan.work, c.layout);
+      if (const auto reason = refusal(c.memory, plan.constraints)) {
+        count_refused(plan, c.layout, *reason);
         continue;
       }
       ++exact;
@@ -372,12 +387,8 @@ Plan make_plan(const Cluster& cluster, const Stack& stack, const Workload& work,
   double nearest = 0;
   for (const Layout& layout : layouts) {
     const MemoryEstimate memory = estimate_memory(cluster, stack, work, layout);
-    const bool refused = memory.fit == plan::Fit::does_not_fit ||
-                         (memory.fit == plan::Fit::tight && !constraints.allow_tight);
-    if (refused) {
-      const Reject reason = memory.fit == plan::Fit::tight ? Reject::tight : Reject::memory;
-      ++plan.rejected[static_cast<size_t>(reason)];
-      if (constraints.keep_rejected) plan.rejected_layouts.emplace_back(layout, reason);
+    if (const auto reason = refusal(memory, constraints, stack.own_runtime ? kFormulaDoubt : 1)) {
+      count_refused(plan, layout, *reason);
       if (plan.ranked.empty() && (!plan.nearest || memory.needed() < nearest)) {
         nearest = memory.needed();
         plan.nearest = Candidate{};
