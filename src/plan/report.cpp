@@ -8,6 +8,7 @@
 
 #include "account/flops.h"
 #include "base/units.h"
+#include "config/registry.h"
 #include "plan/advice.h"
 
 namespace stretto::plan {
@@ -29,7 +30,8 @@ std::string header(const Plan& p) {
 
 // The words that make `stretto train` run this layout; what is the default stays out.
 std::string train_words(const Plan& p, const Layout& l) {
-  std::string out = "stretto train " + p.work.model.name;
+  const bool known = lookup_model(p.work.model.name) != nullptr;
+  std::string out = "stretto train " + (known ? p.work.model.name : "MODEL");
   const auto word = [&](const char* key, const auto& value) {
     out += fmt::format(" {}={}", key, value);
   };
