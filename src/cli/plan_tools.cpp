@@ -34,8 +34,15 @@ struct CalibrateOptions {
   bool json = false;
 };
 
+constexpr const char* kExamExamples =
+    "Examples:\n"
+    "  stretto plan exam                         every table, about ten seconds\n"
+    "  stretto plan exam --table H100 --rows     one of them, row by row\n\n"
+    "Accuracy on the published tables, groups held out";
+
 struct ExamOptions {
   std::string directory;
+  std::string table;
   std::string write;
   bool rows = false;
   bool fits = false;
@@ -44,7 +51,7 @@ struct ExamOptions {
 void run_exam_verb(const ExamOptions& o) {
   const ReferenceTables tables =
       find_reference(o.directory.empty() ? std::nullopt : std::optional(o.directory));
-  const plan::Exam exam = plan::run_exam(load_reference(tables));
+  const plan::Exam exam = plan::run_exam(load_reference(tables), o.table);
   fmt::print("{}", plan::exam_text(exam, o.rows));
   if (o.fits) {
     for (const plan::ExamTable& t : exam.tables) {
@@ -152,8 +159,9 @@ void write_text(const std::string& path, const std::string& text) {
 
 void add_plan_tools(Command& verb, const std::function<void()>& taken) {
   auto exam = std::make_shared<ExamOptions>();
-  Command* sub = verb.add_subcommand("exam", "Accuracy on the published tables, groups held out");
+  Command* sub = verb.add_subcommand("exam", kExamExamples);
   sub->add_option("--dir", exam->directory, "read the tables from this directory");
+  sub->add_option("--table", exam->table, "only tables with this in their name");
   sub->add_option("--write", exam->write, "also write the report as Markdown");
   sub->add_flag("--rows", exam->rows, "every row and comparison group");
   sub->add_flag("--fits", exam->fits, "print the constants as entries of configs/software");

@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -22,6 +23,10 @@ const char* verdict(const HeldOut& h, double target_median, double target_p90) {
   return meets(h.clean, target_median, target_p90) ? "missed; met without the odd rows" : "missed";
 }
 
+double coverage(const HeldOut& h) {  // percent
+  return 100 * static_cast<double>(h.covered) / static_cast<double>(h.all.rows);
+}
+
 std::string targets_line(const ExamTable& t) {
   return fmt::format("{:g} / {:g}", t.spec.target_median, t.spec.target_p90);
 }
@@ -30,12 +35,12 @@ std::string seconds_rows(const ExamTable& t) {
   std::string out;
   for (const HeldOut& h : t.seconds) {
     if (h.all.rows == 0) {
-      out += fmt::format("| {} | {} | {} | - | - | {} | no group leaves enough rows to fit |\n",
+      out += fmt::format("| {} | {} | {} | - | - | - | {} | no group leaves enough rows to fit |\n",
                          t.spec.name, t.rows, h.key, targets_line(t));
       continue;
     }
-    out += fmt::format("| {} | {} | {} | {} | {} | {} | {} |\n", t.spec.name, h.all.rows, h.key,
-                       pair_text(h.all), pair_text(h.clean), targets_line(t),
+    out += fmt::format("| {} | {} | {} | {} | {} | {:.0f} % | {} | {} |\n", t.spec.name, h.all.rows,
+                       h.key, pair_text(h.all), pair_text(h.clean), coverage(h), targets_line(t),
                        verdict(h, t.spec.target_median, t.spec.target_p90));
   }
   return out;
@@ -131,10 +136,11 @@ std::string exam_markdown(const Exam& exam) {
       "percent.\n"
       "\"Without odd rows\" leaves out the rows listed at the end as unexplained; they stay in "
       "the\n"
-      "fits and in the first figure.\n\n"
+      "fits and in the first figure. \"In interval\": the share of all these rows that the "
+      "interval of\n`stretto plan` would have held.\n\n"
       "## Seconds per iteration\n\n"
-      "| table | rows | held out | error % | without odd rows | target | |\n"
-      "| --- | --- | --- | --- | --- | --- | --- |\n";
+      "| table | rows | held out | error % | without odd rows | in interval | target | |\n"
+      "| --- | --- | --- | --- | --- | --- | --- | --- |\n";
   out += each(exam, seconds_rows);
   const std::string unfair = each(exam, unfair_lines);
   if (!unfair.empty()) {
@@ -161,8 +167,9 @@ std::string exam_markdown(const Exam& exam) {
     if (t.oom_rows == 0 && t.memory.empty()) continue;
     out += fmt::format(
         "* {}: of {} rows that ran out of memory {} are called, {} more are "
-        "called tight; {} of {} that ran are called infeasible.\n",
-        t.spec.name, t.oom_rows, t.oom_called, t.oom_tight, t.ran_called_oom, t.ran);
+        "called tight; {} of {} that ran are called infeasible.{}\n",
+        t.spec.name, t.oom_rows, t.oom_called, t.oom_tight, t.ran_called_oom, t.ran,
+        t.oom_missed.empty() ? "" : fmt::format(" Not called: {}.", fmt::join(t.oom_missed, ", ")));
   }
   out +=
       "\n## Constants found\n\nThe percentage is how well the rows and the prior together "
