@@ -31,7 +31,9 @@ std::string header(const Plan& p) {
 // The words that make `stretto train` run this layout; what is the default stays out.
 std::string train_words(const Plan& p, const Layout& l) {
   const bool known = lookup_model(p.work.model.name) != nullptr;
-  std::string out = "stretto train " + (known ? p.work.model.name : "MODEL");
+  std::string out = "stretto train ";
+  if (p.cluster.time_shared && l.devices() > 1) out += fmt::format("-n {} ", l.devices());
+  out += known ? p.work.model.name : "MODEL";
   const auto word = [&](const char* key, const auto& value) {
     out += fmt::format(" {}={}", key, value);
   };
@@ -57,11 +59,11 @@ std::string answer(const Plan& p) {
   const Candidate& best = p.ranked.front();
   const size_t ties = static_cast<size_t>(std::count_if(
       p.ranked.begin(), p.ranked.end(), [&](const Candidate& c) { return c.tie == best.tie; }));
-  std::string out = fmt::format(
-      "\nfastest: {}: {:.4g} s per step ({:.3g} to {:.3g}), {} tokens/s, {:.1f} of {:.0f} GiB\n",
-      describe(best.layout), best.estimate.seconds, best.low, best.high,
-      format_count(best.tokens_per_second), best.memory.needed() / kGiB,
-      best.memory.capacity / kGiB);
+  std::string out =
+      fmt::format("\nbest: {}: {:.4g} s per step ({:.3g} to {:.3g}), {} tokens/s, {} of {}\n",
+                  describe(best.layout), best.estimate.seconds, best.low, best.high,
+                  format_count(best.tokens_per_second), format_bytes(best.memory.needed()),
+                  format_bytes(best.memory.capacity));
   std::vector<Term> terms = terms_of(best.estimate);
   std::stable_sort(terms.begin(), terms.end(),
                    [](const Term& a, const Term& b) { return a.seconds > b.seconds; });
@@ -88,7 +90,7 @@ std::string answer(const Plan& p) {
 // Shares of the iteration in percent; what is missing to 100 is products, attention and the rest.
 std::string table(const Plan& p, size_t top) {
   std::string out =
-      fmt::format("\n  # {:<44}{:>9}{:>15}{:>10}{:>7}{:>7}{:>10} |{:>7}{:>7}{:>6}{:>6}{:>6}{:>8}\n",
+      fmt::format("\n  # {:<44}{:>9}{:>15}{:>10}{:>7}{:>7}{:>11} |{:>7}{:>7}{:>6}{:>6}{:>6}{:>8}\n",
                   "layout", "s/it", "interval", "tokens/s", "MFU", "HFU", "memory", "bubble",
                   "imbal.", "tp", "dp", "pp", "passes");
   bool any_tie = false;
@@ -101,12 +103,12 @@ std::string table(const Plan& p, size_t top) {
       return fmt::format("{:.1f}%", 100 * seconds / e.seconds);
     };
     out += fmt::format(
-        "{}{:>2} {:<44}{:>9.4g}{:>15}{:>10}{:>7}{:>7}{:>7.1f}GiB "
+        "{}{:>2} {:<44}{:>9.4g}{:>15}{:>10}{:>7}{:>7}{:>11} "
         "|{:>7}{:>7}{:>6}{:>6}{:>6}{:>8}{}\n",
         tied ? '=' : ' ', i + 1, describe(c.layout), e.seconds,
         fmt::format("{:.3g}..{:.3g}", c.low, c.high), format_count(c.tokens_per_second),
         fmt::format("{:.1f}%", 100 * c.mfu), fmt::format("{:.1f}%", 100 * c.hfu),
-        c.memory.needed() / kGiB, share(e.bubble), share(e.imbalance), share(e.tp_exposed),
+        format_bytes(c.memory.needed()), share(e.bubble), share(e.imbalance), share(e.tp_exposed),
         share(e.dp_exposed), share(e.pp_exposed), share(e.passes),
         c.memory.fit == plan::Fit::tight ? " tight" : "");
   }
