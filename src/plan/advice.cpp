@@ -38,9 +38,7 @@ class Adviser {
   const Layout& layout() const { return candidate_.layout; }
 
   void consider_layout(const char* rule, const std::string& text, const Layout& changed) {
-    const MemoryEstimate memory = stack_.own_runtime
-                                      ? own_memory(cluster_, stack_, work_, changed)
-                                      : estimate_memory(cluster_, stack_, work_, changed);
+    const MemoryEstimate memory = decisive_memory(cluster_, stack_, work_, changed);
     if (memory.fit == plan::Fit::does_not_fit) return;
     const double seconds = estimate(cluster_, stack_, work_, changed).seconds;
     if (seconds > candidate_.estimate.seconds * (1 - tie_width(stack_))) return;  // a tie
@@ -246,7 +244,7 @@ std::vector<Upset> upsets(const Cluster& cluster, const Stack& stack, const Work
 std::optional<FitChange> nearest_fit(const Cluster& cluster, const Stack& stack,
                                      const Workload& work, const Layout& layout) {
   const auto fits = [&](const Layout& l) {
-    return estimate_memory(cluster, stack, work, l).fit != plan::Fit::does_not_fit;
+    return decisive_memory(cluster, stack, work, l).fit != plan::Fit::does_not_fit;
   };
   std::vector<FitChange> changes;
   Layout l = layout;

@@ -137,4 +137,10 @@ MemoryEstimate estimate_memory(const Cluster& cluster, const Stack& stack, const
   return e;
 }
 
+MemoryEstimate decisive_memory(const Cluster& cluster, const Stack& stack, const Workload& work,
+                               const Layout& layout) {
+  return stack.own_runtime ? own_memory(cluster, stack, work, layout)
+                           : estimate_memory(cluster, stack, work, layout);
+}
+
 }  // namespace stretto::plan

@@ -53,4 +53,8 @@ Fit fit_of(const MemoryEstimate& estimate);
 MemoryEstimate estimate_memory(const Cluster& cluster, const Stack& stack, const Workload& work,
                                const Layout& layout);
 
+// What decides: our own runtime's exact plan, the formula for other stacks.
+MemoryEstimate decisive_memory(const Cluster& cluster, const Stack& stack, const Workload& work,
+                               const Layout& layout);
+
 }  // namespace stretto::plan
