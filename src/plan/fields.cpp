@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <utility>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -104,7 +105,7 @@ std::string Section::text(std::string_view key) const {
 }
 
 std::string Section::text_or(std::string_view key, std::string fallback) const {
-  return has(key) ? text(key) : fallback;
+  return has(key) ? text(key) : std::move(fallback);
 }
 
 double Section::plain_or(std::string_view key, double fallback) const {
