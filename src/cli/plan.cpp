@@ -10,8 +10,10 @@
 #include "base/log.h"
 #include "base/units.h"
 #include "bench/survey.h"
+#include "cli/plan_options.h"
 #include "cli/plan_tools.h"
 #include "cli/verbs.h"
+#include "config/reader.h"
 #include "config/registry.h"
 #include "config/suggest.h"
 #include "plan/local.h"
@@ -28,22 +30,11 @@ constexpr const char* kExamples =
     "  stretto plan bloom-176b --cluster jean-zay-a100 --gpus 384 --global-batch 2048 \\\n"
     "      --software megatron-deepspeed-2022 --recompute full --top 5 --explain\n"
     "  stretto plan mpt-70b --cluster h100 --scale --tokens 2T --deadline 60d --price 2.5\n"
+    "  stretto plan mpt-7b model.heads=64 --gpus 64      a changed model; a .yaml file will do, "
+    "too\n"
     "  stretto plan tiny --cluster local         this machine, measured first\n"
     "  stretto plan clusters                     what clusters and software are known\n"
     "  stretto plan exam                         accuracy on the published tables\n";
-
-struct PlanOptions {
-  std::string model, cluster = "h100", software = "stretto", precision, machine;
-  int64_t gpus = 0, global_batch = 0, seq_len = 0;
-  int64_t dp = 0, tp = 0, pp = 0, micro_batch = 0, interleave = 0;
-  std::optional<int64_t> zero;
-  std::string recompute, schedule;
-  size_t top = 10;
-  bool done = false;
-  bool explain = false, json = false, csv = false, rejected = false, tight = false, scale = false;
-  std::string tokens, deadline, svg;
-  double budget = 0, price = 0;
-};
 
 template <typename Enum>
 Enum enum_from(const std::string& word, const std::vector<Enum>& values, const char* option) {
@@ -63,42 +54,47 @@ Precision precision_from(const std::string& word) {
                               "--precision");
 }
 
+// A name of the registry, or files and words as `stretto train` reads them.
+ModelShape model_of(const std::vector<std::string>& words) {
+  const std::string& first = words.front();
+  const bool name = first.find_first_of("=/") == std::string::npos && !first.ends_with(".yaml");
+  if (words.size() == 1 && name) return find_model(first);
+  return load_config(words).config.model;
+}
+
 plan::Workload workload_of(const PlanOptions& o, const plan::Cluster& cluster) {
   plan::Workload w;
-  w.model = find_model(o.model);
-  w.seq_len = o.seq_len > 0 ? o.seq_len : w.model.positions;
+  w.model = model_of(o.model);
+  w.seq_len = o.seq_len.value_or(w.model.positions);
   w.model.positions = std::max(w.model.positions, w.seq_len);
   w.precision = precision_from(o.precision);
-  w.global_batch = o.global_batch;
-  if (w.global_batch == 0) {  // about four million tokens, in whole sequences per device
-    const int64_t wanted = std::max<int64_t>(1, (int64_t{4} << 20) / w.seq_len);
-    w.global_batch = std::max<int64_t>(1, (wanted + o.gpus - 1) / o.gpus) * o.gpus;
-    if (o.scale) w.global_batch = wanted;
+  if (w.precision == Precision::amp_fp8 && cluster.matrix_flops_fp8 == 0) {
+    throw Error(ExitCode::bad_config, fmt::format("{} has no fp8 units", cluster.name),
+                "use --precision amp_bf16, or give the cluster device.matrix_rate_fp8");
   }
-  if (cluster.max_devices > 0 && o.gpus > cluster.max_devices && !o.scale) {
-    throw Error(ExitCode::bad_config,
-                fmt::format("{} devices asked for, but {} has {}", o.gpus, cluster.name,
-                            cluster.max_devices),
-                "give fewer --gpus");
+  const int64_t gpus = *o.gpus;
+  // About four million tokens, in whole sequences per device.
+  const int64_t wanted = std::max<int64_t>(1, (int64_t{4} << 20) / std::max<int64_t>(1, w.seq_len));
+  const int64_t rounded = (wanted + gpus - 1) / gpus * gpus;
+  w.global_batch = o.global_batch.value_or(o.scale ? wanted : rounded);
+  if (cluster.max_devices > 0 && gpus > cluster.max_devices && !o.scale) {
+    throw Error(
+        ExitCode::bad_config,
+        fmt::format("{} devices asked for, but {} has {}", gpus, cluster.name, cluster.max_devices),
+        "give fewer --gpus");
   }
   return w;
 }
 
 plan::Constraints constraints_of(const PlanOptions& o) {
   plan::Constraints c;
-  c.devices = o.gpus;
-  if (o.dp > 0) c.dp = o.dp;
-  if (o.tp > 0) c.tp = o.tp;
-  if (o.pp > 0) c.pp = o.pp;
-  if (o.micro_batch > 0) c.micro_batch = o.micro_batch;
-  if (o.interleave > 0) c.interleave = o.interleave;
-  if (o.zero) {
-    if (*o.zero < 0 || *o.zero > 3) {
-      throw Error(ExitCode::usage, fmt::format("--zero {} is no ZeRO stage", *o.zero),
-                  "use 0, 1, 2 or 3");
-    }
-    c.zero = static_cast<int>(*o.zero);
-  }
+  c.devices = *o.gpus;
+  c.dp = o.dp;
+  c.tp = o.tp;
+  c.pp = o.pp;
+  c.micro_batch = o.micro_batch;
+  c.interleave = o.interleave;
+  if (o.zero) c.zero = static_cast<int>(*o.zero);
   if (!o.recompute.empty()) {
     c.recompute = enum_from<Checkpointing>(
         o.recompute, {Checkpointing::none, Checkpointing::selective, Checkpointing::full},
@@ -121,9 +117,17 @@ void run_scale(const PlanOptions& o, const plan::Cluster& cluster, const plan::S
   plan::ScaleRequest request;
   if (!o.tokens.empty()) request.tokens = static_cast<double>(parse_count(o.tokens));
   if (!o.deadline.empty()) request.deadline_days = parse_seconds(o.deadline) / 86400;
-  request.budget = o.budget;
-  request.price_per_device_hour = o.price;
+  request.budget = o.budget.value_or(0);
+  request.price_per_device_hour = o.price.value_or(0);
+  if (o.budget && !o.price && cluster.price_per_device_hour == 0) {
+    throw Error(ExitCode::usage, "plan: a budget, but no price",
+                "add --price, $ per device and hour");
+  }
   const plan::ScalePlan scale = plan::scale_plan(cluster, stack, work, constraints_of(o), request);
+  if (o.json) {
+    fmt::print("{}\n", plan::scale_json(scale).dump(2));
+    return;
+  }
   fmt::print("{} on {}, {} sequences of {} tokens per step, software {}\n\n{}\n{}\n{}\n",
              work.model.name, cluster.name, work.global_batch, work.seq_len, stack.name,
              plan::scale_table(scale), plan::scale_chart(scale), scale.verdict);
@@ -150,19 +154,20 @@ plan::Cluster measured_cluster(const PlanOptions& o) {
                 fmt::format("'{}' holds no measured rates", printable(o.machine)),
                 "write it with `stretto doctor --json`, without --quick");
   }
-  const int64_t ranks = o.gpus > 0 ? o.gpus : figures->cores;
+  const int64_t ranks = o.gpus.value_or(figures->cores);
   return plan::local_cluster(*figures, std::max<int64_t>(1, figures->cores / ranks));
 }
 
 // What was not asked for depends on the machine: a CPU computes in fp32, one rank per core.
 PlanOptions with_defaults(PlanOptions o, const plan::Cluster& cluster) {
-  if (o.gpus == 0) o.gpus = cluster.time_shared ? cluster.devices_per_node : 8;
+  if (!o.gpus) o.gpus = cluster.time_shared ? cluster.devices_per_node : 8;
   if (o.precision.empty()) o.precision = cluster.time_shared ? "fp32" : "amp_bf16";
-  if (o.global_batch == 0 && cluster.time_shared) o.global_batch = 8 * o.gpus;
+  if (!o.global_batch && cluster.time_shared) o.global_batch = 8 * *o.gpus;
   return o;
 }
 
 void run_plan(const PlanOptions& asked) {
+  check_options(asked);
   const bool local = asked.cluster == "local";
   const plan::Cluster cluster = local ? measured_cluster(asked) : plan::find_cluster(asked.cluster);
   const PlanOptions o = with_defaults(asked, cluster);
@@ -216,7 +221,9 @@ void add_scale_options(Command* verb, PlanOptions& o) {
 void add_plan(Command& app) {
   Command* verb = app.add_subcommand("plan", kExamples);
   auto o = std::make_shared<PlanOptions>();
-  verb->add_option("model", o->model, "a model's name (stretto models)");
+  verb->add_option(
+      "model", o->model,
+      "a model's name (stretto models), or what `stretto train` takes: files, key=value words");
   verb->add_option("--cluster", o->cluster, "a known cluster or a .yaml file (h100)");
   verb->add_option("--software", o->software, "a known software profile (stretto)");
   verb->add_option("--gpus", o->gpus, "devices (8; local: one rank per core)");

@@ -34,8 +34,15 @@ struct CalibrateOptions {
   bool json = false;
 };
 
+constexpr const char* kExamExamples =
+    "Examples:\n"
+    "  stretto plan exam                         every table, about ten seconds\n"
+    "  stretto plan exam --table H100 --rows     one of them, row by row\n\n"
+    "Accuracy on the published tables, groups held out";
+
 struct ExamOptions {
   std::string directory;
+  std::string table;
   std::string write;
   bool rows = false;
   bool fits = false;
@@ -44,7 +51,7 @@ struct ExamOptions {
 void run_exam_verb(const ExamOptions& o) {
   const ReferenceTables tables =
       find_reference(o.directory.empty() ? std::nullopt : std::optional(o.directory));
-  const plan::Exam exam = plan::run_exam(load_reference(tables));
+  const plan::Exam exam = plan::run_exam(load_reference(tables), o.table);
   fmt::print("{}", plan::exam_text(exam, o.rows));
   if (o.fits) {
     for (const plan::ExamTable& t : exam.tables) {
@@ -120,16 +127,22 @@ void run_compare(const std::string& directory, bool json) {
       100 * c.worst_memory_error);
 }
 
-void run_clusters() {
+void print_fields(const plan::Cluster& c) {
+  fmt::print("{}: {}\n", c.name, c.description);
+  for (const plan::Field& f : c.fields) {
+    fmt::print("  {:<30}{:>10g} {:<8} {}{}{}\n", f.key, f.value, f.unit, name_of(f.source),
+               f.note.empty() ? "" : ": ", f.note);
+  }
+}
+
+void run_clusters(const std::vector<std::string>& wanted) {
+  for (const std::string& name : wanted) print_fields(plan::find_cluster(name));
+  if (!wanted.empty()) return;
   for (const std::string& name : plan::cluster_names()) {
-    const plan::Cluster c = plan::find_cluster(name);
-    fmt::print("{:<16}{}\n", name, c.description);
-    for (const plan::Field& f : c.fields) {
-      fmt::print("    {:<30}{:>12.4g}  ({}, {}{}{})\n", f.key, f.value, f.unit, name_of(f.source),
-                 f.note.empty() ? "" : ": ", f.note);
-    }
+    fmt::print("{:<16}{}\n", name, plan::find_cluster(name).description);
   }
   fmt::print("\nsoftware: {}\n", join_or(plan::stack_names()));
+  fmt::print("`stretto plan clusters h100` prints every field of one with its unit and source\n");
 }
 
 }  // namespace
@@ -146,8 +159,9 @@ void write_text(const std::string& path, const std::string& text) {
 
 void add_plan_tools(Command& verb, const std::function<void()>& taken) {
   auto exam = std::make_shared<ExamOptions>();
-  Command* sub = verb.add_subcommand("exam", "Accuracy on the published tables, groups held out");
+  Command* sub = verb.add_subcommand("exam", kExamExamples);
   sub->add_option("--dir", exam->directory, "read the tables from this directory");
+  sub->add_option("--table", exam->table, "only tables with this in their name");
   sub->add_option("--write", exam->write, "also write the report as Markdown");
   sub->add_flag("--rows", exam->rows, "every row and comparison group");
   sub->add_flag("--fits", exam->fits, "print the constants as entries of configs/software");
@@ -155,10 +169,12 @@ void add_plan_tools(Command& verb, const std::function<void()>& taken) {
     taken();
     run_exam_verb(*exam);
   });
-  Command* list = verb.add_subcommand("clusters", "Known clusters, every field with its source");
-  list->callback([taken] {
+  auto names = std::make_shared<std::vector<std::string>>();
+  Command* list = verb.add_subcommand("clusters", "Known clusters; of one, every field");
+  list->add_option("names", *names, "print every field of these, with unit and source");
+  list->callback([names, taken] {
     taken();
-    run_clusters();
+    run_clusters(*names);
   });
   struct CompareOptions {
     std::string directory;

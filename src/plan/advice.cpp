@@ -38,8 +38,15 @@ class Adviser {
   const Layout& layout() const { return candidate_.layout; }
 
   void consider_layout(const char* rule, const std::string& text, const Layout& changed) {
-    if (estimate_memory(cluster_, stack_, work_, changed).fit == plan::Fit::does_not_fit) return;
-    add(rule, text, estimate(cluster_, stack_, work_, changed).seconds, false);
+    const MemoryEstimate memory = decisive_memory(cluster_, stack_, work_, changed);
+    if (memory.fit == plan::Fit::does_not_fit) return;
+    const double seconds = estimate(cluster_, stack_, work_, changed).seconds;
+    if (seconds > candidate_.estimate.seconds * (1 - tie_width(stack_))) return;  // a tie
+    const double share = memory.needed() / memory.capacity;
+    add(rule,
+        share <= kTight ? text
+                        : fmt::format("{} (tight: {:.0f} % of the memory)", text, 100 * share),
+        seconds, false);
   }
   // A changed model is compared at equal work: seconds per FLOP of the model asked for.
   void consider_model(const char* rule, const std::string& text, const ModelShape& model,
@@ -198,20 +205,11 @@ std::vector<Advice> advice_for(const Cluster& cluster, const Stack& stack, const
   return Adviser(cluster, stack, work, candidate).run();
 }
 
-std::vector<TermDifference> difference(const Estimate& a, const Estimate& b) {
-  std::vector<TermDifference> out = {{"matrix products", b.gemm - a.gemm},
-                                     {"attention", b.attention - a.attention},
-                                     {"memory-bound passes", b.passes - a.passes},
-                                     {"launch gaps", b.launches - a.launches},
-                                     {"head and loss", b.head - a.head},
-                                     {"tensor-parallel traffic", b.tp_exposed - a.tp_exposed},
-                                     {"pipeline traffic", b.pp_exposed - a.pp_exposed},
-                                     {"data-parallel traffic", b.dp_exposed - a.dp_exposed},
-                                     {"bubble", b.bubble - a.bubble},
-                                     {"imbalance", b.imbalance - a.imbalance},
-                                     {"optimizer", b.optimizer - a.optimizer},
-                                     {"fixed", b.fixed - a.fixed}};
-  std::stable_sort(out.begin(), out.end(), [](const TermDifference& x, const TermDifference& y) {
+std::vector<Term> difference(const Estimate& first, const Estimate& second) {
+  const std::vector<Term> paid = terms_of(first);
+  std::vector<Term> out = terms_of(second);
+  for (size_t i = 0; i < out.size(); ++i) out[i].seconds -= paid[i].seconds;
+  std::stable_sort(out.begin(), out.end(), [](const Term& x, const Term& y) {
     return std::abs(x.seconds) > std::abs(y.seconds);
   });
   return out;
@@ -246,7 +244,7 @@ std::vector<Upset> upsets(const Cluster& cluster, const Stack& stack, const Work
 std::optional<FitChange> nearest_fit(const Cluster& cluster, const Stack& stack,
                                      const Workload& work, const Layout& layout) {
   const auto fits = [&](const Layout& l) {
-    return estimate_memory(cluster, stack, work, l).fit != plan::Fit::does_not_fit;
+    return decisive_memory(cluster, stack, work, l).fit != plan::Fit::does_not_fit;
   };
   std::vector<FitChange> changes;
   Layout l = layout;

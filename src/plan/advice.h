@@ -17,16 +17,13 @@ struct Advice {
   double saving() const { return 1 - after / before; }
 };
 
-// Changes that help by at least a tenth of a percent, largest saving first.
+// Changes that help, largest saving first: of the model by a tenth of a percent at least, of the
+// layout by more than a tie.
 std::vector<Advice> advice_for(const Cluster& cluster, const Stack& stack, const Workload& work,
                                const Candidate& candidate);
 
-// One term of the difference between two layouts, in seconds (positive: `second` pays more).
-struct TermDifference {
-  const char* term;
-  double seconds = 0;
-};
-std::vector<TermDifference> difference(const Estimate& first, const Estimate& second);
+// What `second` pays more than `first`, term by term, largest difference first.
+std::vector<Term> difference(const Estimate& first, const Estimate& second);
 
 // How far one constant would have to be off for `second` to be as fast as `first`.
 struct Upset {

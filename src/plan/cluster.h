@@ -16,8 +16,8 @@ const char* name_of(Source source);
 
 struct Field {
   std::string key;
-  double value = 0;  // SI: bytes, seconds, FLOP/s
-  std::string unit;  // as written
+  double value = 0;  // as written, in `unit`
+  std::string unit;
   Source source = Source::default_value;
   std::string note;
 };

@@ -123,7 +123,7 @@ Shares Model::stage(int64_t layers, bool first, bool last) const {
   LayerTime recompute;
   if (layout_.recompute == Checkpointing::full)
     recompute = layer_forward_ * c_[Constant::recompute];
-  if (layout_.recompute == Checkpointing::full && stack_.own_runtime)
+  if (layout_.recompute == Checkpointing::full && stack_.recompute_stops_early)
     recompute.gemm -= c_[Constant::recompute] * down_product_seconds(rates_, work_, layout_);
   if (layout_.recompute == Checkpointing::selective) {
     // Norms and GELU again, no matrix product.
@@ -303,6 +303,22 @@ Estimate Model::run() const {
 }
 
 }  // namespace
+
+std::vector<Term> terms_of(const Estimate& e) {
+  return {{"matrix products", e.gemm},
+          {"attention", e.attention},
+          {"memory-bound passes", e.passes},
+          {"launch gaps", e.launches},
+          {"head and loss", e.head},
+          {"tensor-parallel traffic", e.tp_exposed},
+          {"pipeline traffic", e.pp_exposed},
+          {"data-parallel traffic", e.dp_exposed},
+          {"bubble", e.bubble},
+          {"imbalance", e.imbalance},
+          {"optimizer", e.optimizer},
+          {"waiting for a core", e.core_wait},
+          {"fixed, waiting", e.fixed}};
+}
 
 double pipeline_closed_form(const std::vector<double>& stages, double m, double v) {
   double total = 0, slowest = 0;

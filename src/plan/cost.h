@@ -28,6 +28,13 @@ struct Estimate {
   std::vector<double> stage_seconds;  // one micro-batch, forward and backward, per pipeline rank
 };
 
+// The parts by name, as people read them; those of two estimates stand in the same order.
+struct Term {
+  const char* name;
+  double seconds;
+};
+std::vector<Term> terms_of(const Estimate& estimate);
+
 // Seconds of a pipeline by formula: slowest stage for every micro-batch, the other stages once
 // (shared by v chunks). Exact for 1F1B and GPipe with transfers charged to the stages where the
 // last stage is the slowest; an upper bound elsewhere.

@@ -1,5 +1,7 @@
 #include "plan/exam.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -7,7 +9,9 @@
 
 #include "account/flops.h"
 #include "base/error.h"
+#include "config/suggest.h"
 #include "plan/memory.h"
+#include "plan/search.h"
 #include "plan/statistics.h"
 
 namespace stretto::plan {
@@ -58,15 +62,21 @@ HeldOut hold_out(const Examiner& e, const Rows& rows, const std::string& key,
     if (train.empty()) continue;
     const bool fair = static_cast<double>(train.size()) >= kRemaining * static_cast<double>(total);
     if (!fair) out.unfair.push_back(value);
-    const Constants constants = e.fit(e.cluster, e.stack, train).constants;
+    const FitResult fit = e.fit(e.cluster, e.stack, train);
+    Stack fitted = e.stack;
+    fitted.fitted = true;
+    fitted.residual = fit.spread;
     for (const Observation& o : test) {
-      const double error = e.predict(e.cluster, e.stack, constants, o) / e.measured(o) - 1;
+      const double predicted = e.predict(e.cluster, e.stack, fit.constants, o);
+      const double error = predicted / e.measured(o) - 1;
       if (held) (*held)[o.id] = error;
       if (!fair) {
         unfair.push_back(std::abs(error));
         continue;
       }
       all.push_back(std::abs(error));
+      const double half = interval_of(fitted, o.layout.devices());
+      if (std::abs(e.measured(o) / predicted - 1) <= half) ++out.covered;
       if (o.anomaly.empty()) clean.push_back(std::abs(error));
     }
   }
@@ -136,6 +146,7 @@ void count_memory_calls(const Cluster& cluster, const Rows& rows, ExamTable& tab
       ++table.oom_rows;
       table.oom_called += called ? 1 : 0;
       table.oom_tight += fit == plan::Fit::tight ? 1 : 0;
+      if (!called) table.oom_missed.push_back(fmt::format("{} ({})", o.id, o.anomaly));
     } else if (o.seconds > 0) {
       ++table.ran;
       table.ran_called_oom += called ? 1 : 0;
@@ -323,10 +334,18 @@ double ExamTable::decisions_within(double regret) const {
   return static_cast<double>(good) / static_cast<double>(groups.size());
 }
 
-Exam run_exam(const std::vector<ReferenceRow>& rows) {
+Exam run_exam(const std::vector<ReferenceRow>& rows, const std::string& only) {
   const auto start = std::chrono::steady_clock::now();
   Exam exam;
-  for (const ExamSpec& spec : exam_specs()) exam.tables.push_back(examine(spec, rows));
+  std::vector<std::string> names;
+  for (const ExamSpec& spec : exam_specs()) {
+    names.push_back("'" + spec.name + "'");
+    if (spec.name.find(only) != std::string::npos) exam.tables.push_back(examine(spec, rows));
+  }
+  if (exam.tables.empty()) {
+    throw Error(ExitCode::usage, fmt::format("no table of the exam is called '{}'", only),
+                "use a part of " + join_or(names));
+  }
   exam.wall_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return exam;

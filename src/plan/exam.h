@@ -26,7 +26,8 @@ struct Errors {  // relative, in percent
 
 struct HeldOut {
   std::string key;
-  Errors all, clean;  // with and without the rows known to be odd
+  Errors all, clean;   // with and without the rows known to be odd
+  size_t covered = 0;  // rows of `all` inside the interval that a plan would have printed
   // Groups so large that too little remains to fit: figures apart.
   std::vector<std::string> unfair;
   Errors unfair_errors;
@@ -57,6 +58,7 @@ struct ExamTable {
   std::vector<HeldOut> memory;
   std::vector<RankGroup> groups;  // each predicted by a fit that has seen none of its rows
   size_t oom_rows = 0, oom_called = 0, oom_tight = 0;
+  std::vector<std::string> oom_missed;  // "id (why it is odd)"
   size_t ran = 0, ran_called_oom = 0;
   std::vector<RowResult> results;
   Stack fitted;  // with the constants of the fit over all rows
@@ -74,7 +76,8 @@ struct Exam {
   double wall_seconds = 0;
 };
 
-Exam run_exam(const std::vector<ReferenceRow>& rows);
+// `only`: part of a table's name; empty: all of them. Throws Error when no table has it.
+Exam run_exam(const std::vector<ReferenceRow>& rows, const std::string& only = "");
 
 std::string exam_text(const Exam& exam, bool with_rows);  // for a terminal
 std::string exam_markdown(const Exam& exam);              // docs/planner_exam.md

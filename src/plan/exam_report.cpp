@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -17,7 +18,14 @@ bool meets(const Errors& e, double target_median, double target_p90) {
   return e.median <= target_median && e.p90 <= target_p90;
 }
 
-const char* verdict(bool met) { return met ? "met" : "missed"; }
+const char* verdict(const HeldOut& h, double target_median, double target_p90) {
+  if (meets(h.all, target_median, target_p90)) return "met";
+  return meets(h.clean, target_median, target_p90) ? "missed; met without the odd rows" : "missed";
+}
+
+double coverage(const HeldOut& h) {  // percent
+  return 100 * static_cast<double>(h.covered) / static_cast<double>(h.all.rows);
+}
 
 std::string targets_line(const ExamTable& t) {
   return fmt::format("{:g} / {:g}", t.spec.target_median, t.spec.target_p90);
@@ -27,17 +35,13 @@ std::string seconds_rows(const ExamTable& t) {
   std::string out;
   for (const HeldOut& h : t.seconds) {
     if (h.all.rows == 0) {
-      out += fmt::format("| {} | {} | {} | - | - | {} | no group leaves enough rows to fit |\n",
+      out += fmt::format("| {} | {} | {} | - | - | - | {} | no group leaves enough rows to fit |\n",
                          t.spec.name, t.rows, h.key, targets_line(t));
       continue;
     }
-    const bool all = meets(h.all, t.spec.target_median, t.spec.target_p90);
-    const bool clean = meets(h.clean, t.spec.target_median, t.spec.target_p90);
-    out += fmt::format("| {} | {} | {} | {} | {} | {} | {} |\n", t.spec.name, h.all.rows, h.key,
-                       pair_text(h.all), pair_text(h.clean), targets_line(t),
-                       all     ? "met"
-                       : clean ? "missed; met without the odd rows"
-                               : "missed");
+    out += fmt::format("| {} | {} | {} | {} | {} | {:.0f} % | {} | {} |\n", t.spec.name, h.all.rows,
+                       h.key, pair_text(h.all), pair_text(h.clean), coverage(h), targets_line(t),
+                       verdict(h, t.spec.target_median, t.spec.target_p90));
   }
   return out;
 }
@@ -75,9 +79,10 @@ std::string memory_rows(const ExamTable& t) {
   for (const HeldOut& h : t.memory) {
     const bool target = t.spec.memory_median > 0;
     out += fmt::format(
-        "| {} | {} | {} | {} | {} |\n", t.spec.name, h.key, pair_text(h.all),
+        "| {} | {} | {} | {} | {} | {} | {} |\n", t.spec.name, h.all.rows, h.key, pair_text(h.all),
+        pair_text(h.clean),
         target ? fmt::format("{:g} / {:g}", t.spec.memory_median, t.spec.memory_p90) : "none",
-        target ? verdict(meets(h.all, t.spec.memory_median, t.spec.memory_p90)) : "-");
+        target ? verdict(h, t.spec.memory_median, t.spec.memory_p90) : "-");
   }
   return out;
 }
@@ -131,10 +136,11 @@ std::string exam_markdown(const Exam& exam) {
       "percent.\n"
       "\"Without odd rows\" leaves out the rows listed at the end as unexplained; they stay in "
       "the\n"
-      "fits and in the first figure.\n\n"
+      "fits and in the first figure. \"In interval\": the share of all these rows that the "
+      "interval of\n`stretto plan` would have held.\n\n"
       "## Seconds per iteration\n\n"
-      "| table | rows | held out | error % | without odd rows | target | |\n"
-      "| --- | --- | --- | --- | --- | --- | --- |\n";
+      "| table | rows | held out | error % | without odd rows | in interval | target | |\n"
+      "| --- | --- | --- | --- | --- | --- | --- | --- |\n";
   out += each(exam, seconds_rows);
   const std::string unfair = each(exam, unfair_lines);
   if (!unfair.empty()) {
@@ -153,15 +159,17 @@ std::string exam_markdown(const Exam& exam) {
       "within 2 % |\n| --- | --- | --- | --- | --- | --- | --- |\n";
   out += each(exam, rank_row);
   out +=
-      "\n## Memory\n\n| table | held out | error % | target | |\n| --- | --- | --- | --- | --- |\n";
+      "\n## Memory\n\n| table | rows | held out | error % | without odd rows | target | |\n"
+      "| --- | --- | --- | --- | --- | --- | --- |\n";
   out += each(exam, memory_rows);
   out += "\nOut-of-memory calls:\n\n";
   for (const ExamTable& t : exam.tables) {
     if (t.oom_rows == 0 && t.memory.empty()) continue;
     out += fmt::format(
         "* {}: of {} rows that ran out of memory {} are called, {} more are "
-        "called tight; {} of {} that ran are called infeasible.\n",
-        t.spec.name, t.oom_rows, t.oom_called, t.oom_tight, t.ran_called_oom, t.ran);
+        "called tight; {} of {} that ran are called infeasible.{}\n",
+        t.spec.name, t.oom_rows, t.oom_called, t.oom_tight, t.ran_called_oom, t.ran,
+        t.oom_missed.empty() ? "" : fmt::format(" Not called: {}.", fmt::join(t.oom_missed, ", ")));
   }
   out +=
       "\n## Constants found\n\nThe percentage is how well the rows and the prior together "
@@ -185,14 +193,10 @@ std::string exam_text(const Exam& exam, bool with_rows) {
                                 "held out", "error % m/p90", "without odd rows", "target");
   for (const ExamTable& t : exam.tables) {
     for (const HeldOut& h : t.seconds) {
-      const bool all = meets(h.all, t.spec.target_median, t.spec.target_p90);
-      const bool clean = meets(h.clean, t.spec.target_median, t.spec.target_p90);
-      out += fmt::format("{:<26}{:>6}  {:<8}{:>16}{:>18}{:>12}  {}\n", t.spec.name, h.all.rows,
-                         h.key, pair_text(h.all), pair_text(h.clean), targets_line(t),
-                         h.all.rows == 0 ? "not possible"
-                         : all           ? "met"
-                         : clean         ? "missed (met without odd rows)"
-                                         : "missed");
+      out += fmt::format(
+          "{:<26}{:>6}  {:<8}{:>16}{:>18}{:>12}  {}\n", t.spec.name, h.all.rows, h.key,
+          pair_text(h.all), pair_text(h.clean), targets_line(t),
+          h.all.rows == 0 ? "not possible" : verdict(h, t.spec.target_median, t.spec.target_p90));
       if (h.unfair_errors.rows > 0) {
         out += fmt::format("{:<26}{:>6}  {:<8}{:>16}  ({} = {} is most of the table)\n", "",
                            h.unfair_errors.rows, "", pair_text(h.unfair_errors), h.key,
@@ -205,7 +209,7 @@ std::string exam_text(const Exam& exam, bool with_rows) {
           "{:<26}{:>6}  {:<8}{:>16}{:>18}{:>12}  {}\n", "  memory", h.all.rows, h.key,
           pair_text(h.all), pair_text(h.clean),
           target ? fmt::format("{:g} / {:g}", t.spec.memory_median, t.spec.memory_p90) : "",
-          target ? verdict(meets(h.all, t.spec.memory_median, t.spec.memory_p90)) : "");
+          target ? verdict(h, t.spec.memory_median, t.spec.memory_p90) : "");
     }
     if (t.oom_rows > 0) {
       out += fmt::format(

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <utility>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -104,7 +105,7 @@ std::string Section::text(std::string_view key) const {
 }
 
 std::string Section::text_or(std::string_view key, std::string fallback) const {
-  return has(key) ? text(key) : fallback;
+  return has(key) ? text(key) : std::move(fallback);
 }
 
 double Section::plain_or(std::string_view key, double fallback) const {
@@ -180,11 +181,12 @@ double Section::number(std::string_view key, Quantity quantity, Bounds bounds,
          "use data sheet, microbenchmark, fitted or default");
   }
   const YamlNode& value = parts.required("value");
-  field.value = parse_number(value, place(key)) * factor;
-  if (field.value == 0 && !bounds.zero_allowed) {
+  field.value = parse_number(value, place(key));
+  const double si = field.value * factor;
+  if (si == 0 && !bounds.zero_allowed) {
     fail(key, "is zero", "give the true value; a device without it cannot run");
   }
-  const bool inside = field.value == 0 || (field.value >= bounds.low && field.value <= bounds.high);
+  const bool inside = si == 0 || (si >= bounds.low && si <= bounds.high);
   if (!inside) {
     fail(key,
          fmt::format("is {} {}, outside {:.3g} to {:.3g} {}", value.text, unit, bounds.low / factor,
@@ -192,7 +194,7 @@ double Section::number(std::string_view key, Quantity quantity, Bounds bounds,
          "check the value and its unit");
   }
   fields.push_back(field);
-  return field.value;
+  return si;
 }
 
 }  // namespace stretto::plan

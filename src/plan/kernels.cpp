@@ -23,7 +23,8 @@ Rates make_rates(const Cluster& cluster, const Stack& stack, Precision precision
   const bool fp8 = precision == Precision::amp_fp8 && cluster.matrix_flops_fp8 > 0;
   const bool fp32 = precision == Precision::fp32;
   r.matrix_peak = fp32 ? cluster.vector_flops : cluster.matrix_flops;
-  r.matrix = r.matrix_peak * c[Constant::gemm] * (fp8 ? c[Constant::fp8] : 1.0);
+  r.head_matrix = r.matrix_peak * c[Constant::gemm];
+  r.matrix = r.head_matrix * (fp8 ? c[Constant::fp8] : 1.0);
   r.misaligned = std::min(r.matrix, cluster.vector_flops * c[Constant::misaligned]);
   r.misaligned_batched = std::min(r.matrix, cluster.vector_flops * c[Constant::misaligned_batched]);
   r.stream = cluster.memory_bandwidth * c[Constant::hbm];
@@ -171,8 +172,10 @@ double down_product_seconds(const Rates& r, const Workload& work, const Layout& 
   return gemm_seconds(r, 1, s.tokens, s.hidden, s.ffn);
 }
 
-LayerTime head_both(const Rates& r, const Stack& stack, const Workload& work,
+LayerTime head_both(const Rates& layers, const Stack& stack, const Workload& work,
                     const Layout& layout) {
+  Rates r = layers;
+  r.matrix = layers.head_matrix;
   const Sizes s = sizes_of(work, layout);
   const int64_t vocab = (work.model.vocab + layout.tp - 1) / layout.tp;
   LayerTime t;

@@ -11,7 +11,8 @@ namespace stretto::plan {
 
 // The rates of a device under a software stack at one precision, worked out once.
 struct Rates {
-  double matrix = 0;  // FLOP/s at full waves
+  double matrix = 0;       // FLOP/s at full waves
+  double head_matrix = 0;  // products of the logits: never in fp8
   double matrix_peak = 0;
   double misaligned = 0;  // FLOP/s of a product the matrix units refuse
   double misaligned_batched = 0;

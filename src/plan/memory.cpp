@@ -32,13 +32,18 @@ Sizes sizes_of(const Stack& stack, const Workload& work, const Layout& layout) {
     s.layer_full += 2.5 * element * scores;  // scores, probabilities and a mask
   }
   s.layer_kept = s.layer_full;
-  if (layout.recompute == Checkpointing::full) s.layer_kept = s.stream;
+  if (layout.recompute == Checkpointing::full) {
+    s.layer_kept = s.stream / (layout.sequence_parallel ? t : 1);
+  }
   if (layout.recompute == Checkpointing::selective) {
     s.layer_kept =
         tokens * element * (3 * h / (layout.sequence_parallel ? t : 1) + (4 * h + f) / t);
   }
+  // Zero bubble: what the weight gradients read, the gradients of the outputs too, waits for them.
+  if (layout.schedule == PipelineSchedule::zero_bubble) s.layer_kept += 0.6 * s.layer_full;
   // Logits in the compute type, in fp32 for the loss, and their gradient.
   s.logits = tokens * static_cast<double>(work.model.vocab) / t * (element + 4 + element);
+  if (stack.own_runtime) s.logits = std::min(s.logits, static_cast<double>(kLossChunkBytes));
   return s;
 }
 
@@ -83,8 +88,8 @@ StageMemory stage_memory(const Stack& stack, const Workload& work, const Layout&
   }
   if (last) m.logits = c[Constant::workspace] * s.logits;
   m.fixed = c[Constant::memory_fixed];
-  // Blocks that fit no later request pile up while there is room.
-  m.slack = c[Constant::slack] * kept * std::max(0.0, 1 - m.total() / (kUsable * capacity));
+  // Blocks that fit no later request pile up while there is room; a full card gets them back.
+  m.slack = std::min(c[Constant::slack] * kept, std::max(0.0, kUsable * capacity - m.total()));
   return m;
 }
 
@@ -130,6 +135,12 @@ MemoryEstimate estimate_memory(const Cluster& cluster, const Stack& stack, const
   }
   e.fit = fit_of(e);
   return e;
+}
+
+MemoryEstimate decisive_memory(const Cluster& cluster, const Stack& stack, const Workload& work,
+                               const Layout& layout) {
+  return stack.own_runtime ? own_memory(cluster, stack, work, layout)
+                           : estimate_memory(cluster, stack, work, layout);
 }
 
 }  // namespace stretto::plan

@@ -32,7 +32,7 @@ struct Observation {
   bool before_repair = false;    // the host repair of the cluster came later
   bool boost_clock = false;      // the fast clock mode
   int64_t softmax_multiple = 0;  // 0: the stack's own rule
-  double gather_bytes = 0;       // 0: the stack's own
+  bool whole_recompute = false;  // older than a stack whose recomputation stops early
 };
 
 // The cluster and stack as they were for this row, under these constants.

@@ -8,6 +8,7 @@
 
 #include "account/flops.h"
 #include "base/units.h"
+#include "config/registry.h"
 #include "plan/advice.h"
 
 namespace stretto::plan {
@@ -15,43 +16,81 @@ namespace {
 
 constexpr double kGiB = 1073741824.0;
 
-struct Share {
-  const char* name;
-  double seconds;
-};
-
-std::vector<Share> shares_of(const Estimate& e) {
-  return {{"matrix products", e.gemm},
-          {"attention", e.attention},
-          {"memory-bound passes", e.passes},
-          {"launch gaps", e.launches},
-          {"head and loss", e.head},
-          {"tensor-parallel traffic", e.tp_exposed},
-          {"pipeline traffic", e.pp_exposed},
-          {"data-parallel traffic", e.dp_exposed},
-          {"bubble", e.bubble},
-          {"imbalance", e.imbalance},
-          {"optimizer", e.optimizer},
-          {"waiting for a core", e.core_wait},
-          {"fixed, waiting", e.fixed}};
-}
-
 std::string header(const Plan& p) {
   const double half = interval_of(p.stack, p.constraints.devices);
   return fmt::format(
       "{}: {} layers, hidden {}, {} heads, {} parameters; {} sequences of {} tokens, {}\n"
       "{} devices of {} ({}); software {}\n"
-      "constants: {}; interval +-{:.0f} %\n",
+      "constants: {}; interval +-{:.0f} %, most of it common to all lines\n",
       p.work.model.name, p.work.model.layers, p.work.model.hidden, p.work.model.heads,
       format_count(static_cast<double>(parameter_formula(p.work.model))), p.work.global_batch,
       p.work.seq_len, name_of(p.work.precision), p.constraints.devices, p.cluster.name,
       p.cluster.description, p.stack.name, p.stack.fit_source, 100 * half);
 }
 
+// The words that make `stretto train` run this layout; what is the default stays out.
+std::string train_words(const Plan& p, const Layout& l) {
+  const bool known = lookup_model(p.work.model.name) != nullptr;
+  std::string out = "stretto train ";
+  if (p.cluster.time_shared && l.devices() > 1) out += fmt::format("-n {} ", l.devices());
+  out += known ? p.work.model.name : "MODEL";
+  const auto word = [&](const char* key, const auto& value) {
+    out += fmt::format(" {}={}", key, value);
+  };
+  if (p.work.seq_len != p.work.model.positions) word("seq_len", p.work.seq_len);
+  word("global_batch", p.work.global_batch);
+  word("micro_batch", l.micro_batch);
+  if (!p.cluster.time_shared) word("device", "cuda");
+  if (p.work.precision != Precision::fp32) word("precision", name_of(p.work.precision));
+  if (l.recompute != Checkpointing::none) word("activation_checkpointing", name_of(l.recompute));
+  if (l.dp > 1) word("parallel.dp", l.dp);
+  if (l.tp > 1) word("parallel.tp", l.tp);
+  if (l.tp > 1 && !l.sequence_parallel) word("parallel.sequence_parallel", false);
+  if (l.pp > 1) word("parallel.pp", l.pp);
+  if (l.schedule != PipelineSchedule::one_f_one_b) word("parallel.schedule", name_of(l.schedule));
+  if (l.interleave > 1) word("parallel.interleave", l.interleave);
+  if (l.embedding_counts && l.pp > 1) word("parallel.partition", "transformer+embedding");
+  if (l.zero > 0) word("parallel.zero", l.zero);
+  if (l.zero_group > 0) word("parallel.zero_group", l.zero_group);
+  return out;
+}
+
+std::string answer(const Plan& p) {
+  const Candidate& best = p.ranked.front();
+  const size_t ties = static_cast<size_t>(std::count_if(
+      p.ranked.begin(), p.ranked.end(), [&](const Candidate& c) { return c.tie == best.tie; }));
+  std::string out =
+      fmt::format("\nbest: {}: {:.4g} s per step ({:.3g} to {:.3g}), {} tokens/s, {} of {}\n",
+                  describe(best.layout), best.estimate.seconds, best.low, best.high,
+                  format_count(best.tokens_per_second), format_bytes(best.memory.needed()),
+                  format_bytes(best.memory.capacity));
+  std::vector<Term> terms = terms_of(best.estimate);
+  std::stable_sort(terms.begin(), terms.end(),
+                   [](const Term& a, const Term& b) { return a.seconds > b.seconds; });
+  out += "  its time:";
+  const char* comma = "";
+  for (const Term& t : terms) {
+    const double share = 100 * t.seconds / best.estimate.seconds;
+    if (share < 2) break;
+    out += fmt::format("{} {} {:.0f} %", comma, t.name, share);
+    comma = ",";
+  }
+  out += "\n";
+  if (ties > 1) {
+    out += fmt::format(
+        "  {} more within {:.1f} % of it, less than the model can tell: it needs the least memory "
+        "of "
+        "them\n",
+        ties - 1, 100 * tie_width(p.stack));
+  }
+  if (p.stack.own_runtime) out += "  " + train_words(p, best.layout) + "\n";
+  return out;
+}
+
 // Shares of the iteration in percent; what is missing to 100 is products, attention and the rest.
 std::string table(const Plan& p, size_t top) {
   std::string out =
-      fmt::format("\n  # {:<44}{:>9}{:>15}{:>10}{:>7}{:>7}{:>10} |{:>7}{:>7}{:>6}{:>6}{:>6}{:>8}\n",
+      fmt::format("\n  # {:<44}{:>9}{:>15}{:>10}{:>7}{:>7}{:>11} |{:>7}{:>7}{:>6}{:>6}{:>6}{:>8}\n",
                   "layout", "s/it", "interval", "tokens/s", "MFU", "HFU", "memory", "bubble",
                   "imbal.", "tp", "dp", "pp", "passes");
   bool any_tie = false;
@@ -64,12 +103,12 @@ std::string table(const Plan& p, size_t top) {
       return fmt::format("{:.1f}%", 100 * seconds / e.seconds);
     };
     out += fmt::format(
-        "{}{:>2} {:<44}{:>9.4g}{:>15}{:>10}{:>7}{:>7}{:>7.1f}GiB "
+        "{}{:>2} {:<44}{:>9.4g}{:>15}{:>10}{:>7}{:>7}{:>11} "
         "|{:>7}{:>7}{:>6}{:>6}{:>6}{:>8}{}\n",
         tied ? '=' : ' ', i + 1, describe(c.layout), e.seconds,
         fmt::format("{:.3g}..{:.3g}", c.low, c.high), format_count(c.tokens_per_second),
         fmt::format("{:.1f}%", 100 * c.mfu), fmt::format("{:.1f}%", 100 * c.hfu),
-        c.memory.needed() / kGiB, share(e.bubble), share(e.imbalance), share(e.tp_exposed),
+        format_bytes(c.memory.needed()), share(e.bubble), share(e.imbalance), share(e.tp_exposed),
         share(e.dp_exposed), share(e.pp_exposed), share(e.passes),
         c.memory.fit == plan::Fit::tight ? " tight" : "");
   }
@@ -92,18 +131,20 @@ std::string why(const Plan& p) {
                      next->estimate.seconds,
                      100 * (next->estimate.seconds / best.estimate.seconds - 1));
   const auto terms = difference(best.estimate, next->estimate);
-  for (size_t i = 0; i < 3; ++i) {
-    out += fmt::format("{} {} {:+.3g} s", i == 0 ? "" : ",", terms[i].term, terms[i].seconds);
+  for (size_t i = 0; i < 4 && std::abs(terms[i].seconds) >= 0.1 * std::abs(terms[0].seconds); ++i) {
+    out += fmt::format("{} {} {:+.3g} s", i == 0 ? "" : ",", terms[i].name, terms[i].seconds);
   }
   out += "\n";
   const auto wrong = upsets(p.cluster, p.stack, p.work, best.layout, next->layout);
   if (wrong.empty()) {
     out += "  no single constant, wrong by up to a factor of four, would make it the faster one\n";
   } else {
-    out += fmt::format("  it would be the faster one if {} ({}) were {:.3g} instead of {:.3g}\n",
-                       info(wrong[0].constant).key, info(wrong[0].constant).meaning,
-                       p.stack.constants[wrong[0].constant] * wrong[0].factor,
-                       p.stack.constants[wrong[0].constant]);
+    out += fmt::format(
+        "  it would be the faster one if {} were {:.3g} instead of {:.3g}, off by {:.1f} times\n"
+        "  ({}: {})\n",
+        info(wrong[0].constant).key, p.stack.constants[wrong[0].constant] * wrong[0].factor,
+        p.stack.constants[wrong[0].constant], std::max(wrong[0].factor, 1 / wrong[0].factor),
+        info(wrong[0].constant).key, info(wrong[0].constant).meaning);
   }
   return out;
 }
@@ -166,7 +207,7 @@ std::string memory_line(const char* name, const StageMemory& m) {
 std::string explain_text(const Plan& p, const Candidate& c) {
   std::string out =
       fmt::format("\n{}: {:.4g} s per iteration\n", describe(c.layout), c.estimate.seconds);
-  for (const Share& s : shares_of(c.estimate)) {
+  for (const Term& s : terms_of(c.estimate)) {
     if (s.seconds == 0) continue;
     out += fmt::format("  {:<26}{:>10.4g} s{:>7.1f} %\n", s.name, s.seconds,
                        100 * s.seconds / c.estimate.seconds);
@@ -195,7 +236,7 @@ std::string explain_text(const Plan& p, const Candidate& c) {
 std::string plan_text(const Plan& p, size_t top, bool explain, bool rejected) {
   std::string out = header(p);
   if (p.ranked.empty()) return out + rejected_text(p, rejected) + nothing_fits(p);
-  out += table(p, top);
+  out += answer(p) + table(p, top);
   out += why(p) + advice_text(p) + rejected_text(p, rejected);
   if (explain) {
     for (size_t i = 0; i < std::min<size_t>(top, p.ranked.size()); ++i) {
@@ -247,7 +288,7 @@ nlohmann::json plan_json(const Plan& p, size_t top) {
          {{"first", memory_json(c.memory.first)},
           {"middle", memory_json(c.memory.middle)},
           {"last", memory_json(c.memory.last)}}}};
-    for (const Share& s : shares_of(c.estimate)) row["terms"][s.name] = s.seconds;
+    for (const Term& s : terms_of(c.estimate)) row["terms"][s.name] = s.seconds;
     out["layouts"].push_back(row);
   }
   if (!p.ranked.empty()) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "account/flops.h"
 #include "base/units.h"
@@ -184,6 +185,28 @@ std::string scale_chart(const ScalePlan& plan) {
     out += fmt::format("{:>9} {}{} {}\n", p.devices, std::string(bar, '#'),
                        std::string(full > bar ? full - bar : 0, '='),
                        p.feasible ? format_count(p.tokens_per_day) : "-");
+  }
+  return out;
+}
+
+nlohmann::json scale_json(const ScalePlan& plan) {
+  nlohmann::json out = {{"verdict", plan.verdict}, {"points", nlohmann::json::array()}};
+  if (plan.best) out["best_devices"] = plan.points[*plan.best].devices;
+  if (plan.stops_helping) out["stops_helping"] = plan.points[*plan.stops_helping].devices;
+  for (const ScalePoint& p : plan.points) {
+    nlohmann::json row = {{"devices", p.devices}, {"feasible", p.feasible}};
+    if (p.feasible) {
+      row["layout"] = describe(p.best.layout);
+      row["seconds"] = p.best.estimate.seconds;
+      row["mfu"] = p.best.mfu;
+      row["straggler"] = p.straggler;
+      row["goodput"] = p.goodput.share;
+      row["tokens_per_day"] = p.tokens_per_day;
+      row["interval"] = p.interval;
+      if (p.days > 0) row["days"] = p.days;
+      if (p.cost > 0) row["cost"] = p.cost;
+    }
+    out["points"].push_back(row);
   }
   return out;
 }

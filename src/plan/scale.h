@@ -1,6 +1,7 @@
 // From one iteration to a training run on many devices: failures, stragglers, money, time.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -53,6 +54,7 @@ ScalePlan scale_plan(const Cluster& cluster, const Stack& stack, const Workload&
 
 std::string scale_table(const ScalePlan& plan);
 std::string scale_chart(const ScalePlan& plan);  // ASCII
+nlohmann::json scale_json(const ScalePlan& plan);
 std::string scale_chart_svg(const ScalePlan& plan, const std::string& title);
 
 }  // namespace stretto::plan

@@ -79,6 +79,9 @@ struct Stack {
   // every tensor rank sees, hidden sizes and feed-forward sizes that tensor parallelism shares.
   double pass_whole = 11, pass_shared = 8, pass_ffn = 2;
   double backward_softmax = 1.25;
+  // Recomputation ends once all that the backward pass reads is there: without the last product of
+  // a layer.
+  bool recompute_stops_early = false;
   int kernels_forward = 24;  // launches per layer
   int kernels_backward = 44;
   std::array<Prior, kConstants> priors = default_priors();

@@ -17,7 +17,8 @@ namespace {
 
 void read_kernels(const Section& k, Stack& s) {
   k.allow({"attention", "causal", "fused_softmax_multiple", "forward_launches", "backward_launches",
-           "backward_passes", "backward_softmax", "pass_whole", "pass_shared", "pass_ffn"});
+           "backward_passes", "backward_softmax", "recompute_stops_early", "pass_whole",
+           "pass_shared", "pass_ffn"});
   const std::string attention = k.text("attention");
   if (attention != "flash" && attention != "materialised") {
     k.fail("attention", "is '" + attention + "'", "use flash or materialised");
@@ -29,6 +30,7 @@ void read_kernels(const Section& k, Stack& s) {
   s.kernels_backward = static_cast<int>(k.plain_or("backward_launches", 44));
   s.backward_passes = k.plain_or("backward_passes", 2.0);
   s.backward_softmax = k.plain_or("backward_softmax", 1.25);
+  s.recompute_stops_early = k.flag_or("recompute_stops_early", false);
   s.pass_whole = k.plain_or("pass_whole", 11);
   s.pass_shared = k.plain_or("pass_shared", 8);
   s.pass_ffn = k.plain_or("pass_ffn", 2);

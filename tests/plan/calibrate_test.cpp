@@ -116,6 +116,20 @@ TEST(Exam, StoredConstantsPredictTheirTables) {
   }
 }
 
+// One table with whole groups held out: its target, and the interval that nine of ten rows keep.
+TEST(Exam, HeldOutRowsMeetTheTargetAndTheInterval) {
+  const Exam exam = run_exam(load_reference(), "MPT, A100-80");
+  ASSERT_EQ(exam.tables.size(), 1u);
+  const ExamTable& t = exam.tables[0];
+  EXPECT_TRUE(t.passes_seconds());
+  const HeldOut& model = t.seconds[0];
+  EXPECT_EQ(model.key, "model");
+  EXPECT_LT(model.all.median, 1.5);
+  EXPECT_GE(static_cast<double>(model.covered), 0.9 * static_cast<double>(model.all.rows));
+  EXPECT_LT(model.covered, model.all.rows);  // the odd rows are in, and outside
+  EXPECT_THROW(run_exam(load_reference(), "no such table"), Error);
+}
+
 TEST(Scale, GoodputFollowsThePublishedFailureRate) {
   Cluster c = find_cluster("h100");
   ModelShape m = shape(126, 16384, 128, 128256);

@@ -1,0 +1,87 @@
+#include "cli/plan_options.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "base/error.h"
+
+namespace stretto::cli {
+namespace {
+
+[[noreturn]] void refuse(const std::string& what, const std::string& fix) {
+  throw Error(ExitCode::usage, "plan: " + what, fix);
+}
+
+void check_counts(const PlanOptions& o) {
+  const struct {
+    const char* option;
+    const std::optional<int64_t>& value;
+  } counts[] = {{"--gpus", o.gpus},
+                {"--global-batch", o.global_batch},
+                {"--seq-len", o.seq_len},
+                {"--dp", o.dp},
+                {"--tp", o.tp},
+                {"--pp", o.pp},
+                {"--micro-batch", o.micro_batch},
+                {"--interleave", o.interleave}};
+  for (const auto& c : counts) {
+    if (c.value && *c.value < 1) {
+      refuse(fmt::format("{} is {}", c.option, *c.value), "give a whole number from 1 on");
+    }
+  }
+  if (o.zero && (*o.zero < 0 || *o.zero > 3)) {
+    refuse(fmt::format("--zero {} is no ZeRO stage", *o.zero), "use 0, 1, 2 or 3");
+  }
+  if (!o.gpus) return;
+  int64_t rest = *o.gpus;  // dp x tp x pp is the device count
+  for (const auto& part : {o.dp, o.tp, o.pp}) {
+    if (!part) continue;
+    if (rest % *part != 0) {
+      refuse(fmt::format("--dp, --tp and --pp do not divide {} devices", *o.gpus),
+             "choose parts whose product divides --gpus");
+    }
+    rest /= *part;
+  }
+  if (o.dp && o.tp && o.pp && rest != 1) {
+    refuse(
+        fmt::format("--dp {} x --tp {} x --pp {} is not {} devices", *o.dp, *o.tp, *o.pp, *o.gpus),
+        "leave one of them out, or change --gpus");
+  }
+}
+
+void check_money(const PlanOptions& o) {
+  const struct {
+    const char* option;
+    const std::optional<double>& value;
+  } amounts[] = {{"--budget", o.budget}, {"--price", o.price}};
+  for (const auto& a : amounts) {
+    if (a.value && !(std::isfinite(*a.value) && *a.value > 0)) {
+      refuse(fmt::format("{} is {}", a.option, *a.value), "give an amount above zero");
+    }
+  }
+}
+
+void check_scale(const PlanOptions& o) {
+  const bool limits = o.budget || !o.deadline.empty();
+  if (!o.scale && (limits || o.price || !o.tokens.empty() || !o.svg.empty())) {
+    refuse("--tokens, --deadline, --budget, --price and --svg belong to --scale", "add --scale");
+  }
+  if (limits && o.tokens.empty()) {
+    refuse("a deadline or a budget needs the tokens of the run", "add --tokens 2T");
+  }
+  if (o.scale && (o.explain || o.csv || o.rejected)) {
+    refuse("--explain, --csv and --rejected do not go with --scale", "leave them out; --json does");
+  }
+}
+
+}  // namespace
+
+void check_options(const PlanOptions& o) {
+  check_counts(o);
+  check_money(o);
+  check_scale(o);
+  if (o.json && o.csv) refuse("both --json and --csv", "choose one of them");
+}
+
+}  // namespace stretto::cli

@@ -1,0 +1,193 @@
+// Every layout of a device count that the software can run, counted by reason where it cannot.
+#include <algorithm>
+
+#include "plan/search.h"
+
+namespace stretto::plan {
+namespace {
+
+std::vector<int64_t> divisors(int64_t n) {
+  std::vector<int64_t> low, high;
+  for (int64_t d = 1; d * d <= n; ++d) {
+    if (n % d != 0) continue;
+    low.push_back(d);
+    if (d * d != n) high.push_back(n / d);
+  }
+  low.insert(low.end(), high.rbegin(), high.rend());
+  return low;
+}
+
+class Enumerator {
+ public:
+  Enumerator(const Cluster& cluster, const Stack& stack, const Workload& work,
+             const Constraints& limits, Plan* plan)
+      : cluster_(cluster), stack_(stack), work_(work), limits_(limits), plan_(plan) {}
+
+  std::vector<Layout> run();
+
+ private:
+  template <typename T>
+  static bool allowed(const std::optional<T>& wanted, const T& value) {
+    return !wanted || *wanted == value;
+  }
+  void reject(const Layout& layout, Reject reason) {
+    if (plan_ == nullptr) return;
+    ++plan_->considered;
+    ++plan_->rejected[static_cast<size_t>(reason)];
+    if (limits_.keep_rejected) plan_->rejected_layouts.emplace_back(layout, reason);
+  }
+  bool fits_tensor(Layout& layout);
+  void pipelines(Layout layout);
+  void micro_batch_sizes(Layout layout);
+  void variants(Layout layout);
+  void shardings(Layout layout);
+  void recomputations(Layout layout);
+
+  const Cluster& cluster_;
+  const Stack& stack_;
+  const Workload& work_;
+  const Constraints& limits_;
+  Plan* plan_;
+  std::vector<Layout> out_;
+};
+
+bool Enumerator::fits_tensor(Layout& layout) {
+  const int64_t tp = layout.tp;
+  const ModelShape& m = work_.model;
+  if (tp > 1 && !stack_.can.tensor) return false;
+  if (tp > cluster_.devices_per_node) {
+    reject(layout, Reject::link);
+    return false;
+  }
+  if (m.heads % tp != 0) {
+    reject(layout, Reject::heads);
+    return false;
+  }
+  if (m.hidden % tp != 0 || m.ffn % tp != 0) {
+    reject(layout, Reject::width);
+    return false;
+  }
+  return true;
+}
+
+std::vector<Layout> Enumerator::run() {
+  for (int64_t tp : divisors(limits_.devices)) {
+    if (!allowed(limits_.tp, tp)) continue;
+    Layout layout;
+    layout.tp = tp;
+    if (fits_tensor(layout)) pipelines(layout);
+  }
+  return std::move(out_);
+}
+
+void Enumerator::pipelines(Layout layout) {
+  const int64_t rest = limits_.devices / layout.tp;
+  for (int64_t pp : divisors(rest)) {
+    layout.pp = pp;
+    layout.dp = rest / pp;
+    if (!allowed(limits_.pp, pp) || !allowed(limits_.dp, layout.dp)) continue;
+    if (pp > 1 && !stack_.can.pipeline) continue;
+    if (pp > work_.model.layers) {
+      reject(layout, Reject::stages);
+      continue;
+    }
+    micro_batch_sizes(layout);
+  }
+}
+
+void Enumerator::micro_batch_sizes(Layout layout) {
+  if (work_.global_batch % layout.dp != 0) {
+    reject(layout, Reject::batch);
+    return;
+  }
+  const int64_t per_replica = work_.global_batch / layout.dp;
+  bool any = false;
+  for (int64_t size : divisors(per_replica)) {
+    if (!allowed(limits_.micro_batch, size) || size > limits_.max_micro_batch) continue;
+    any = true;
+    layout.micro_batch = size;
+    variants(layout);
+  }
+  if (!any) reject(layout, Reject::batch);
+}
+
+void Enumerator::variants(Layout layout) {
+  const int64_t m = micro_batches(work_, layout);
+  for (int64_t v : {int64_t{1}, int64_t{2}, int64_t{4}}) {
+    if (!allowed(limits_.interleave, v)) continue;
+    if (v > 1 && (layout.pp == 1 || !stack_.can.interleave)) continue;
+    layout.interleave = v;
+    layout.schedule = v > 1 ? PipelineSchedule::interleaved : PipelineSchedule::one_f_one_b;
+    if (v > 1 && (work_.model.layers % (layout.pp * v) != 0 || m % layout.pp != 0)) {
+      reject(layout, Reject::schedule);
+      continue;
+    }
+    layout.embedding_counts = false;
+    const std::vector<int64_t> without_embedding = stage_layers(work_.model, layout);
+    for (bool embedding : {false, true}) {
+      if (embedding && (layout.pp == 1 || v > 1 || work_.model.layers + 2 < 2 * layout.pp)) {
+        continue;
+      }
+      layout.embedding_counts = embedding;
+      if (embedding && stage_layers(work_.model, layout) == without_embedding) continue;
+      const PipelineSchedule plain = layout.schedule;
+      if (layout.pp == 1 || allowed(limits_.schedule, plain)) shardings(layout);
+      if (v > 1 || layout.pp == 1 || !stack_.can.zero_bubble ||
+          !allowed(limits_.schedule, PipelineSchedule::zero_bubble)) {
+        continue;
+      }
+      layout.schedule = PipelineSchedule::zero_bubble;
+      shardings(layout);
+      layout.schedule = plain;
+    }
+  }
+}
+
+void Enumerator::shardings(Layout layout) {
+  for (int zero : stack_.can.zero) {
+    if (!allowed(limits_.zero, zero)) continue;
+    layout.zero = zero;
+    if ((zero > 0 && layout.dp == 1 && stack_.sharding != Sharding::fsdp) ||
+        (zero >= 2 && layout.pp > 1)) {
+      reject(layout, Reject::sharding);
+      continue;
+    }
+    layout.zero_group = 0;
+    recomputations(layout);
+    // One copy of the model per node: gathers stay on the links, copies are summed once.
+    const int64_t group = std::min(layout.dp, cluster_.devices_per_node / layout.tp);
+    if (zero == 0 || !stack_.can.hybrid || group < 2 || group == layout.dp ||
+        layout.dp % group != 0) {
+      continue;
+    }
+    layout.zero_group = group;
+    recomputations(layout);
+  }
+}
+
+void Enumerator::recomputations(Layout layout) {
+  for (Checkpointing recompute :
+       {Checkpointing::none, Checkpointing::selective, Checkpointing::full}) {
+    if (!allowed(limits_.recompute, recompute)) continue;
+    if (recompute == Checkpointing::selective && !stack_.can.selective) continue;
+    layout.recompute = recompute;
+    for (bool sequence : {false, true}) {
+      if (!allowed(limits_.sequence_parallel, sequence) && layout.tp > 1) continue;
+      if (sequence && (layout.tp == 1 || !stack_.can.sequence || work_.seq_len % layout.tp != 0)) {
+        continue;
+      }
+      layout.sequence_parallel = sequence;
+      out_.push_back(layout);
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<Layout> enumerate_layouts(const Cluster& cluster, const Stack& stack,
+                                      const Workload& work, const Constraints& constraints,
+                                      Plan* counts) {
+  return Enumerator(cluster, stack, work, constraints, counts).run();
+}
+
+}  // namespace stretto::plan

@@ -1,0 +1,74 @@
+// What `stretto plan` refuses, with the option and the fix; and that its answers can be run.
+#include <sstream>
+
+#include "support/run_verb.h"
+
+namespace stretto {
+namespace {
+
+TEST(PlanVerb, QuestionsWithoutAnAnswerAreRefused) {
+  struct Case {
+    std::vector<std::string> words;
+    std::string what, fix;
+  };
+  for (const Case& c : std::vector<Case>{
+           {{"--gpus", "0"}, "--gpus is 0", "from 1 on"},
+           {{"--global-batch", "-4"}, "--global-batch is -4", "from 1 on"},
+           {{"--seq-len", "0"}, "--seq-len is 0", "from 1 on"},
+           {{"--zero", "4"}, "--zero 4", "0, 1, 2 or 3"},
+           {{"--gpus", "64", "--dp", "7"}, "do not divide 64", "product divides --gpus"},
+           {{"--gpus", "8", "--dp", "2", "--tp", "2", "--pp", "1"}, "is not 8", "--gpus"},
+           {{"--json", "--csv"}, "both", "choose one"},
+           {{"--tokens", "2T"}, "belong to --scale", "add --scale"},
+           {{"--scale", "--deadline", "60d"}, "needs the tokens", "--tokens"},
+           {{"--scale", "--tokens", "2T", "--budget", "1000"}, "no price", "--price"},
+           {{"--scale", "--tokens", "2T", "--price", "nan"}, "--price is nan", "above zero"},
+           {{"--scale", "--explain"}, "do not go with --scale", "leave them out"}}) {
+    std::vector<std::string> words = {"plan", "mpt-7b"};
+    words.insert(words.end(), c.words.begin(), c.words.end());
+    const VerbAnswer answer = run_verb(words);
+    EXPECT_EQ(answer.code, 64) << c.what;
+    EXPECT_EQ(answer.out, "") << c.what;
+    EXPECT_NE(answer.err.find(c.what), std::string::npos) << answer.err;
+    EXPECT_NE(answer.err.find(c.fix), std::string::npos) << answer.err;
+  }
+}
+
+TEST(PlanVerb, ModelsAndDevicesThatCannotBeAreNamed) {
+  const VerbAnswer layers = run_verb({"plan", "mpt-7b", "model.layers=1000000000"});
+  EXPECT_EQ(layers.code, 78);
+  EXPECT_NE(layers.err.find("model.layers is 1000000000"), std::string::npos) << layers.err;
+  const VerbAnswer fp8 =
+      run_verb({"plan", "mpt-7b", "--cluster", "a100-80", "--precision", "amp_fp8"});
+  EXPECT_EQ(fp8.code, 78);
+  EXPECT_NE(fp8.err.find("no fp8 units"), std::string::npos) << fp8.err;
+}
+
+TEST(PlanVerb, WordsChangeTheModel) {
+  const VerbAnswer answer = run_verb({"plan", "mpt-7b", "model.heads=64", "--top", "1"});
+  EXPECT_EQ(answer.code, 0) << answer.err;
+  EXPECT_NE(answer.out.find(" 64 heads"), std::string::npos) << answer.out;
+}
+
+// The line with the command passes every rule of the configuration.
+TEST(PlanVerb, TheCommandItPrintsIsValid) {
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"plan", "mpt-7b", "--gpus", "64"},
+        {"plan", "bloom-176b", "--gpus", "384", "--tp", "4", "--global-batch", "2304"},
+        {"plan", "mpt-13b", "--gpus", "32", "--pp", "4", "--schedule", "zero_bubble"},
+        {"plan", "mpt-13b", "--gpus", "32", "--pp", "4", "--interleave", "2"}}) {
+    const VerbAnswer answer = run_verb(words);
+    const size_t begin = answer.out.find("stretto train ");
+    ASSERT_NE(begin, std::string::npos) << answer.out;
+    std::istringstream line(answer.out.substr(begin, answer.out.find('\n', begin) - begin));
+    std::vector<std::string> check = {"config", "check"};
+    std::string word;
+    line >> word >> word;  // stretto train
+    while (line >> word) check.push_back(word);
+    const VerbAnswer checked = run_verb(check);
+    EXPECT_EQ(checked.code, 0) << answer.out << checked.out << checked.err;
+  }
+}
+
+}  // namespace
+}  // namespace stretto

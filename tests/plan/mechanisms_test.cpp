@@ -1,0 +1,65 @@
+// Facts of a software stack that the published tables show, one test each.
+#include <gtest/gtest.h>
+
+#include "plan_support.h"
+
+namespace stretto::plan {
+namespace {
+
+Layout sharded(int64_t micro_batch, Checkpointing recompute) {
+  Layout l;
+  l.dp = 8;
+  l.micro_batch = micro_batch;
+  l.zero = 3;
+  l.recompute = recompute;
+  return l;
+}
+
+// How much faster the A100-80 rows became when recomputation learned to stop early.
+double gain(const Workload& work, const Layout& layout) {
+  Place p = place("a100-80", "composer-fsdp");
+  EXPECT_TRUE(p.stack.recompute_stops_early);
+  const double early = seconds(p, work, layout);
+  p.stack.recompute_stops_early = false;
+  return seconds(p, work, layout) / early;
+}
+
+// The MPT table was printed twice. With PyTorch 2.1 13b at 1024 tokens rose from 55.23 to 59.48 %
+// MFU, 1b at 65,536 from 45.29 to 46.18 (attention is recomputed all the same), and 760m at 32,768,
+// which recomputes nothing, stayed: 54.48 and 54.57.
+TEST(Mechanisms, RecomputationStopsBeforeTheLastProduct) {
+  const Workload short_rows{shape(40, 5120, 40, 50368), 1024, 960, Precision::amp_bf16};
+  EXPECT_NEAR(gain(short_rows, sharded(40, Checkpointing::full)), 59.48 / 55.23, 0.015);
+  const Workload long_rows{shape(24, 2048, 16, 50368), 65536, 16, Precision::amp_bf16};
+  EXPECT_NEAR(gain(long_rows, sharded(1, Checkpointing::full)), 46.18 / 45.29, 0.015);
+  const Workload kept{shape(24, 1536, 12, 50368), 32768, 16, Precision::amp_bf16};
+  EXPECT_EQ(gain(kept, sharded(1, Checkpointing::none)), 1);
+}
+
+TEST(Mechanisms, Fp8LeavesTheLogitsInBf16) {
+  const Place p = place("h100", "composer-fsdp");
+  Workload w{shape(32, 2560, 20, 50368), 2048, 480, Precision::amp_bf16};
+  const Layout l = sharded(10, Checkpointing::none);
+  const Estimate bf16 = estimate(p.cluster, p.stack, w, l);
+  w.precision = Precision::amp_fp8;
+  const Estimate fp8 = estimate(p.cluster, p.stack, w, l);
+  EXPECT_LT(fp8.gemm, 0.8 * bf16.gemm);
+  EXPECT_EQ(fp8.head, bf16.head);
+}
+
+// What a monitor shows ends at the card; what is needed does not depend on it.
+TEST(Mechanisms, TheAllocatorHoldsNoMoreThanTheCardHas) {
+  Place p = bloom_place();
+  const Workload w = bloom_work(72, 14336, 64);
+  const MemoryEstimate roomy = estimate_memory(p.cluster, p.stack, w, bloom_layout(8, 8, 6, 2));
+  EXPECT_NEAR(roomy.reserved() - roomy.needed(), roomy.first.slack, 1);
+  EXPECT_GT(roomy.first.slack, 1e9);
+  const Layout full = bloom_layout(8, 8, 6, 6);  // measured: 66 GB
+  p.cluster.memory_bytes = 1.04 * estimate_memory(p.cluster, p.stack, w, full).needed();
+  const MemoryEstimate tight = estimate_memory(p.cluster, p.stack, w, full);
+  EXPECT_LT(tight.reserved(), p.cluster.memory_bytes);
+  EXPECT_LT(tight.largest.slack, 0.1 * roomy.first.slack);
+}
+
+}  // namespace
+}  // namespace stretto::plan
