@@ -72,13 +72,18 @@ HWY_INLINE V gelu_tanh_grad(D d, V x) {
   return hn::Add(s, hn::IfThenZeroElse(far, bend));
 }
 
-// e^(-x^2 / 2), 0 beyond +-32. x^2 in two parts: its rounding would be multiplied by x^2.
+// e^(-x^2 / 2), 0 beyond +-32. The rounding of x^2 would be multiplied by x^2, so it is taken in
+// two parts, from a high half of x whose square is exact.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V bell(D d, V x) {
-  const V half = hn::Set(d, 0.5f), square = hn::Mul(x, x);
-  const V e = exp_vec(d, hn::Neg(hn::Mul(half, square)));
-  const V rest = hn::Mul(half, hn::MulSub(x, x, square));
-  return hn::IfThenZeroElse(hn::Gt(hn::Abs(x), hn::Set(d, 32.0f)), hn::NegMulAdd(e, rest, e));
+  const hn::RebindToUnsigned<D> du;
+  const V high = hn::BitCast(d, hn::And(hn::BitCast(du, x), hn::Set(du, 0xfffff000u)));
+  const V minus_half = hn::Set(d, -0.5f);
+  const V main = hn::Mul(minus_half, hn::Mul(high, high));
+  const V rest = hn::Mul(minus_half, hn::Mul(hn::Sub(x, high), hn::Add(x, high)));
+  const V sum = hn::Add(main, rest), lost = hn::Sub(rest, hn::Sub(sum, main));
+  const V e = exp_vec(d, sum);
+  return hn::IfThenZeroElse(hn::Gt(hn::Abs(x), hn::Set(d, 32.0f)), hn::MulAdd(e, lost, e));
 }
 
 // The share of a normal distribution below x. Its lower tail is bell(x) times a function of
