@@ -339,14 +339,14 @@ void split_orders_by_key(Comm& comm) {
 void counters_are_ring_volumes(Comm& comm) {
   const auto n = static_cast<uint64_t>(comm.size());
   Array whole(DType::f32, 120 * comm.size());
-  Array part(DType::f32, 120);
+  Array part(DType::f32, 120), received(DType::f32, 120);
   comm.reset_counters();
   comm.all_reduce(whole.tensor());
   comm.reduce_scatter(part.tensor(), whole.tensor());
   comm.all_gather(whole.tensor(), part.tensor());
   comm.broadcast(whole.tensor(), 0);
   const RequestPtr sent = comm.start_send(part.tensor(), (comm.rank() + 1) % comm.size());
-  comm.recv(part.tensor(), (comm.rank() + comm.size() - 1) % comm.size());
+  comm.recv(received.tensor(), (comm.rank() + comm.size() - 1) % comm.size());
   sent->wait();
   const CommCounters& c = comm.counters();
   EXPECT_EQ(c.all_reduce_bytes, 2 * (n - 1) * 480);
