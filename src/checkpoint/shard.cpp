@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <future>
 #include <map>
 #include <string_view>
 
@@ -30,6 +31,19 @@ void timed(double& seconds, const Work& work) {
   const auto start = std::chrono::steady_clock::now();
   work();
   seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+// Calls work(tensor, chunk of it, bytes) for everything in the shard, in file order.
+template <typename Work>
+void for_chunks(const Shard& shard, const Work& work) {
+  for (size_t i = 0; i < shard.tensors.size(); ++i) {
+    const ShardTensor& t = shard.tensors[i];
+    for (int64_t begin = 0; begin < t.bytes(); begin += kChunkBytes) {
+      const auto size = static_cast<size_t>(std::min(kChunkBytes, t.bytes() - begin));
+      work(i, static_cast<size_t>(begin / kChunkBytes),
+           std::string_view(shard.data() + t.offset + begin, size));
+    }
+  }
 }
 
 }  // namespace
@@ -73,23 +87,25 @@ FileRecord write_shard(Fs& fs, const std::string& path, const Shard& shard, int6
   record.name = path.substr(path.find_last_of('/') + 1);
   record.bytes = static_cast<int64_t>(head.size()) + shard.bytes;
   record.head = digest_of(head);
+  for (const ShardTensor& t : shard.tensors) {
+    const int64_t chunks = (t.bytes() + kChunkBytes - 1) / kChunkBytes;
+    record.tensors.push_back({t.name, std::vector<Digest>(static_cast<size_t>(chunks))});
+  }
 
+  // Writing waits for the disk most of the time: the digests are taken meanwhile.
+  auto digests = std::async(std::launch::async, [&] {
+    for_chunks(shard, [&](size_t tensor, size_t chunk, std::string_view bytes) {
+      record.tensors[tensor].chunks[chunk] = digest_of(bytes);
+    });
+  });
   const auto file = fs.create(path);
   file->bypass_cache();
   timed(times.write, [&] {
     file->preallocate(record.bytes);
     file->append(head);
+    for_chunks(shard, [&](size_t, size_t, std::string_view bytes) { file->append(bytes); });
   });
-  for (const ShardTensor& t : shard.tensors) {
-    TensorRecord entry{t.name, {}};
-    for (int64_t begin = 0; begin < t.bytes(); begin += kChunkBytes) {
-      const auto size = static_cast<size_t>(std::min(kChunkBytes, t.bytes() - begin));
-      const std::string_view chunk(shard.data() + t.offset + begin, size);
-      timed(times.digest, [&] { entry.chunks.push_back(digest_of(chunk)); });
-      timed(times.write, [&] { file->append(chunk); });
-    }
-    record.tensors.push_back(std::move(entry));
-  }
+  timed(times.digest, [&] { digests.get(); });
   timed(times.sync, [&] { file->sync(); });
   file->close();
   return record;

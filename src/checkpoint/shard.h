@@ -52,11 +52,11 @@ struct Shard {
 int64_t shard_file_bytes(const Shard& shard, int64_t step);
 
 struct WriteTimes {
-  double digest = 0, write = 0, sync = 0;  // seconds
+  double digest = 0, write = 0, sync = 0;  // seconds; digest: what writing waited for it
 };
 
-// Writes a new safetensors file, space reserved first, digests taken while the bytes are hot,
-// synced and closed. Adds what it took to `times`.
+// Writes a new safetensors file, space reserved first, digests taken beside it, synced and closed.
+// Adds what it took to `times`.
 FileRecord write_shard(Fs& fs, const std::string& path, const Shard& shard, int64_t step,
                        WriteTimes& times);
 
