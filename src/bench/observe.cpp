@@ -61,9 +61,9 @@ std::vector<plan::Observation> observations_of(const std::vector<FoundRecord>& r
 }
 
 double process_bytes(const Config& config, int64_t ranks) {
-  // Found with 36 runs on a two-core x86 server: what the first touch of libraries, packing buffers
+  // Found with the runs of `make bench` on a two-core x86 server: what the first touch of libraries
   // and thread stacks adds to the resident size of a process, and each rank again.
-  constexpr double kProcess = 1.2e6, kRank = 2.2e6;
+  constexpr double kProcess = 1.6e6, kRank = 0.95e6;
   constexpr double kHugePage = 2097152;
   double all = 0;
   for (int pp = 0; pp < config.parallel.pp; ++pp) {
