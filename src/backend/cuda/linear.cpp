@@ -187,7 +187,7 @@ void CudaBackend::do_linear_backward_weight(Tensor dweight, Tensor dbias, ConstT
   with_sums.bias = partial;
   const auto sum_columns = [&] {
     column_sum_partials(partial, Tensor(const_cast<void*>(dout.data()), dout.dtype(), {rows, n}),
-                        {}, {}, stream());
+                        {}, stream());
   };
   if (dweight.dtype() == DType::f32 && inp.dtype() != DType::f32 &&
       gemm_.supports(fused, with_sums)) {
