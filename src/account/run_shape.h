@@ -11,6 +11,8 @@ enum class Precision { fp32, amp_bf16, bf16, amp_fp16, amp_fp8 };
 // selective: LayerNorm outputs as well, still no matrix product. full: keep only each layer's input
 // and repeat its forward pass.
 enum class Checkpointing { none, gelu, selective, full };
+constexpr Checkpointing kCheckpointings[] = {Checkpointing::none, Checkpointing::gelu,
+                                             Checkpointing::selective, Checkpointing::full};
 
 enum class PipelineSchedule { gpipe, one_f_one_b, interleaved, zero_bubble };
 

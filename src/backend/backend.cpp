@@ -258,6 +258,7 @@ void Backend::linear_backward(Tensor dinp, Tensor dweight, Tensor dbias, ConstTe
 void Backend::gelu_forward(Tensor out, ConstTensor pre, Gelu form) {
   if (out.count() == 0) return;
   check_same("gelu: out", out, pre);
+  STRETTO_CHECK(form != Gelu::none, "gelu needs its form");
   Range range(*this, Op::gelu_forward, 0, sizes_of(out, pre));
   do_gelu_forward(out, pre, form);
 }

@@ -12,8 +12,6 @@
 namespace stretto::cli {
 namespace {
 
-constexpr Checkpointing kModes[] = {Checkpointing::none, Checkpointing::selective,
-                                    Checkpointing::full};
 constexpr auto kActivations = static_cast<size_t>(MemoryTerm::activations);
 
 }  // namespace
@@ -29,11 +27,11 @@ std::vector<StageMemory> stage_memory(const Config& config) {
     StageMemory memory;
     memory.stage = stage;
     for (const auto& chunk : shape.chunks) memory.layers += static_cast<int64_t>(chunk.size());
-    for (Checkpointing mode : kModes) {
-      shape.checkpointing = mode;
+    for (size_t mode = 0; mode < memory.activations.size(); ++mode) {
+      shape.checkpointing = kCheckpointings[mode];
       const MemoryTotals totals = memory_totals(memory_plan(shape));
-      memory.activations[static_cast<size_t>(mode)] = totals.by_term[kActivations];
-      if (mode != config.activation_checkpointing) continue;
+      memory.activations[mode] = totals.by_term[kActivations];
+      if (shape.checkpointing != config.activation_checkpointing) continue;
       memory.totals = totals;
       memory.host = memory_totals(host_plan(shape)).total;
     }
@@ -52,7 +50,10 @@ std::string memory_text(const Config& config, const std::vector<StageMemory>& st
                                     [](const StageMemory& stage) { return stage.host > 0; });
   headings.push_back(">total");
   if (offloads) headings.push_back(">in host memory");
-  headings.insert(headings.end(), {">act. none", ">selective", ">full"});
+  for (Checkpointing mode : kCheckpointings) {
+    headings.push_back(
+        fmt::format(">{}{}", mode == kCheckpointings[0] ? "act. " : "", name_of(mode)));
+  }
   TextTable table(headings);
   for (const StageMemory& stage : stages) {
     std::vector<std::string> cells = {fmt::to_string(stage.stage), fmt::to_string(stage.layers)};
@@ -75,11 +76,10 @@ nlohmann::json memory_json(const std::vector<StageMemory>& stages) {
     nlohmann::json row = {{"stage", stage.stage},
                           {"layers", stage.layers},
                           {"total_bytes", stage.totals.total},
-                          {"host_bytes", stage.host},
-                          {"activations_by_checkpointing",
-                           {{"none", stage.activations[0]},
-                            {"selective", stage.activations[1]},
-                            {"full", stage.activations[2]}}}};
+                          {"host_bytes", stage.host}};
+    for (size_t mode = 0; mode < stage.activations.size(); ++mode) {
+      row["activations_by_checkpointing"][name_of(kCheckpointings[mode])] = stage.activations[mode];
+    }
     for (size_t term = 0; term < kMemoryTerms; ++term) {
       row["bytes"][name_of(static_cast<MemoryTerm>(term))] = stage.totals.by_term[term];
     }

@@ -1,6 +1,8 @@
 // Memory of a configuration, by term, stage by stage.
 #pragma once
 
+#include <array>
+#include <iterator>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
@@ -13,9 +15,9 @@ namespace stretto::cli {
 struct StageMemory {
   int64_t stage = 0;
   int64_t layers = 0;
-  MemoryTotals totals;         // under the configuration's checkpointing
-  size_t activations[3] = {};  // under none, selective, full
-  size_t host = 0;             // offloaded to host memory
+  MemoryTotals totals;  // under the configuration's checkpointing
+  std::array<size_t, std::size(kCheckpointings)> activations{};  // under each mode, in that order
+  size_t host = 0;                                               // offloaded to host memory
 };
 
 // One entry per pipeline stage; the tensor shards and replicas of a stage all hold the same.

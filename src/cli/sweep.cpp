@@ -222,7 +222,8 @@ void add_flags(Command* verb, SweepFlags& f) {
   verb->add_option("--tp", f.tp, "Tensor-parallel ranks")->expected(1, kMany);
   verb->add_option("--pp", f.pp, "Pipeline stages")->expected(1, kMany);
   verb->add_option("--zero", f.zero, "ZeRO stages")->expected(1, kMany);
-  verb->add_option("--checkpointing", f.checkpointing, "none, selective, full")->expected(1, kMany);
+  verb->add_option("--checkpointing", f.checkpointing, "none, gelu, selective, full")
+      ->expected(1, kMany);
   verb->add_flag("--offload", f.offload, "Activations in host memory");
 }
 

@@ -194,11 +194,6 @@ bool expand_model(YamlNode& root) {
   if (written.find("hidden") != nullptr && written.find("ffn") == nullptr) {
     fields.set("ffn", yaml_scalar("0", {Source::derived, "4 x model.hidden", 0, 0}));
   }
-  // And ALiBi the GELU of the models that have it, for the same reason.
-  const YamlNode* positions = written.find("position_kind");
-  if (positions != nullptr && positions->text == "alibi" && written.find("gelu") == nullptr) {
-    fields.set("gelu", yaml_scalar("exact", {Source::derived, "model.position_kind", 0, 0}));
-  }
   merge_yaml(fields, written);
   *model = std::move(fields);
   return true;
@@ -225,8 +220,10 @@ void derive(ResolvedConfig& out, bool from_registry, Problems& problems) {
     model.ffn = 4 * model.hidden;
     derived("model.ffn", "4 x model.hidden");
   }
+  // ALiBi that a user asks for brings the GELU of MPT; models of the registry have their own.
   if (model.position_kind == Positions::alibi &&
-      out.origin_of("model.gelu").source == Source::default_value) {
+      out.origin_of("model.position_kind").source > Source::registry &&
+      out.origin_of("model.gelu").source <= Source::registry) {
     model.gelu = Gelu::exact;
     derived("model.gelu", "model.position_kind");
   }

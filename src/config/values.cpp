@@ -116,7 +116,7 @@ Value parse_value(const Key& key, const YamlNode& node) {
       return parse_flag(text);
     case ValueType::count: {
       const int64_t count = parse_count(text);
-      // The number behind the word is nobody's business.
+      // Inside it stands for the word; written out it is a mistake.
       if (key.special == "auto" && count == kAuto)
         wrong(text, "a size", "write 1 or more, or auto");
       return count;

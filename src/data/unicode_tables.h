@@ -1,4 +1,5 @@
-// Tables from the Unicode character database; tools/make_unicode_tables.py writes them.
+// Tables from the Unicode character database; tools/make_unicode_tables.py writes the files that
+// hold them.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +14,9 @@ struct CombiningRange {
   uint32_t first, last, combining_class;
 };
 struct Decomposition {
-  uint32_t code, first, second;  // second is 0 for singletons
-  uint32_t composes;             // whether (first, second) composes back to code
+  uint32_t code, first;
+  uint32_t second = 0;    // 0 for singletons
+  uint32_t composes = 0;  // whether (first, second) composes back to code
 };
 
 std::span<const CodeRange> unicode_letters();

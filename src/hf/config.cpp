@@ -89,11 +89,9 @@ ModelShape from_gpt2(const json& config, const std::string& name) {
   require(config, "scale_attn_weights", true, name);
   require(config, "scale_attn_by_inverse_layer_idx", false, name);
   ModelShape m;
-  const std::string gelu = config.value("activation_function", json("gelu_new")).dump();
-  if (gelu != "\"gelu\"" && gelu != "\"gelu_new\"") {
-    refuse(name, fmt::format("activation_function is {}, which we do not compute", gelu));
-  }
-  m.gelu = gelu == "\"gelu\"" ? Gelu::exact : Gelu::tanh;
+  const bool exact = config.value("activation_function", json()) == "gelu";
+  if (!exact) require(config, "activation_function", "gelu_new", name);
+  m.gelu = exact ? Gelu::exact : Gelu::tanh;
   m.vocab = size_at(config, "vocab_size", name);
   m.positions = size_at(config, "n_positions", name);
   m.hidden = size_at(config, "n_embd", name);

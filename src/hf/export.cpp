@@ -105,9 +105,8 @@ ExchangeResult export_hf(Fs& fs, const Checkpoint& checkpoint, const std::string
   const HfFamily family = family_of(config.model);
   if (family == HfFamily::mpt && config.model.gelu != Gelu::exact) {
     spdlog::warn(
-        "readers of MPT models compute exact GELU, this model was trained with the tanh form: "
-        "their "
-        "logits will differ in the fourth digit (model.gelu=exact trains one that agrees)");
+        "MPT's readers compute exact GELU, this model was trained with the tanh form: logits will "
+        "differ in the fourth digit (model.gelu=exact trains one that agrees)");
   }
   std::optional<Tokenizer> tokenizer;
   if (!options.tokenizer.empty()) {

@@ -71,11 +71,12 @@ void Layer::backward(const LayerWeights& w, const LayerGrads& dw, const LayerAct
 
   // The MLP branch: its output gradient is that of the stream.
   ConstTensor dout = tp_.gather_gradient(dstream, batch);
-  const Tensor act = shape_.gelu_in_place() ? a.pre : a.act;
+  const bool in_place = shape_.gelu_in_place();
+  const Tensor act = in_place ? a.pre : a.act;
   const LinearInputGradOptions through_gelu{.gelu = shape_.model.gelu,
                                             .pre = a.pre,
                                             .dbias = dw.up_bias,
-                                            .act = shape_.gelu_in_place() ? act : Tensor()};
+                                            .act = in_place ? a.pre : Tensor()};
   if (deferred) {
     backend_.linear_backward_input(g.dpre, dout, w.down_weight, through_gelu);
     backend_.copy(g.dmlp, dstream);

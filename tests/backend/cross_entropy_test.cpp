@@ -46,6 +46,21 @@ Result run(Backend& backend, const Operand& logits, const Operand& targets, Voca
   return r;
 }
 
+void expect_agrees(const Result& r, const Case& c, const Operand& logits, const Operand& targets,
+                   double scale) {
+  const auto columns = static_cast<size_t>(c.columns);
+  const Values x = logits.values(), t = targets.values();
+  EXPECT_TRUE(
+      close(r.lse, reference::row_lse(x, static_cast<size_t>(width(c)), columns), DType::f32, 2));
+  EXPECT_NEAR(r.loss.values()[0] - 1.5, reference::cross_entropy(x, t, columns),
+              2 * dtype_epsilon(DType::f32) * 200 * static_cast<double>(c.rows));
+  // An error of lse (magnitude about 150) is a relative error of every probability.
+  const DType type = logits.tensor().dtype();
+  const double coefficient = type == DType::f32 ? 200 : 2;
+  EXPECT_TRUE(close(r.dlogits, reference::cross_entropy_backward(x, t, columns, scale), type,
+                    coefficient, scale));
+}
+
 TEST(CrossEntropy, AgreesWithDouble) {
   for (const DType type : kComputeTypes) {
     for (const Case& c : kCases) {
@@ -55,16 +70,7 @@ TEST(CrossEntropy, AgreesWithDouble) {
       const Operand targets = targets_of(c);
       const double scale = 0.25;
       const Result r = run(cpu(), logits, targets, {0, c.columns}, scale);
-      const auto columns = static_cast<size_t>(c.columns);
-      const Values x = logits.values(), t = targets.values();
-      EXPECT_TRUE(close(r.lse, reference::row_lse(x, static_cast<size_t>(width(c)), columns),
-                        DType::f32, 2));
-      EXPECT_NEAR(r.loss.values()[0] - 1.5, reference::cross_entropy(x, t, columns),
-                  2 * dtype_epsilon(DType::f32) * 200 * static_cast<double>(c.rows));
-      // An error of lse (magnitude about 150) is a relative error of every probability.
-      const double coefficient = type == DType::f32 ? 200 : 2;
-      EXPECT_TRUE(close(r.dlogits, reference::cross_entropy_backward(x, t, columns, scale), type,
-                        coefficient, scale));
+      expect_agrees(r, c, logits, targets, scale);
     }
   }
 }
@@ -81,15 +87,7 @@ TEST(CrossEntropy, InOnePassIsTheSame) {
                Operand(DType::f64, {1}, {1.5}), logits};
       cpu().cross_entropy_in_place(r.lse, r.target, r.loss, r.dlogits, targets,
                                    Operand(DType::f32, {1}, {scale}), {0, c.columns});
-      const auto columns = static_cast<size_t>(c.columns);
-      const Values x = logits.values(), t = targets.values();
-      EXPECT_TRUE(close(r.lse, reference::row_lse(x, static_cast<size_t>(width(c)), columns),
-                        DType::f32, 2));
-      EXPECT_NEAR(r.loss.values()[0] - 1.5, reference::cross_entropy(x, t, columns),
-                  2 * dtype_epsilon(DType::f32) * 200 * static_cast<double>(c.rows));
-      const double coefficient = type == DType::f32 ? 200 : 2;
-      EXPECT_TRUE(close(r.dlogits, reference::cross_entropy_backward(x, t, columns, scale), type,
-                        coefficient, scale));
+      expect_agrees(r, c, logits, targets, scale);
     }
   }
 }

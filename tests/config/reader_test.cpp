@@ -233,6 +233,20 @@ TEST(Reader, OverridesAreReadStrictlyToo) {
   }
 }
 
+TEST(Reader, AlibiBringsItsGeluUnlessToldOtherwise) {
+  const auto gelu = [](std::vector<std::string> words) {
+    return load_config(words).config.model.gelu;
+  };
+  EXPECT_EQ(gelu({"tiny"}), Gelu::tanh);
+  EXPECT_EQ(gelu({"tiny", "model.position_kind=alibi"}), Gelu::exact);
+  EXPECT_EQ(gelu({"tiny", "model.position_kind=alibi", "model.gelu=tanh"}), Gelu::tanh);
+  EXPECT_EQ(gelu({"tiny", "model.gelu=exact"}), Gelu::exact);
+  EXPECT_EQ(gelu({"bloom-176b"}), Gelu::tanh);  // ALiBi, but the registry knows better
+  EXPECT_EQ(gelu({"model.layers=1", "model.hidden=8", "model.heads=1", "model.vocab=8", "seq_len=8",
+                  "model.position_kind=alibi"}),
+            Gelu::exact);
+}
+
 TEST(Reader, WordsThatAreNothing) {
   Error error = error_of([] { load_config({"gpt2-12m"}); });
   EXPECT_EQ(error.code(), ExitCode::no_input);

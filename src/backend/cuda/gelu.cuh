@@ -3,6 +3,8 @@
 // Phi(x).
 #pragma once
 
+#include <type_traits>
+
 #include "base/gelu.h"
 
 namespace stretto::cuda {

@@ -1,0 +1,42 @@
+// `stretto flops`: activations under every way of checkpointing.
+#include "cli/memory_table.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "config/reader.h"
+
+namespace stretto::cli {
+namespace {
+
+constexpr auto kActivations = static_cast<size_t>(MemoryTerm::activations);
+
+TEST(MemoryTable, EveryModeHasItsOwnColumn) {
+  for (const Checkpointing mode : kCheckpointings) {
+    const std::string word = std::string("activation_checkpointing=") + name_of(mode);
+    const Config config = load_config({"tiny", "parallel.pp=2", "micro_batch=2", word}).config;
+    const std::vector<StageMemory> stages = stage_memory(config);
+    ASSERT_EQ(stages.size(), 2u);
+    const nlohmann::json rows = memory_json(stages);
+    for (size_t i = 0; i < stages.size(); ++i) {
+      const nlohmann::json& by_mode = rows[i]["activations_by_checkpointing"];
+      EXPECT_EQ(by_mode.size(), std::size(kCheckpointings));
+      EXPECT_EQ(by_mode[name_of(mode)], stages[i].totals.by_term[kActivations]) << word;
+      EXPECT_EQ(stages[i].host, 0u);
+    }
+    const std::string text = memory_text(config, stages);
+    for (const Checkpointing column : kCheckpointings) {
+      EXPECT_NE(text.find(name_of(column)), std::string::npos) << text;
+    }
+  }
+}
+
+TEST(MemoryTable, MoreRecomputationHoldsLess) {
+  const std::vector<StageMemory> stages = stage_memory(load_config({"tiny"}).config);
+  const auto& held = stages[0].activations;
+  for (size_t mode = 1; mode < held.size(); ++mode) EXPECT_LT(held[mode], held[mode - 1]) << mode;
+}
+
+}  // namespace
+}  // namespace stretto::cli
