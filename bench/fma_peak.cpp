@@ -9,18 +9,20 @@
 
 namespace stretto {
 
+double fma_gflops(int threads) {
+  double flops = 0;
+  const double start = bench_seconds(threads);
+#pragma omp parallel num_threads(threads) reduction(+ : flops)
+  {
+    float sink = 1;
+    flops += fma_rounds(1'000'000, &sink);
+  }
+  return flops / (bench_seconds(threads) - start) * 1e-9;
+}
+
 double fma_peak_gflops(int threads) {
   double best = 0;
-  for (int run = 0; run < 10; ++run) {
-    double flops = 0;
-    const double start = bench_seconds(threads);
-#pragma omp parallel num_threads(threads) reduction(+ : flops)
-    {
-      float sink = 1;
-      flops += fma_rounds(1'000'000, &sink);
-    }
-    best = std::max(best, flops / (bench_seconds(threads) - start) * 1e-9);
-  }
+  for (int run = 0; run < 10; ++run) best = std::max(best, fma_gflops(threads));
   return best;
 }
 

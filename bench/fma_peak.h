@@ -3,8 +3,9 @@
 
 namespace stretto {
 
-// f32 GFLOP/s of independent fused multiply-adds in registers, on `threads` threads together, best
-// of a few short runs.
+// f32 GFLOP/s of independent fused multiply-adds in registers, on `threads` threads together: one
+// run of a few milliseconds, and the best of ten.
+double fma_gflops(int threads);
 double fma_peak_gflops(int threads);
 
 // With one thread the CPU time of the calling thread, which other processes disturb little; with
