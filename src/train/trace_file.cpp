@@ -24,8 +24,8 @@ std::string microseconds(int64_t ns) {
   return fmt::format("{}{}.{:03}", ns < 0 ? "-" : "", std::abs(ns) / 1000, std::abs(ns) % 1000);
 }
 
-std::string metadata(int rank, const char* what, const std::string& args, int lane = -1) {
-  const std::string tid = lane < 0 ? "" : fmt::format("\"tid\":{},", lane);
+std::string metadata(int rank, const char* what, const std::string& args, int thread = -1) {
+  const std::string tid = thread < 0 ? "" : fmt::format("\"tid\":{},", thread);
   return fmt::format(R"({{"name":"{}","ph":"M","pid":{},{}"args":{{{}}}}},)"
                      "\n",
                      what, rank, tid, args);
@@ -47,7 +47,7 @@ std::string span_json(const TraceEvent& e, const TraceRank& rank) {
   }
   return fmt::format(R"({{"name":"{}","ph":"X","pid":{},"tid":{},"ts":{},"dur":{},"args":{{{}}}}},)"
                      "\n",
-                     title(e), rank.rank, static_cast<int>(e.lane), microseconds(start),
+                     title(e), rank.rank, trace_thread(rank.rank, e.lane), microseconds(start),
                      microseconds(end - start), args);
 }
 
@@ -56,11 +56,16 @@ std::string flow_json(const TraceEvent& e, const TraceRank& rank) {
   return fmt::format(
       R"({{"name":"{}","cat":"pipeline","ph":"{}",{}"id":{},"pid":{},"tid":{},"ts":{}}},)"
       "\n",
-      e.name, out ? "s" : "f", out ? "" : R"("bp":"e",)", e.id, rank.rank, static_cast<int>(e.lane),
-      microseconds(nanoseconds(e.start, rank)));
+      e.name, out ? "s" : "f", out ? "" : R"("bp":"e",)", e.id, rank.rank,
+      trace_thread(rank.rank, e.lane), microseconds(nanoseconds(e.start, rank)));
 }
 
 }  // namespace
+
+int trace_thread(int rank, TraceLane lane) {
+  static_assert(kTraceLanes <= 10);
+  return 10 * (rank + 1) + static_cast<int>(lane);
+}
 
 std::string trace_events(const TraceBuffer& buffer, const TraceRank& rank) {
   std::vector<TraceEvent> events(buffer.events().begin(), buffer.events().end());
@@ -76,8 +81,9 @@ std::string trace_events(const TraceBuffer& buffer, const TraceRank& rank) {
   for (int lane = 0; lane < kTraceLanes; ++lane) {
     if (!used[lane]) continue;
     const std::string name = fmt::format(R"("name":"{}")", name_of(static_cast<TraceLane>(lane)));
-    out += metadata(rank.rank, "thread_name", name, lane);
-    out += metadata(rank.rank, "thread_sort_index", fmt::format("\"sort_index\":{}", lane), lane);
+    const int thread = trace_thread(rank.rank, static_cast<TraceLane>(lane));
+    out += metadata(rank.rank, "thread_name", name, thread);
+    out += metadata(rank.rank, "thread_sort_index", fmt::format("\"sort_index\":{}", lane), thread);
   }
   for (const TraceEvent& e : events) {
     out += e.kind == TraceEvent::Kind::span ? span_json(e, rank) : flow_json(e, rank);

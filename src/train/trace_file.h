@@ -19,6 +19,10 @@ struct TraceRank {
   double zero = 0;    // trace_clock() of rank 0 that is shown as 0
   double offset = 0;  // clock_offset()
 };
+// A lane's thread number. Perfetto takes thread 0, and the thread whose number is its process's,
+// for the main thread: lanes of such numbers would share one track.
+int trace_thread(int rank, TraceLane lane);
+
 // Events of one rank: objects between commas, a comma at the end of each. Pure.
 std::string trace_events(const TraceBuffer& buffer, const TraceRank& rank);
 

@@ -29,6 +29,8 @@ struct Slice {
 };
 using Lanes = std::map<std::pair<int, int>, std::vector<Slice>>;  // by process and thread
 
+std::pair<int, int> on(int rank, TraceLane lane) { return {rank, trace_thread(rank, lane)}; }
+
 Lanes slices_of(const json& trace) {
   Lanes lanes;
   for (const json& e : trace["traceEvents"]) {
@@ -46,7 +48,6 @@ size_t count_of(const std::vector<Slice>& slices, const std::string& prefix) {
       slices.begin(), slices.end(), [&](const Slice& s) { return s.name.rfind(prefix, 0) == 0; }));
 }
 
-constexpr int kCompute = static_cast<int>(TraceLane::compute);
 constexpr double kRounding = 1e-3;  // microseconds
 
 Config pipeline_config(PipelineSchedule schedule) {
@@ -74,6 +75,20 @@ TEST(Trace, SlicesOfALaneAreNested) {
   }
 }
 
+TEST(Trace, LanesHaveThreadsOfTheirOwn) {
+  std::set<int> threads;
+  const int ranks = 100;
+  for (int rank = 0; rank < ranks; ++rank) {
+    for (int lane = 0; lane < kTraceLanes; ++lane) {
+      const int thread = trace_thread(rank, static_cast<TraceLane>(lane));
+      EXPECT_NE(thread, 0);
+      EXPECT_NE(thread, rank);
+      threads.insert(thread);
+    }
+  }
+  EXPECT_EQ(threads.size(), static_cast<size_t>(ranks * kTraceLanes));
+}
+
 TEST(Trace, ShowsEveryTaskOfTheScheduleOnEveryRank) {
   const TempDir dir;
   const json trace = traced(pipeline_config(PipelineSchedule::zero_bubble), 2, dir);
@@ -81,15 +96,15 @@ TEST(Trace, ShowsEveryTaskOfTheScheduleOnEveryRank) {
   const size_t tasks = 2 * 2;  // steps, micro-batches of a replica: 8 samples by 2 over dp 2
   std::set<std::string> names;
   for (int rank = 0; rank < 4; ++rank) {
-    const std::vector<Slice>& compute = lanes[{rank, kCompute}];
+    const std::vector<Slice>& compute = lanes[on(rank, TraceLane::compute)];
     EXPECT_EQ(count_of(compute, "forward"), tasks);
     EXPECT_EQ(count_of(compute, "backward_input"), tasks);
     EXPECT_EQ(count_of(compute, "backward_weight"), tasks);
     EXPECT_EQ(count_of(compute, "optimizer"), 2u);
     EXPECT_GT(count_of(compute, "linear_forward"), 0u);
-    EXPECT_EQ((lanes[{rank, static_cast<int>(TraceLane::step)}].size()), 2u);
-    EXPECT_GT((count_of(lanes[{rank, static_cast<int>(TraceLane::pp)}], "bubble")), 0u);
-    EXPECT_FALSE((lanes[{rank, static_cast<int>(TraceLane::dp)}].empty()));
+    EXPECT_EQ(lanes[on(rank, TraceLane::step)].size(), 2u);
+    EXPECT_GT((count_of(lanes[on(rank, TraceLane::pp)], "bubble")), 0u);
+    EXPECT_FALSE(lanes[on(rank, TraceLane::dp)].empty());
   }
   for (const json& e : trace["traceEvents"]) {
     if (e["name"] == "process_name") names.insert(e["args"]["name"]);
@@ -143,12 +158,12 @@ TEST(Trace, ShowsSavesAndKeepsToItsSteps) {
   config.checkpoint.every = 1;
   const json trace = traced(config, 3, dir);
   Lanes lanes = slices_of(trace);
-  const auto& steps = lanes[{0, static_cast<int>(TraceLane::step)}];
+  const auto& steps = lanes[on(0, TraceLane::step)];
   ASSERT_EQ(steps.size(), 3u);
   EXPECT_EQ(steps[0].name, "step 2");
-  EXPECT_EQ((lanes[{0, static_cast<int>(TraceLane::save)}].size()), 3u);
-  EXPECT_FALSE((lanes[{0, static_cast<int>(TraceLane::writer)}].empty()));
-  EXPECT_EQ((lanes[{0, static_cast<int>(TraceLane::loader)}].size()), 3u * 4);
+  EXPECT_EQ(lanes[on(0, TraceLane::save)].size(), 3u);
+  EXPECT_FALSE(lanes[on(0, TraceLane::writer)].empty());
+  EXPECT_EQ(lanes[on(0, TraceLane::loader)].size(), 3u * 4);
 }
 
 TEST(Trace, FewerStepsThanAskedForAreAllTraced) {
