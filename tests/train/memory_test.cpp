@@ -75,6 +75,9 @@ TEST(Memory, FullShardingHoldsAQuarter) {
 }
 
 TEST(Memory, StepsDoNotAllocate) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "parallel_for makes threads for the thread sanitizer";
+#endif
   for (const Checkpointing mode :
        {Checkpointing::none, Checkpointing::gelu, Checkpointing::selective, Checkpointing::full}) {
     for (const int64_t threads : {1, 2}) {
@@ -133,6 +136,9 @@ int64_t status_bytes(const std::string& key) {
 // What the process really holds at its peak is the plan, within 5 %, plus a constant: the program
 // and its libraries as they are before training (CUDA's alone are 120 MB), and threads' stacks.
 TEST(Memory, ProcessHoldsThePlan) {
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+  GTEST_SKIP() << "sanitizers keep memory of their own beside every byte";
+#endif
   Config config = tiny_config();
   config.model = {"middle", 6, 384, 6, 4096, 256, 4 * 384};
   config.seq_len = 256;
