@@ -7,6 +7,7 @@ namespace {
 
 struct Side {
   std::vector<std::vector<double>> runs;  // those that succeeded
+  std::vector<const RunRecord*> of;       // whose they are
   const RunRecord* first = nullptr;
   int64_t records = 0;
 };
@@ -18,7 +19,9 @@ Side side_of(const std::vector<RunRecord>& records, const std::string& hash) {
     if (side.first == nullptr) side.first = &r;
     ++side.records;
     std::vector<double> seconds = r.timed_seconds();
-    if (r.status == RunStatus::ok && !seconds.empty()) side.runs.push_back(std::move(seconds));
+    if (r.status != RunStatus::ok || seconds.empty()) continue;
+    side.runs.push_back(std::move(seconds));
+    side.of.push_back(&r);
   }
   return side;
 }
@@ -27,6 +30,23 @@ double pooled_median(const Side& side) {
   std::vector<double> all;
   for (const auto& run : side.runs) all.insert(all.end(), run.begin(), run.end());
   return quantile(all, 0.5);
+}
+
+// Runs of A and B that took their steps in turns: B over A, step by step.
+std::vector<std::vector<double>> ratios_of_neighbours(const Side& a, const Side& b) {
+  std::vector<std::vector<double>> all;
+  for (const RunRecord* x : a.of) {
+    for (const RunRecord* y : b.of) {
+      if (x->turns.empty() || x->turns != y->turns) continue;
+      const auto from = static_cast<size_t>(std::max(x->warmup, y->warmup));
+      std::vector<double> ratios;
+      for (size_t i = from; i < std::min(x->steps.size(), y->steps.size()); ++i) {
+        ratios.push_back(y->steps[i].seconds / x->steps[i].seconds);
+      }
+      if (!ratios.empty()) all.push_back(std::move(ratios));
+    }
+  }
+  return all;
 }
 
 Verdict verdict_of(const Ratio& ratio, double tolerance) {
@@ -52,7 +72,9 @@ Comparison compare_sides(const Side& a, const Side& b, double tolerance) {
                                                  : Verdict::repaired;
     return c;
   }
-  c.ratio = median_ratio(a.runs, b.runs);
+  const auto neighbours = ratios_of_neighbours(a, b);
+  c.in_turns = !neighbours.empty();
+  c.ratio = c.in_turns ? median_ratio(neighbours) : median_ratio(a.runs, b.runs);
   c.verdict = verdict_of(c.ratio, tolerance);
   return c;
 }

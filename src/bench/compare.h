@@ -19,7 +19,8 @@ struct Comparison {
   Ratio ratio;  // seconds per step, B over A
   double median_a = 0, median_b = 0;
   int64_t runs_a = 0, runs_b = 0;
-  std::string note;  // "other machine"
+  bool in_turns = false;  // the ratio is of neighbouring steps: the runs took turns
+  std::string note;       // "other machine"
 };
 
 // Configurations that both sides hold, in the order of A. `tolerance`: changes below it are noise

@@ -125,6 +125,7 @@ void train(RunRecord& record, const MeasureOptions& options, RankReports& report
     run.trace_path = join_path(record.config.output, "trace.json");
     const bool first = world.rank() == 0;
     double timed = 0;  // seconds after the allowance for warm-up
+    bool more = true;
     RankReports::Rank mine = reports.join(first);
     run.on_step = [&](const StepRecord& step) {
       mine.add(step);
@@ -132,8 +133,10 @@ void train(RunRecord& record, const MeasureOptions& options, RankReports& report
       if (!first) return;
       timed += step.step > options.warmup ? step.times.total : 0;
       if (options.progress) options.progress(step.step, planned_steps(options));
+      if (options.turn) more = options.turn();
     };
     run.enough = [&] {
+      if (options.turn) return !more;
       return reports.steps() >= planned_steps(options) && timed >= options.seconds;
     };
     const RunResult result = run_training(config, world, run);
@@ -214,6 +217,7 @@ LossVerdict judge_losses(const std::vector<StepSample>& steps, bool synthetic) {
 std::optional<RunRecord> measure(Config config, const MeasureOptions& options) {
   RunRecord record;
   record.label = options.label;
+  record.turns = options.turns;
   record.command = options.command;
   record.build = build_info();
   record.started = utc_now();

@@ -18,6 +18,11 @@ struct MeasureOptions {
   std::vector<std::string> command;
   std::string label;
   std::function<void(int64_t step, int64_t steps)> progress;  // after each step
+  // For runs that take their steps in turns with another: called after each step, returns when the
+  // next one may begin, false when there are enough (whatever `steps` and `seconds` say). `turns`
+  // names the pair.
+  std::function<bool()> turn;
+  std::string turns;
 };
 
 // Runs `config` (valid; ranks of a launcher, else threads of this process) and describes what

@@ -91,6 +91,7 @@ struct RunRecord {
   double peak = 0, gemm_peak = 0;
   std::string peak_source;
   std::string started;  // UTC, 2026-04-01T12:00:00Z
+  std::string turns;    // the same in two runs that took their steps in turns; else empty
   double wall_seconds = 0;
 
   RunStatus status = RunStatus::ok;

@@ -249,6 +249,7 @@ void read_newer(const Reader& in, RunRecord& r) {
   if (in.has("attribution_wall")) r.parts_wall = in.number("attribution_wall");
   if (in.has("timing_overhead")) r.timing_overhead = in.number("timing_overhead");
   if (in.has("timeline")) read_timeline(in, r);
+  if (in.has("turns")) r.turns = in.text("turns");
   if (in.has("gpu")) read_gpu(in.at("gpu"), r.gpu);
   if (!in.has("predicted")) return;
   const Reader p = in.at("predicted");
@@ -340,6 +341,7 @@ std::string record_text(const RunRecord& r) {
       {"predicted",
        {{"seconds", r.predicted.seconds}, {"low", r.predicted.low}, {"high", r.predicted.high}}},
       {"figures", to_json(derive(r))}};
+  if (!r.turns.empty()) document["turns"] = r.turns;
   if (r.gpu.samples > 0) document["gpu"] = gpu_json(r.gpu);
   return document.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
 }

@@ -10,6 +10,8 @@
 namespace stretto {
 namespace {
 
+constexpr int kDraws = 2000;  // of a bootstrap
+
 double median_of(std::vector<double>& values) {  // reorders
   const size_t n = values.size();
   const auto middle = values.begin() + static_cast<int64_t>(n / 2);
@@ -169,7 +171,6 @@ Summary summarise(std::span<const double> values) {
 
 Ratio median_ratio(const std::vector<std::vector<double>>& a,
                    const std::vector<std::vector<double>>& b) {
-  constexpr int kDraws = 2000;
   Drawing draw_a(1), draw_b(2);
   std::vector<double> scratch, ratios;
   for (int i = 0; i < kDraws; ++i) {
@@ -177,6 +178,15 @@ Ratio median_ratio(const std::vector<std::vector<double>>& a,
     ratios.push_back(resampled_median(b, draw_b, scratch) / base);
   }
   return {pooled_median(b) / pooled_median(a), quantile(ratios, 0.025), quantile(ratios, 0.975)};
+}
+
+Ratio median_ratio(const std::vector<std::vector<double>>& ratios_of_neighbours) {
+  Drawing draw(3);
+  std::vector<double> scratch, medians;
+  for (int i = 0; i < kDraws; ++i) {
+    medians.push_back(resampled_median(ratios_of_neighbours, draw, scratch));
+  }
+  return {pooled_median(ratios_of_neighbours), quantile(medians, 0.025), quantile(medians, 0.975)};
 }
 
 }  // namespace stretto

@@ -41,5 +41,7 @@ struct Ratio {
 
 Ratio median_ratio(const std::vector<std::vector<double>>& a,
                    const std::vector<std::vector<double>>& b);
+// The same where steps took turns: each run is a list of ratios of neighbouring steps.
+Ratio median_ratio(const std::vector<std::vector<double>>& ratios_of_neighbours);
 
 }  // namespace stretto

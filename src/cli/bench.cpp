@@ -8,6 +8,7 @@
 #include "base/units.h"
 #include "bench/figures.h"
 #include "bench/measure.h"
+#include "bench/turns.h"
 #include "cli/verbs.h"
 #include "config/reader.h"
 #include "config/rules.h"
@@ -29,7 +30,7 @@ constexpr const char* kHelp =
 
 struct Options {
   std::vector<std::string> words;
-  std::string out, from, machine, label;
+  std::string out, from, machine, label, turns;
   int64_t steps = 12, warmup = 4;
   double seconds = 2;
   bool json = false;
@@ -182,6 +183,10 @@ void bench(const Options& options) {
   how.label = options.label;
   const Config config = load(options);
   if (!options.machine.empty()) how.machine = read_file(posix_fs(), options.machine, 1 << 20);
+  if (!options.turns.empty()) {
+    how.turns = options.turns;
+    how.turn = take_turn;
+  }
   const bool live = stderr_is_terminal();
   how.progress = [live](int64_t step, int64_t steps) {
     if (live)
@@ -220,6 +225,8 @@ void add_bench(Command& app) {
   verb->add_option("--machine", options->machine,
                    "Machine as `stretto doctor --json` printed it, instead of measuring now");
   verb->add_option("--label", options->label, "Name of the run in tables");
+  verb->add_option("--in-turns", options->turns,
+                   "Begin each step when `stretto compare --bench` says so, which gives the name");
   verb->add_flag("--json", options->json, "The record on stdout");
   verb->callback([options] { bench(*options); });
 }

@@ -2,28 +2,41 @@
 #include "bench/compare.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "base/log.h"
 #include "base/units.h"
+#include "bench/survey.h"
+#include "bench/turns.h"
 #include "cli/text_table.h"
 #include "cli/verbs.h"
+#include "config/reader.h"
+#include "config/rules.h"
+#include "train/launch.h"
 
 namespace stretto::cli {
 namespace {
 
 constexpr const char* kHelp =
-    "Compares two records or directories; exits 1 when something is slower beyond noise\n\n"
+    "Compares two records, directories or programs; exits 1 when something is slower beyond "
+    "noise\n\n"
     "Examples:\n"
     "  stretto compare before.json after.json    two runs of one configuration\n"
     "  stretto compare runs/old runs/new         every configuration that both hold\n"
-    "  stretto compare a b --tolerance 0.03      changes below 3 % are noise\n";
+    "  stretto compare a b --tolerance 0.03      changes below 3 % are noise\n"
+    "  stretto compare old/stretto new/stretto --bench tiny-1m seq_len=64\n"
+    "                                            two builds, step by step in turns: what disturbs\n"
+    "                                            the machine disturbs both\n";
 
 struct Options {
-  std::string a, b;
-  double tolerance = 0.01;
+  std::string a, b, out;
+  std::vector<std::string> bench;
+  int64_t runs = 5, steps = 12;
+  double tolerance = 0.01, seconds = 2;
   bool json = false;
 };
 
@@ -36,17 +49,10 @@ std::vector<RunRecord> load(const std::string& path) {
 }
 
 nlohmann::json to_json(const Comparison& c) {
-  return {{"label", c.label},
-          {"config_hash", c.hash},
-          {"verdict", name_of(c.verdict)},
-          {"ratio", c.ratio.value},
-          {"ratio_low", c.ratio.low},
-          {"ratio_high", c.ratio.high},
-          {"median_a", c.median_a},
-          {"median_b", c.median_b},
-          {"runs_a", c.runs_a},
-          {"runs_b", c.runs_b},
-          {"note", c.note}};
+  return {{"label", c.label},       {"config_hash", c.hash},    {"verdict", name_of(c.verdict)},
+          {"ratio", c.ratio.value}, {"ratio_low", c.ratio.low}, {"ratio_high", c.ratio.high},
+          {"median_a", c.median_a}, {"median_b", c.median_b},   {"runs_a", c.runs_a},
+          {"runs_b", c.runs_b},     {"in_turns", c.in_turns},   {"note", c.note}};
 }
 
 void print(const std::vector<Comparison>& all) {
@@ -65,8 +71,60 @@ void print(const std::vector<Comparison>& all) {
   fmt::print("{}", table.text());
 }
 
+// Lets both programs run the configuration, several times afresh; their records lie in
+// `directory`/a and /b.
+void bench_in_turns(const Options& options, const std::string& directory) {
+  namespace fs = std::filesystem;
+  ResolvedConfig resolved = load_config(options.bench);
+  fit_world(resolved.config, available_ranks(0));
+  require_valid(resolved);
+  const Config& config = resolved.config;
+  for (const char* side : {"a", "b"}) fs::create_directories(fs::path(directory) / side);
+  const std::string machine = directory + "/machine.json";
+  write_file_atomic(posix_fs(), machine, to_json(survey_machine(false)).dump());
+  const std::string pair = fmt::format("{} {}", utc_now(), getpid());
+  Turns turns{options.steps, options.seconds, config.world_size() * config.threads, 0};
+  for (int64_t run = 0; run < options.runs; ++run) {
+    const auto player = [&](const std::string& program, const char* side) {
+      const std::string base = fmt::format("{}/{}/run{}", directory, side, run);
+      Player p{{fs::absolute(program), "bench"}, base + ".log"};
+      p.argv.insert(p.argv.end(), options.bench.begin(), options.bench.end());
+      for (const std::string& word :
+           {std::string("--machine"), machine, std::string("--out"), base + ".json",
+            std::string("--in-turns"), fmt::format("{}, run {}", pair, run)}) {
+        p.argv.push_back(word);
+      }
+      return p;
+    };
+    run_in_turns(player(options.a, "a"), player(options.b, "b"), turns);
+    turns.first_core += turns.cores;
+  }
+}
+
+std::vector<Comparison> compared(const Options& options) {
+  if (options.bench.empty())
+    return compare_records(load(options.a), load(options.b), options.tolerance);
+  std::string directory = options.out;
+  if (directory.empty()) {
+    directory = std::filesystem::temp_directory_path() / "stretto-compare-XXXXXX";
+    if (mkdtemp(directory.data()) == nullptr) {
+      throw Error(ExitCode::cannot_create, fmt::format("{} cannot be made", directory),
+                  "name a directory for the records with --out");
+    }
+  }
+  struct Cleaning {
+    std::string directory;
+    ~Cleaning() {
+      std::error_code ignored;
+      if (!directory.empty()) std::filesystem::remove_all(directory, ignored);
+    }
+  } const cleaning{options.out.empty() ? directory : ""};
+  bench_in_turns(options, directory);
+  return compare_records(load(directory + "/a"), load(directory + "/b"), options.tolerance);
+}
+
 void compare(const Options& options) {
-  const auto all = compare_records(load(options.a), load(options.b), options.tolerance);
+  const auto all = compared(options);
   if (all.empty()) {
     throw Error(ExitCode::no_input,
                 fmt::format("{} and {} hold no configuration in common", printable(options.a),
@@ -93,8 +151,16 @@ void compare(const Options& options) {
 void add_compare(Command& app) {
   Command* verb = app.add_subcommand("compare", kHelp);
   auto options = std::make_shared<Options>();
-  verb->add_option("a", options->a, "Record or directory: before")->required();
-  verb->add_option("b", options->b, "Record or directory: after")->required();
+  verb->add_option("a", options->a, "Record, directory or program: before")->required();
+  verb->add_option("b", options->b, "Record, directory or program: after")->required();
+  verb->add_option("--bench", options->bench, "Configuration that both programs run, in turns");
+  verb->add_option("--runs", options->runs, "With --bench: fresh starts of both")
+      ->capture_default_str();
+  verb->add_option("--steps", options->steps, "With --bench: steps of a run, at least")
+      ->capture_default_str();
+  verb->add_option("--seconds", options->seconds, "With --bench: seconds of a run, at least")
+      ->capture_default_str();
+  verb->add_option("--out", options->out, "With --bench: directory that keeps the records");
   verb->add_option("--tolerance", options->tolerance, "Smallest change that counts")
       ->capture_default_str();
   verb->add_flag("--json", options->json, "For machines");

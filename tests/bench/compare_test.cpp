@@ -1,5 +1,6 @@
 #include "bench/compare.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "base/random.h"
@@ -30,6 +31,40 @@ TEST(Compare, FindsFivePercentAndNothingBetweenEquals) {
   EXPECT_EQ(slower, 20);
   EXPECT_EQ(faster, 20);
   EXPECT_EQ(alarms, 0);
+}
+
+// Two runs that took turns on a machine whose speed changes by a third from step to step.
+std::pair<RunRecord, RunRecord> in_turns(double slower, uint64_t stream) {
+  RunRecord a = sample_record(), b = sample_record();
+  const CounterRng weather(12, stream), noise(13, stream);
+  a.turns = b.turns = fmt::format("pair {}", stream);
+  a.steps.resize(60, a.steps.back());
+  b.steps.resize(61, b.steps.back());  // one more: it has no neighbour
+  for (size_t i = 0; i < b.steps.size(); ++i) {
+    const double speed = 0.1 * (1 + 0.3 * weather.uniform(i));
+    if (i < a.steps.size()) a.steps[i].seconds = speed * (1 + 0.02 * noise.normal(2 * i));
+    b.steps[i].seconds = slower * speed * (1 + 0.02 * noise.normal(2 * i + 1));
+  }
+  return {a, b};
+}
+
+TEST(Compare, RunsInTurnsAreComparedStepByStep) {
+  int found = 0, found_apart = 0, alarms = 0;
+  for (uint64_t i = 0; i < 20; ++i) {
+    auto [a, b] = in_turns(1.05, i);
+    const Comparison c = compare_records({a}, {b}, 0.01)[0];
+    EXPECT_TRUE(c.in_turns);
+    found += c.verdict == Verdict::slower;
+    const auto [x, y] = in_turns(1, 20 + i);
+    alarms += compare_records({x}, {y}, 0.01)[0].verdict == Verdict::slower;
+    b.turns = "another pair";
+    const Comparison apart = compare_records({a}, {b}, 0.01)[0];
+    EXPECT_FALSE(apart.in_turns);
+    found_apart += apart.verdict == Verdict::slower;
+  }
+  EXPECT_EQ(found, 20);
+  EXPECT_EQ(alarms, 0);
+  EXPECT_LT(found_apart, 15);  // without neighbours the weather hides it
 }
 
 TEST(Compare, ARunThatNoLongerWorksIsBroken) {

@@ -1,0 +1,154 @@
+#include "bench/turns.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstring>
+
+#include "base/error.h"
+#include "bench/process.h"
+
+namespace stretto {
+namespace {
+
+constexpr int kGo = 3, kDone = 4;          // descriptors in the program that plays
+constexpr int64_t kMostRounds = 900;       // `bench` plans a thousand steps
+constexpr int kPatience = 10 * 60 * 1000;  // milliseconds for one step, start included
+
+Error cannot(const char* what) {
+  return {ExitCode::os_error, fmt::format("{}: {}", what, std::strerror(errno)),
+          "check permissions and limits (ulimit -u, ulimit -n)"};
+}
+
+int high(int descriptor) {  // above those that the program is to have
+  const int copy = fcntl(descriptor, F_DUPFD_CLOEXEC, 10);
+  close(descriptor);
+  if (copy < 0) throw cannot("cannot make a pipe");
+  return copy;
+}
+
+cpu_set_t cores_of(const Turns& turns) {
+  cpu_set_t all, some;
+  CPU_ZERO(&all);
+  CPU_ZERO(&some);
+  sched_getaffinity(0, sizeof all, &all);
+  std::vector<size_t> usable;
+  for (size_t core = 0; core < CPU_SETSIZE; ++core) {
+    if (CPU_ISSET(core, &all)) usable.push_back(core);
+  }
+  if (turns.cores <= 0 || turns.cores >= std::ssize(usable)) return all;
+  for (int64_t i = 0; i < turns.cores; ++i) {
+    CPU_SET(usable[static_cast<size_t>(turns.first_core + i) % usable.size()], &some);
+  }
+  return some;
+}
+
+class Running {
+ public:
+  Running(const Player& player, const cpu_set_t& cores) : player_(player) {
+    int go[2], done[2];
+    if (pipe(go) != 0 || pipe(done) != 0) throw cannot("cannot make a pipe");
+    for (int* end : {&go[0], &go[1], &done[0], &done[1]}) *end = high(*end);
+    const int log =
+        open(player.log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0640);
+    if (log < 0) throw cannot(player.log.c_str());
+    std::vector<char*> words;
+    for (const std::string& word : player.argv) words.push_back(const_cast<char*>(word.c_str()));
+    words.push_back(nullptr);
+    child_ = fork();
+    if (child_ == 0) {  // only calls that are safe between fork and exec
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      sched_setaffinity(0, sizeof cores, &cores);
+      dup2(log, STDOUT_FILENO);
+      dup2(log, STDERR_FILENO);
+      dup2(go[0], kGo);
+      dup2(done[1], kDone);
+      execv(words[0], words.data());
+      _exit(127);
+    }
+    close(log);
+    close(go[0]);
+    close(done[1]);
+    go_ = go[1];
+    done_ = done[0];
+    if (child_ < 0) throw cannot("cannot start a program");
+  }
+  Running(const Running&) = delete;
+  Running& operator=(const Running&) = delete;
+  ~Running() {
+    if (child_ > 0) {
+      kill(child_, SIGKILL);
+      waitpid(child_, nullptr, 0);
+    }
+    if (go_ >= 0) close(go_);
+    close(done_);
+  }
+
+  void hear_end_of_step() const {
+    pollfd waiting{done_, POLLIN, 0};
+    char byte = 0;
+    if (poll(&waiting, 1, kPatience) != 1 || read(done_, &byte, 1) != 1) fail("ended too early");
+  }
+
+  void play() const {
+    if (write(go_, "g", 1) != 1) fail("ended too early");
+    hear_end_of_step();
+  }
+
+  void finish() {
+    close(go_);
+    go_ = -1;
+    int status = 0;
+    waitpid(child_, &status, 0);
+    child_ = -1;
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) fail("failed");
+  }
+
+ private:
+  [[noreturn]] void fail(const char* what) const {
+    throw Error(ExitCode::os_error,
+                fmt::format("{} {} while programs took turns:\n{}", player_.argv[0], what,
+                            file_tail(player_.log, 2000)),
+                "both must be a stretto that knows `bench --in-turns`, and run this configuration");
+  }
+
+  const Player& player_;
+  pid_t child_ = -1;
+  int go_ = -1, done_ = -1;
+};
+
+}  // namespace
+
+bool take_turn() {
+  char byte = 0;
+  return write(kDone, "d", 1) == 1 && read(kGo, &byte, 1) == 1;
+}
+
+void run_in_turns(const Player& a, const Player& b, const Turns& turns) {
+  using Clock = std::chrono::steady_clock;
+  signal(SIGPIPE, SIG_IGN);  // a program that has gone is an answer, not our end
+  const cpu_set_t cores = cores_of(turns);
+  Running first(a, cores), second(b, cores);
+  first.hear_end_of_step();
+  second.hear_end_of_step();
+  const auto start = Clock::now();
+  const auto enough = [&](int64_t round) {
+    const double passed = std::chrono::duration<double>(Clock::now() - start).count();
+    return (round >= turns.rounds && passed >= turns.seconds) || round >= kMostRounds;
+  };
+  for (int64_t round = 0; !enough(round); ++round) {
+    (round % 2 == 0 ? first : second).play();
+    (round % 2 == 0 ? second : first).play();
+  }
+  first.finish();
+  second.finish();
+}
+
+}  // namespace stretto
