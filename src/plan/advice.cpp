@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "account/flops.h"
+#include "plan/softmax_rule.h"
 
 namespace stretto::plan {
 namespace {
@@ -126,14 +127,13 @@ class Adviser {
     }
   }
   void softmax() {
-    const int64_t multiple = stack_.fused_softmax_multiple;
-    const int64_t product = work_.model.heads / layout().tp * layout().micro_batch;
-    if (multiple == 0 || product % multiple == 0) return;
+    const int64_t heads = work_.model.heads / layout().tp;
+    if (softmax_is_fused(stack_, heads, layout().micro_batch)) return;
     Stack fused = stack_;
-    fused.fused_softmax_multiple = 0;
+    fused.fused_softmax = FusedSoftmax::always;
     add("fused-softmax",
         fmt::format("(heads/tp) x micro-batch is {}: a multiple of {} keeps the fused softmax",
-                    product, multiple),
+                    heads * layout().micro_batch, fused_softmax_block(stack_, heads)),
         estimate(cluster_, fused, work_, layout()).seconds, false);
   }
   void rebalance() {

@@ -52,6 +52,7 @@ std::array<Prior, kConstants> default_priors();
 
 enum class AttentionKernel { materialised, flash };
 enum class Sharding { pipeline_3d, fsdp };
+enum class FusedSoftmax { always, by_heads };  // softmax_rule.h
 
 struct Abilities {  // what the search may use
   bool tensor = true, pipeline = true, interleave = false, sequence = false, selective = false;
@@ -65,8 +66,8 @@ struct Stack {
   std::string description;
   Sharding sharding = Sharding::pipeline_3d;
   AttentionKernel attention = AttentionKernel::materialised;
-  int64_t fused_softmax_multiple = 0;  // of (heads/tp) * micro_batch; 0: always fused
-  bool causal_flash = true;            // flash skips the masked half
+  FusedSoftmax fused_softmax = FusedSoftmax::always;
+  bool causal_flash = true;  // flash skips the masked half
   Abilities can;
   bool own_runtime = false;   // memory follows our own plan, exactly
   double gather_bytes = 2;    // bytes per parameter gathered (FSDP)

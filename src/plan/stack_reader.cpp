@@ -16,7 +16,7 @@ namespace stretto::plan {
 namespace {
 
 void read_kernels(const Section& k, Stack& s) {
-  k.allow({"attention", "causal", "fused_softmax_multiple", "forward_launches", "backward_launches",
+  k.allow({"attention", "causal", "fused_softmax", "forward_launches", "backward_launches",
            "backward_passes", "backward_softmax", "recompute_stops_early", "pass_whole",
            "pass_shared", "pass_ffn"});
   const std::string attention = k.text("attention");
@@ -25,7 +25,11 @@ void read_kernels(const Section& k, Stack& s) {
   }
   s.attention = attention == "flash" ? AttentionKernel::flash : AttentionKernel::materialised;
   s.causal_flash = k.flag_or("causal", true);
-  s.fused_softmax_multiple = static_cast<int64_t>(k.plain_or("fused_softmax_multiple", 0));
+  const std::string softmax = k.text_or("fused_softmax", "always");
+  if (softmax != "always" && softmax != "by_heads") {
+    k.fail("fused_softmax", "is '" + softmax + "'", "use always or by_heads");
+  }
+  s.fused_softmax = softmax == "always" ? FusedSoftmax::always : FusedSoftmax::by_heads;
   s.kernels_forward = static_cast<int>(k.plain_or("forward_launches", 24));
   s.kernels_backward = static_cast<int>(k.plain_or("backward_launches", 44));
   s.backward_passes = k.plain_or("backward_passes", 2.0);
