@@ -125,9 +125,13 @@ Shares Model::stage(int64_t layers, bool first, bool last) const {
     recompute = layer_forward_ * c_[Constant::recompute];
   if (layout_.recompute == Checkpointing::full && stack_.recompute_stops_early)
     recompute.gemm -= c_[Constant::recompute] * down_product_seconds(rates_, work_, layout_);
+  if (layout_.recompute == Checkpointing::gelu || layout_.recompute == Checkpointing::selective) {
+    // GELU's gradient reads GELU's input anyway and writes its output in passing.
+    recompute.passes = gelu_write_seconds(rates_, work_, layout_);
+  }
   if (layout_.recompute == Checkpointing::selective) {
-    // Norms and GELU again, no matrix product.
-    recompute.passes = 0.5 * layer_forward_.passes;
+    // The norms again, no matrix product.
+    recompute.passes += 0.5 * layer_forward_.passes;
     recompute.launches = 0.2 * layer_forward_.launches;
   }
   s.compute = layer_forward_ * n;

@@ -170,6 +170,11 @@ double down_product_seconds(const Rates& r, const Workload& work, const Layout& 
   return gemm_seconds(r, 1, s.tokens, s.hidden, s.ffn);
 }
 
+double gelu_write_seconds(const Rates& r, const Workload& work, const Layout& layout) {
+  const Sizes s = sizes_of(work, layout);
+  return static_cast<double>(s.tokens * s.ffn * r.element) / r.stream;
+}
+
 LayerTime head_both(const Rates& layers, const Stack& stack, const Workload& work,
                     const Layout& layout) {
   Rates r = layers;

@@ -12,27 +12,43 @@
 namespace stretto::plan {
 namespace {
 
+// All of a layout but what it recomputes.
+auto kin_of(const Candidate& c) {
+  const Layout& l = c.layout;
+  return std::make_tuple(l.tp, l.pp, l.dp, l.micro_batch, l.zero, l.zero_group, l.interleave,
+                         static_cast<int>(l.schedule), l.sequence_parallel, l.embedding_counts);
+}
+
+// By memory headroom. Layouts that differ only in what they recompute stay together, fastest first:
+// the others do all that it does and more, so that a tie with them is none.
+void order_tie(std::vector<Candidate>& list, size_t begin, size_t end) {
+  const auto first = list.begin() + static_cast<long>(begin);
+  const auto last = list.begin() + static_cast<long>(end);
+  std::stable_sort(first, last, [](const Candidate& a, const Candidate& b) {
+    return kin_of(a) < kin_of(b);  // each kin stays in the order of its seconds
+  });
+  for (auto it = first; it != last; ++it) {
+    const bool leads = it == first || kin_of(*(it - 1)) != kin_of(*it);
+    it->leader_memory = leads ? it->memory.needed() : (it - 1)->leader_memory;
+  }
+  std::stable_sort(first, last, [](const Candidate& a, const Candidate& b) {
+    return a.leader_memory < b.leader_memory;
+  });
+}
+
 // Faster first; what cannot be told apart, by memory headroom; then by the layout itself.
 void rank(std::vector<Candidate>& list, double width) {
-  const auto key = [](const Candidate& c) {
-    const Layout& l = c.layout;
-    return std::make_tuple(l.tp, l.pp, l.dp, l.micro_batch, l.zero, l.zero_group, l.interleave,
-                           static_cast<int>(l.schedule), static_cast<int>(l.recompute),
-                           l.sequence_parallel, l.embedding_counts);
-  };
   std::sort(list.begin(), list.end(), [&](const Candidate& a, const Candidate& b) {
     if (a.estimate.seconds != b.estimate.seconds) return a.estimate.seconds < b.estimate.seconds;
-    return key(a) < key(b);
+    return std::make_tuple(kin_of(a), a.layout.recompute) <
+           std::make_tuple(kin_of(b), b.layout.recompute);
   });
   size_t tie = 0;
   for (size_t begin = 0; begin < list.size(); ++tie) {
     size_t end = begin;
     const double limit = list[begin].estimate.seconds * (1 + width);
     while (end < list.size() && list[end].estimate.seconds <= limit) list[end++].tie = tie;
-    std::stable_sort(list.begin() + static_cast<long>(begin), list.begin() + static_cast<long>(end),
-                     [](const Candidate& a, const Candidate& b) {
-                       return a.memory.needed() < b.memory.needed();
-                     });
+    order_tie(list, begin, end);
     begin = end;
   }
 }

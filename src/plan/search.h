@@ -45,8 +45,9 @@ struct Candidate {
   MemoryEstimate memory;
   double low = 0, high = 0;  // interval of the seconds
   double tokens_per_second = 0;
-  double mfu = 0, hfu = 0;  // mpt convention, of the matrix peak
-  size_t tie = 0;           // candidates of one number cannot be told apart
+  double mfu = 0, hfu = 0;   // mpt convention, of the matrix peak
+  size_t tie = 0;            // candidates of one number cannot be told apart
+  double leader_memory = 0;  // bytes: of the fastest that differs only in what it recomputes
 };
 
 struct Plan {

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "account/run_shape.h"
 #include "plan/cluster.h"
 
 namespace stretto::plan {
@@ -51,14 +52,20 @@ class Constants {
 std::array<Prior, kConstants> default_priors();
 
 enum class AttentionKernel { materialised, flash };
-enum class Sharding { pipeline_3d, fsdp };
 enum class FusedSoftmax { always, by_heads };  // softmax_rule.h
+enum class Sharding { pipeline_3d, fsdp };
 
 struct Abilities {  // what the search may use
-  bool tensor = true, pipeline = true, interleave = false, sequence = false, selective = false;
+  bool tensor = true, pipeline = true, interleave = false, sequence = false;
+  bool gelu = false, selective = false;      // ways of checkpointing beside none and full
   bool zero_bubble = false, hybrid = false;  // hybrid: ZeRO inside a node, copies across nodes
   bool overlap_gradients = false;            // the reduction hides behind the last backward passes
   std::vector<int> zero = {0};
+
+  bool checkpoints(Checkpointing mode) const {
+    if (mode == Checkpointing::gelu) return gelu;
+    return mode != Checkpointing::selective || selective;
+  }
 };
 
 struct Stack {

@@ -41,12 +41,13 @@ void read_kernels(const Section& k, Stack& s) {
 }
 
 void read_abilities(const Section& a, Stack& s) {
-  a.allow({"tensor", "pipeline", "interleave", "sequence", "zero", "selective", "overlap_gradients",
-           "zero_bubble", "hybrid"});
+  a.allow({"tensor", "pipeline", "interleave", "sequence", "zero", "gelu", "selective",
+           "overlap_gradients", "zero_bubble", "hybrid"});
   s.can.tensor = a.flag_or("tensor", true);
   s.can.pipeline = a.flag_or("pipeline", true);
   s.can.interleave = a.flag_or("interleave", false);
   s.can.sequence = a.flag_or("sequence", false);
+  s.can.gelu = a.flag_or("gelu", false);
   s.can.selective = a.flag_or("selective", false);
   s.can.zero_bubble = a.flag_or("zero_bubble", false);
   s.can.hybrid = a.flag_or("hybrid", false);
