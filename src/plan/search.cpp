@@ -36,13 +36,17 @@ void order_tie(std::vector<Candidate>& list, size_t begin, size_t end) {
   });
 }
 
-// Faster first; what cannot be told apart, by memory headroom; then by the layout itself.
-void rank(std::vector<Candidate>& list, double width) {
-  std::sort(list.begin(), list.end(), [&](const Candidate& a, const Candidate& b) {
+void sort_by_seconds(std::vector<Candidate>& list) {
+  std::sort(list.begin(), list.end(), [](const Candidate& a, const Candidate& b) {
     if (a.estimate.seconds != b.estimate.seconds) return a.estimate.seconds < b.estimate.seconds;
     return std::make_tuple(kin_of(a), a.layout.recompute) <
            std::make_tuple(kin_of(b), b.layout.recompute);
   });
+}
+
+// Faster first; what cannot be told apart, by memory headroom; then by the layout itself.
+void rank(std::vector<Candidate>& list, double width) {
+  sort_by_seconds(list);
   size_t tie = 0;
   for (size_t begin = 0; begin < list.size(); ++tie) {
     size_t end = begin;
@@ -86,15 +90,39 @@ void set_seconds(Candidate& c, const Stack& stack, const Workload& work) {
 // off.
 constexpr double kFormulaDoubt = 1.25;
 
+// Simulates in the order of the formula's seconds until the formula itself puts every layout left
+// behind the 50 best simulated ones: where it is too hopeful, those behind must not overtake.
+// `ranked` is in the order of seconds.
+void simulate_leaders(Plan& plan) {
+  constexpr size_t kLeaders = 50, kMost = 2000;
+  const double tie = 1 + tie_width(plan.stack);  // ties may yet change places
+  std::vector<double> best;  // a heap: the slowest of the fastest on top
+  size_t simulated = 0;
+  for (Candidate& c : plan.ranked) {
+    const bool full = best.size() == kLeaders;
+    if (full && (c.estimate.seconds > best.front() * tie || simulated == kMost)) break;
+    set_seconds(c, plan.stack, plan.work);
+    ++simulated;
+    if (full && c.estimate.seconds >= best.front()) continue;
+    if (full) {
+      std::pop_heap(best.begin(), best.end());
+      best.pop_back();
+    }
+    best.push_back(c.estimate.seconds);
+    std::push_heap(best.begin(), best.end());
+  }
+}
+
 // The layouts at the top get what is too slow for all: the simulated schedule, and for our own
 // runtime the exact memory plan.
 void refine_leaders(Plan& plan) {
-  constexpr size_t kSimulated = 50, kExact = 12;
+  constexpr size_t kExact = 12;
+  sort_by_seconds(plan.ranked);
+  simulate_leaders(plan);
+  rank(plan.ranked, tie_width(plan.stack));
   std::vector<Candidate> kept;
   size_t exact = 0;
-  for (size_t i = 0; i < plan.ranked.size(); ++i) {
-    Candidate& c = plan.ranked[i];
-    if (i < kSimulated) set_seconds(c, plan.stack, plan.work);
+  for (Candidate& c : plan.ranked) {
     if (plan.stack.own_runtime) {
       if (exact < kExact) c.memory = own_memory(plan.cluster, plan.stack, plan.work, c.layout);
       if (const auto reason = refusal(c.memory, plan.constraints)) {
@@ -233,7 +261,6 @@ Plan make_plan(const Cluster& cluster, const Stack& stack, const Workload& work,
     }
     plan.ranked.push_back(price(cluster, stack, work, layout));
   }
-  rank(plan.ranked, tie_width(stack));
   refine_leaders(plan);
   if (!plan.ranked.empty()) plan.nearest.reset();
   if (plan.nearest) plan.nearest = price(cluster, stack, work, plan.nearest->layout);
