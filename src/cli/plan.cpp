@@ -178,7 +178,9 @@ void run_plan(const PlanOptions& asked) {
     run_scale(o, cluster, stack, work);
     return;
   }
-  const plan::Plan result = plan::make_plan(cluster, stack, work, constraints_of(o));
+  const plan::Constraints limits = constraints_of(o);
+  plan::check_division(limits);
+  const plan::Plan result = plan::make_plan(cluster, stack, work, limits);
   if (o.json) {
     fmt::print("{}\n", plan::plan_json(result, o.top).dump(2));
   } else if (o.csv) {

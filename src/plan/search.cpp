@@ -96,7 +96,7 @@ constexpr double kFormulaDoubt = 1.25;
 void simulate_leaders(Plan& plan) {
   constexpr size_t kLeaders = 50, kMost = 2000;
   const double tie = 1 + tie_width(plan.stack);  // ties may yet change places
-  std::vector<double> best;  // a heap: the slowest of the fastest on top
+  std::vector<double> best;                      // a heap: the slowest of the fastest on top
   size_t simulated = 0;
   for (Candidate& c : plan.ranked) {
     const bool full = best.size() == kLeaders;
@@ -236,10 +236,11 @@ Candidate price(const Cluster& cluster, const Stack& stack, const Workload& work
 Plan make_plan(const Cluster& cluster, const Stack& stack, const Workload& work,
                const Constraints& constraints) {
   const auto start = std::chrono::steady_clock::now();
-  check_workload(work);
   if (constraints.devices < 1 || constraints.devices > 10000000) {
     bad_work(fmt::format("{} devices", constraints.devices), "give --gpus 1 to 10000000");
   }
+  check_workload(work);
+  check_abilities(stack, constraints);
   Plan plan;
   plan.cluster = cluster;
   plan.stack = stack;

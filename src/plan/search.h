@@ -84,6 +84,9 @@ double interval_of(const Stack& stack, int64_t devices);
 // Two layouts nearer than this cannot be told apart.
 double tie_width(const Stack& stack);
 
-void check_workload(const Workload& work);  // throws Error with the field and the fix
+// These throw Error with the field and the fix.
+void check_workload(const Workload& work);
+void check_abilities(const Stack& stack, const Constraints& constraints);
+void check_division(const Constraints& constraints);  // dp, tp and pp against the devices
 
 }  // namespace stretto::plan
