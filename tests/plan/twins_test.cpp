@@ -46,8 +46,8 @@ TEST(Twins, OneSlowRowIsFoundAndTheOthersKeepTheirLine) {
 // An iteration costs the same once for both lengths, so no line of its own excuses a slow short
 // run.
 TEST(Twins, TheCostPerIterationIsShared) {
-  std::vector<Observation> rows = rows_on_lines();
-  rows[0].seconds = 0.15;
+  std::vector<Observation> rows = {row(512, 1, 0.15), row(512, 2, 0.22)};
+  for (int64_t m : {1, 2, 4, 8}) rows.push_back(row(2048, m, 0.02 + 0.3 * static_cast<double>(m)));
   EXPECT_EQ(twin_floor(rows, 0.03).beyond, 1u);
 }
 
