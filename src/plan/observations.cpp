@@ -33,8 +33,8 @@ std::string number(const std::optional<int64_t>& value) {
   return value ? std::to_string(*value) : "";
 }
 
-// No row before 02-21 pays for an unfused softmax, though the program of October 2021 has the same
-// rule; every later one does that should (docs/planner.md).
+// Rows before 02-21 follow the older program, whose fused softmax wants a multiple of 4, as all of
+// them have; on that day the runs moved to the newer one (docs/planner.md).
 void bloom_facts(const ReferenceRow& row, Observation& o) {
   o.comparison = row.table;
   o.work.precision = Precision::amp_fp16;
