@@ -90,7 +90,8 @@ struct Stack {
   // Recomputation ends once all that the backward pass reads is there: without the last product of
   // a layer.
   bool recompute_stops_early = false;
-  int kernels_forward = 24;  // launches per layer
+  bool recompute_in_fp8 = true;  // as the forward pass; else in 16 bits
+  int kernels_forward = 24;      // launches per layer
   int kernels_backward = 44;
   std::array<Prior, kConstants> priors = default_priors();
   std::vector<Constant> free;  // what runs of this stack identify

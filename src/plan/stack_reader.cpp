@@ -17,8 +17,8 @@ namespace {
 
 void read_kernels(const Section& k, Stack& s) {
   k.allow({"attention", "causal", "fused_softmax", "forward_launches", "backward_launches",
-           "backward_passes", "backward_softmax", "recompute_stops_early", "pass_whole",
-           "pass_shared", "pass_ffn"});
+           "backward_passes", "backward_softmax", "recompute_stops_early", "recompute_in_fp8",
+           "pass_whole", "pass_shared", "pass_ffn"});
   const std::string attention = k.text("attention");
   if (attention != "flash" && attention != "materialised") {
     k.fail("attention", "is '" + attention + "'", "use flash or materialised");
@@ -35,6 +35,7 @@ void read_kernels(const Section& k, Stack& s) {
   s.backward_passes = k.plain_or("backward_passes", 2.0);
   s.backward_softmax = k.plain_or("backward_softmax", 1.25);
   s.recompute_stops_early = k.flag_or("recompute_stops_early", false);
+  s.recompute_in_fp8 = k.flag_or("recompute_in_fp8", true);
   s.pass_whole = k.plain_or("pass_whole", 11);
   s.pass_shared = k.plain_or("pass_shared", 8);
   s.pass_ffn = k.plain_or("pass_ffn", 2);
