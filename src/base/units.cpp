@@ -63,7 +63,7 @@ int64_t parse_bytes(std::string_view text) {
 }
 
 double parse_seconds(std::string_view text) {
-  return parse(text, kSeconds, "duration", "write it as 500ms, 90s, 30min or 2h");
+  return parse(text, kSeconds, "duration", "write it as 500ms, 90s, 30min, 2h or 60d");
 }
 
 std::string format_count(double value) {

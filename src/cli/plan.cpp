@@ -97,7 +97,8 @@ plan::Constraints constraints_of(const PlanOptions& o) {
   if (o.zero) c.zero = static_cast<int>(*o.zero);
   if (!o.recompute.empty()) {
     c.recompute = enum_from<Checkpointing>(
-        o.recompute, {Checkpointing::none, Checkpointing::selective, Checkpointing::full},
+        o.recompute,
+        {Checkpointing::none, Checkpointing::gelu, Checkpointing::selective, Checkpointing::full},
         "--recompute");
   }
   if (!o.schedule.empty()) {
@@ -177,7 +178,9 @@ void run_plan(const PlanOptions& asked) {
     run_scale(o, cluster, stack, work);
     return;
   }
-  const plan::Plan result = plan::make_plan(cluster, stack, work, constraints_of(o));
+  const plan::Constraints limits = constraints_of(o);
+  plan::check_division(limits);
+  const plan::Plan result = plan::make_plan(cluster, stack, work, limits);
   if (o.json) {
     fmt::print("{}\n", plan::plan_json(result, o.top).dump(2));
   } else if (o.csv) {
@@ -195,7 +198,7 @@ void add_layout_options(Command* verb, PlanOptions& o) {
   verb->add_option("--interleave", o.interleave, "only this many model chunks per stage");
   verb->add_option("--schedule", o.schedule, "only 1f1b, interleaved or zero_bubble");
   verb->add_option("--zero", o.zero, "only this ZeRO stage");
-  verb->add_option("--recompute", o.recompute, "only none, selective or full");
+  verb->add_option("--recompute", o.recompute, "only none, gelu, selective or full");
   verb->add_flag("--tight", o.tight, "also rank layouts above 92 % of the memory");
 }
 

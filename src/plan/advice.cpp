@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "account/flops.h"
+#include "plan/softmax_rule.h"
 
 namespace stretto::plan {
 namespace {
@@ -126,14 +127,13 @@ class Adviser {
     }
   }
   void softmax() {
-    const int64_t multiple = stack_.fused_softmax_multiple;
-    const int64_t product = work_.model.heads / layout().tp * layout().micro_batch;
-    if (multiple == 0 || product % multiple == 0) return;
+    const int64_t heads = work_.model.heads / layout().tp;
+    if (softmax_is_fused(stack_, heads, layout().micro_batch)) return;
     Stack fused = stack_;
-    fused.fused_softmax_multiple = 0;
+    fused.fused_softmax = FusedSoftmax::always;
     add("fused-softmax",
         fmt::format("(heads/tp) x micro-batch is {}: a multiple of {} keeps the fused softmax",
-                    product, multiple),
+                    heads * layout().micro_batch, fused_softmax_block(stack_, heads)),
         estimate(cluster_, fused, work_, layout()).seconds, false);
   }
   void rebalance() {
@@ -181,14 +181,18 @@ class Adviser {
                     changed);
   }
   void recompute() {
-    if (layout().recompute == Checkpointing::none) return;
-    Layout changed = layout();
-    if (layout().recompute == Checkpointing::full && stack_.can.selective) {
-      changed.recompute = Checkpointing::selective;
-      consider_layout("recompute-less", "selective instead of full recomputation fits", changed);
+    for (Checkpointing mode : kCheckpointings) {  // from none up
+      if (mode == layout().recompute) return;
+      if (!stack_.can.checkpoints(mode)) continue;
+      Layout changed = layout();
+      changed.recompute = mode;
+      consider_layout("recompute-less",
+                      mode == Checkpointing::none
+                          ? "no recomputation fits"
+                          : fmt::format("{} instead of {} recomputation fits", name_of(mode),
+                                        name_of(layout().recompute)),
+                      changed);
     }
-    changed.recompute = Checkpointing::none;
-    consider_layout("recompute-less", "no recomputation fits", changed);
   }
 
   const Cluster& cluster_;
@@ -248,9 +252,10 @@ std::optional<FitChange> nearest_fit(const Cluster& cluster, const Stack& stack,
   };
   std::vector<FitChange> changes;
   Layout l = layout;
-  if (l.recompute != Checkpointing::full) {
-    l.recompute = Checkpointing::full;
-    changes.push_back({"recompute every layer", l});
+  for (Checkpointing mode : kCheckpointings) {  // the least that helps comes first
+    if (mode <= layout.recompute || !stack.can.checkpoints(mode)) continue;
+    l.recompute = mode;
+    changes.push_back({fmt::format("{} recomputation", name_of(mode)), l});
   }
   l = layout;
   for (int64_t size = l.micro_batch / 2; size >= 1; size /= 2) {

@@ -48,6 +48,7 @@ class Model {
         c_(stack.constants) {
     layer_forward_ = layer_forward(rates_, stack, work, layout);
     layer_backward_ = layer_backward(rates_, stack, work, layout);
+    if (layout.recompute == Checkpointing::full) layer_again_ = full_recomputation();
     const double h = static_cast<double>(work.model.hidden);
     const double f = static_cast<double>(work.model.ffn);
     const double t = static_cast<double>(layout.tp);
@@ -62,6 +63,7 @@ class Model {
 
  private:
   void place_groups();
+  LayerTime full_recomputation() const;
   Shares stage(int64_t layers, bool first, bool last) const;
   double data_parallel_seconds(double params) const;
   double pipeline_transfer() const;
@@ -74,7 +76,7 @@ class Model {
   const Layout& layout_;
   Rates rates_;
   const Constants& c_;
-  LayerTime layer_forward_, layer_backward_;
+  LayerTime layer_forward_, layer_backward_, layer_again_;
   double layer_params_ = 0, embedding_params_ = 0, tokens_ = 0;
   double gather_bytes_ = 2;  // per parameter
   Group tp_, dp_;
@@ -117,17 +119,25 @@ double Model::pipeline_transfer() const {
                       std::min(cluster_.devices_per_node, layout_.tp * layout_.dp));
 }
 
+LayerTime Model::full_recomputation() const {
+  const bool wider = work_.precision == Precision::amp_fp8 && !stack_.recompute_in_fp8;
+  const Rates rates = wider ? make_rates(cluster_, stack_, Precision::amp_bf16) : rates_;
+  LayerTime t = wider ? layer_forward(rates, stack_, work_, layout_) : layer_forward_;
+  if (stack_.recompute_stops_early) t.gemm -= down_product_seconds(rates, work_, layout_);
+  return t * c_[Constant::recompute];
+}
+
 Shares Model::stage(int64_t layers, bool first, bool last) const {
   Shares s;
   const double n = static_cast<double>(layers);
-  LayerTime recompute;
-  if (layout_.recompute == Checkpointing::full)
-    recompute = layer_forward_ * c_[Constant::recompute];
-  if (layout_.recompute == Checkpointing::full && stack_.recompute_stops_early)
-    recompute.gemm -= c_[Constant::recompute] * down_product_seconds(rates_, work_, layout_);
+  LayerTime recompute = layer_again_;
+  if (layout_.recompute == Checkpointing::gelu || layout_.recompute == Checkpointing::selective) {
+    // GELU's gradient reads GELU's input anyway and writes its output in passing.
+    recompute.passes = gelu_write_seconds(rates_, work_, layout_);
+  }
   if (layout_.recompute == Checkpointing::selective) {
-    // Norms and GELU again, no matrix product.
-    recompute.passes = 0.5 * layer_forward_.passes;
+    // The norms again, no matrix product.
+    recompute.passes += 0.5 * layer_forward_.passes;
     recompute.launches = 0.2 * layer_forward_.launches;
   }
   s.compute = layer_forward_ * n;

@@ -205,6 +205,7 @@ ExamTable examine(const ExamSpec& spec, const std::vector<ReferenceRow>& referen
     t.results.push_back(r);
   }
   t.in_sample = errors_of(in_sample);
+  t.floor = twin_floor(rows, spec.target_p90 / 100);
   return t;
 }
 

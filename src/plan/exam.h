@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "plan/calibrate.h"
+#include "plan/twins.h"
 
 namespace stretto::plan {
 
@@ -54,6 +55,7 @@ struct ExamTable {
   ExamSpec spec;
   size_t rows = 0, odd = 0;
   Errors in_sample;
+  TwinFloor floor;  // of the seconds, with the p90 target as reach
   std::vector<HeldOut> seconds;
   std::vector<HeldOut> memory;
   std::vector<RankGroup> groups;  // each predicted by a fit that has seen none of its rows

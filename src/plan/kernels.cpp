@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "plan/softmax_rule.h"
+
 namespace stretto::plan {
 namespace {
 
@@ -110,11 +112,6 @@ double pass_bytes(const Stack& stack, const Workload& work, const Layout& layout
   return element * (whole + shared);
 }
 
-bool fused_softmax(const Stack& stack, const Sizes& s) {
-  return stack.fused_softmax_multiple == 0 ||
-         (s.heads * s.batch) % stack.fused_softmax_multiple == 0;
-}
-
 double attention_seconds(const Rates& r, const Stack& stack, const Sizes& s, bool backward) {
   const double batch = static_cast<double>(s.batch * s.heads);
   const double scores = batch * static_cast<double>(s.seq) * static_cast<double>(s.seq);
@@ -129,7 +126,8 @@ double attention_seconds(const Rates& r, const Stack& stack, const Sizes& s, boo
   const double forward_products =
       gemm_seconds(r, batch, s.seq, s.seq, s.head) + gemm_seconds(r, batch, s.seq, s.head, s.seq);
   // An unfused softmax writes the scaled, the masked and the fp32 copy of the scores.
-  const double bytes = (r.softmax + (fused_softmax(stack, s) ? 0.0 : r.unfused)) * scores;
+  const bool fused = softmax_is_fused(stack, s.heads, s.batch);
+  const double bytes = (r.softmax + (fused ? 0.0 : r.unfused)) * scores;
   if (!backward) return forward_products + bytes / r.stream;
   return 2 * forward_products + stack.backward_softmax * bytes / r.stream;
 }
@@ -170,6 +168,11 @@ LayerTime layer_backward(const Rates& r, const Stack& stack, const Workload& wor
 double down_product_seconds(const Rates& r, const Workload& work, const Layout& layout) {
   const Sizes s = sizes_of(work, layout);
   return gemm_seconds(r, 1, s.tokens, s.hidden, s.ffn);
+}
+
+double gelu_write_seconds(const Rates& r, const Workload& work, const Layout& layout) {
+  const Sizes s = sizes_of(work, layout);
+  return static_cast<double>(s.tokens * s.ffn * r.element) / r.stream;
 }
 
 LayerTime head_both(const Rates& layers, const Stack& stack, const Workload& work,

@@ -51,6 +51,8 @@ LayerTime layer_backward(const Rates& rates, const Stack& stack, const Workload&
                          const Layout& layout);
 // The second product of the feed-forward block, forward: what our own recomputation leaves out.
 double down_product_seconds(const Rates& rates, const Workload& work, const Layout& layout);
+// One more write of GELU's output.
+double gelu_write_seconds(const Rates& rates, const Workload& work, const Layout& layout);
 // Output head and loss, forward and backward.
 LayerTime head_both(const Rates& rates, const Stack& stack, const Workload& work,
                     const Layout& layout);

@@ -166,10 +166,8 @@ void Enumerator::shardings(Layout layout) {
 }
 
 void Enumerator::recomputations(Layout layout) {
-  for (Checkpointing recompute :
-       {Checkpointing::none, Checkpointing::selective, Checkpointing::full}) {
-    if (!allowed(limits_.recompute, recompute)) continue;
-    if (recompute == Checkpointing::selective && !stack_.can.selective) continue;
+  for (Checkpointing recompute : kCheckpointings) {
+    if (!allowed(limits_.recompute, recompute) || !stack_.can.checkpoints(recompute)) continue;
     layout.recompute = recompute;
     for (bool sequence : {false, true}) {
       if (!allowed(limits_.sequence_parallel, sequence) && layout.tp > 1) continue;

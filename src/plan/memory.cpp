@@ -35,6 +35,7 @@ Sizes sizes_of(const Stack& stack, const Workload& work, const Layout& layout) {
   if (layout.recompute == Checkpointing::full) {
     s.layer_kept = s.stream / (layout.sequence_parallel ? t : 1);
   }
+  if (layout.recompute == Checkpointing::gelu) s.layer_kept -= tokens * element * f / t;
   if (layout.recompute == Checkpointing::selective) {
     s.layer_kept =
         tokens * element * (3 * h / (layout.sequence_parallel ? t : 1) + (4 * h + f) / t);
@@ -80,7 +81,9 @@ StageMemory stage_memory(const Stack& stack, const Workload& work, const Layout&
                       in_flight_of(micro_batches(work, layout), layout, stage) * s.layer_kept;
   m.checkpoints = c[Constant::activation] * kept;
   m.working = c[Constant::workspace] * s.layer_full;
-  if (layout.recompute == Checkpointing::none) m.working = c[Constant::workspace] * 2 * s.stream;
+  if (layout.recompute == Checkpointing::none || layout.recompute == Checkpointing::gelu) {
+    m.working = c[Constant::workspace] * 2 * s.stream;
+  }
   if (layout.zero == 3) {
     // Two layers gathered at once (prefetch) with the gradients of one, and the root's own.
     m.working += s.layer_params * (2 * stack.gather_bytes + stack.reduce_bytes);

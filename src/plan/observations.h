@@ -31,7 +31,7 @@ struct Observation {
   // Facts of that day's machine and software that differ from the stack's own.
   bool before_repair = false;    // the host repair of the cluster came later
   bool boost_clock = false;      // the fast clock mode
-  int64_t softmax_multiple = 0;  // 0: the stack's own rule
+  bool softmax_fused = false;    // always, whatever the stack's own rule
   bool whole_recompute = false;  // older than a stack whose recomputation stops early
 };
 

@@ -74,8 +74,11 @@ MemoryEstimate own_memory(const Cluster& cluster, const Stack& stack, const Work
   e.exact = true;
   e.capacity = cluster.memory_bytes;
   // Ranks between the ends differ only in what is in flight, most on the second.
+  int64_t done = -1;
   for (int64_t rank :
        {int64_t{0}, std::min<int64_t>(1, layout.pp - 1), layout.pp / 2, layout.pp - 1}) {
+    if (rank == done) continue;
+    done = rank;
     const StageMemory m = stage_of(shape, work, layout, rank, fixed);
     if (rank == 0) e.first = m;
     if (rank == layout.pp / 2) e.middle = m;

@@ -88,10 +88,10 @@ Observation observation_of(const CsvTable& table, size_t row) {
   o.layout.pp = c.whole("pp");
   o.layout.micro_batch = c.whole("micro_batch");
   o.layout.zero = c.has("zero") ? static_cast<int>(c.whole("zero")) : 0;
-  o.layout.recompute =
-      enum_of<Checkpointing>(c.text("recompute", "none"),
-                             {Checkpointing::none, Checkpointing::selective, Checkpointing::full},
-                             table, row, "recompute");
+  o.layout.recompute = enum_of<Checkpointing>(
+      c.text("recompute", "none"),
+      {Checkpointing::none, Checkpointing::gelu, Checkpointing::selective, Checkpointing::full},
+      table, row, "recompute");
   o.seconds = c.number("seconds");
   if (c.has("memory_bytes")) o.memory = c.number("memory_bytes");
   check_workload(o.work);

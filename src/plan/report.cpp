@@ -78,9 +78,8 @@ std::string answer(const Plan& p) {
   out += "\n";
   if (ties > 1) {
     out += fmt::format(
-        "  {} more within {:.1f} % of it, less than the model can tell: it needs the least memory "
-        "of "
-        "them\n",
+        "  {} more within {:.1f} % of it, less than the model can tell: of those that recompute no "
+        "more than they must it needs the least memory\n",
         ties - 1, 100 * tie_width(p.stack));
   }
   if (p.stack.own_runtime) out += "  " + train_words(p, best.layout) + "\n";
@@ -112,7 +111,11 @@ std::string table(const Plan& p, size_t top) {
         share(e.dp_exposed), share(e.pp_exposed), share(e.passes),
         c.memory.fit == plan::Fit::tight ? " tight" : "");
   }
-  if (any_tie) out += "  = cannot be told apart from the line above; ties are ordered by memory\n";
+  if (any_tie) {
+    out +=
+        "  = cannot be told apart from the line above; ties are ordered by memory, a layout before "
+        "the same one that recomputes more\n";
+  }
   return out;
 }
 

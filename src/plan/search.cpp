@@ -12,27 +12,47 @@
 namespace stretto::plan {
 namespace {
 
+// All of a layout but what it recomputes.
+auto kin_of(const Candidate& c) {
+  const Layout& l = c.layout;
+  return std::make_tuple(l.tp, l.pp, l.dp, l.micro_batch, l.zero, l.zero_group, l.interleave,
+                         static_cast<int>(l.schedule), l.sequence_parallel, l.embedding_counts);
+}
+
+// By memory headroom. Layouts that differ only in what they recompute stay together, fastest first:
+// the others do all that it does and more, so that a tie with them is none.
+void order_tie(std::vector<Candidate>& list, size_t begin, size_t end) {
+  const auto first = list.begin() + static_cast<long>(begin);
+  const auto last = list.begin() + static_cast<long>(end);
+  std::stable_sort(first, last, [](const Candidate& a, const Candidate& b) {
+    return kin_of(a) < kin_of(b);  // each kin stays in the order of its seconds
+  });
+  for (auto it = first; it != last; ++it) {
+    const bool leads = it == first || kin_of(*(it - 1)) != kin_of(*it);
+    it->leader_memory = leads ? it->memory.needed() : (it - 1)->leader_memory;
+  }
+  std::stable_sort(first, last, [](const Candidate& a, const Candidate& b) {
+    return a.leader_memory < b.leader_memory;
+  });
+}
+
+void sort_by_seconds(std::vector<Candidate>& list) {
+  std::sort(list.begin(), list.end(), [](const Candidate& a, const Candidate& b) {
+    if (a.estimate.seconds != b.estimate.seconds) return a.estimate.seconds < b.estimate.seconds;
+    return std::make_tuple(kin_of(a), a.layout.recompute) <
+           std::make_tuple(kin_of(b), b.layout.recompute);
+  });
+}
+
 // Faster first; what cannot be told apart, by memory headroom; then by the layout itself.
 void rank(std::vector<Candidate>& list, double width) {
-  const auto key = [](const Candidate& c) {
-    const Layout& l = c.layout;
-    return std::make_tuple(l.tp, l.pp, l.dp, l.micro_batch, l.zero, l.zero_group, l.interleave,
-                           static_cast<int>(l.schedule), static_cast<int>(l.recompute),
-                           l.sequence_parallel, l.embedding_counts);
-  };
-  std::sort(list.begin(), list.end(), [&](const Candidate& a, const Candidate& b) {
-    if (a.estimate.seconds != b.estimate.seconds) return a.estimate.seconds < b.estimate.seconds;
-    return key(a) < key(b);
-  });
+  sort_by_seconds(list);
   size_t tie = 0;
   for (size_t begin = 0; begin < list.size(); ++tie) {
     size_t end = begin;
     const double limit = list[begin].estimate.seconds * (1 + width);
     while (end < list.size() && list[end].estimate.seconds <= limit) list[end++].tie = tie;
-    std::stable_sort(list.begin() + static_cast<long>(begin), list.begin() + static_cast<long>(end),
-                     [](const Candidate& a, const Candidate& b) {
-                       return a.memory.needed() < b.memory.needed();
-                     });
+    order_tie(list, begin, end);
     begin = end;
   }
 }
@@ -70,15 +90,39 @@ void set_seconds(Candidate& c, const Stack& stack, const Workload& work) {
 // off.
 constexpr double kFormulaDoubt = 1.25;
 
+// Simulates in the order of the formula's seconds until the formula itself puts every layout left
+// behind the 50 best simulated ones: where it is too hopeful, those behind must not overtake.
+// `ranked` is in the order of seconds.
+void simulate_leaders(Plan& plan) {
+  constexpr size_t kLeaders = 50, kMost = 2000;
+  const double tie = 1 + tie_width(plan.stack);  // ties may yet change places
+  std::vector<double> best;                      // a heap: the slowest of the fastest on top
+  size_t simulated = 0;
+  for (Candidate& c : plan.ranked) {
+    const bool full = best.size() == kLeaders;
+    if (full && (c.estimate.seconds > best.front() * tie || simulated == kMost)) break;
+    set_seconds(c, plan.stack, plan.work);
+    ++simulated;
+    if (full && c.estimate.seconds >= best.front()) continue;
+    if (full) {
+      std::pop_heap(best.begin(), best.end());
+      best.pop_back();
+    }
+    best.push_back(c.estimate.seconds);
+    std::push_heap(best.begin(), best.end());
+  }
+}
+
 // The layouts at the top get what is too slow for all: the simulated schedule, and for our own
 // runtime the exact memory plan.
 void refine_leaders(Plan& plan) {
-  constexpr size_t kSimulated = 50, kExact = 12;
+  constexpr size_t kExact = 12;
+  sort_by_seconds(plan.ranked);
+  simulate_leaders(plan);
+  rank(plan.ranked, tie_width(plan.stack));
   std::vector<Candidate> kept;
   size_t exact = 0;
-  for (size_t i = 0; i < plan.ranked.size(); ++i) {
-    Candidate& c = plan.ranked[i];
-    if (i < kSimulated) set_seconds(c, plan.stack, plan.work);
+  for (Candidate& c : plan.ranked) {
     if (plan.stack.own_runtime) {
       if (exact < kExact) c.memory = own_memory(plan.cluster, plan.stack, plan.work, c.layout);
       if (const auto reason = refusal(c.memory, plan.constraints)) {
@@ -192,10 +236,11 @@ Candidate price(const Cluster& cluster, const Stack& stack, const Workload& work
 Plan make_plan(const Cluster& cluster, const Stack& stack, const Workload& work,
                const Constraints& constraints) {
   const auto start = std::chrono::steady_clock::now();
-  check_workload(work);
   if (constraints.devices < 1 || constraints.devices > 10000000) {
     bad_work(fmt::format("{} devices", constraints.devices), "give --gpus 1 to 10000000");
   }
+  check_workload(work);
+  check_abilities(stack, constraints);
   Plan plan;
   plan.cluster = cluster;
   plan.stack = stack;
@@ -217,7 +262,6 @@ Plan make_plan(const Cluster& cluster, const Stack& stack, const Workload& work,
     }
     plan.ranked.push_back(price(cluster, stack, work, layout));
   }
-  rank(plan.ranked, tie_width(stack));
   refine_leaders(plan);
   if (!plan.ranked.empty()) plan.nearest.reset();
   if (plan.nearest) plan.nearest = price(cluster, stack, work, plan.nearest->layout);

@@ -45,8 +45,9 @@ struct Candidate {
   MemoryEstimate memory;
   double low = 0, high = 0;  // interval of the seconds
   double tokens_per_second = 0;
-  double mfu = 0, hfu = 0;  // mpt convention, of the matrix peak
-  size_t tie = 0;           // candidates of one number cannot be told apart
+  double mfu = 0, hfu = 0;   // mpt convention, of the matrix peak
+  size_t tie = 0;            // candidates of one number cannot be told apart
+  double leader_memory = 0;  // bytes: of the fastest that differs only in what it recomputes
 };
 
 struct Plan {
@@ -83,6 +84,9 @@ double interval_of(const Stack& stack, int64_t devices);
 // Two layouts nearer than this cannot be told apart.
 double tie_width(const Stack& stack);
 
-void check_workload(const Workload& work);  // throws Error with the field and the fix
+// These throw Error with the field and the fix.
+void check_workload(const Workload& work);
+void check_abilities(const Stack& stack, const Constraints& constraints);
+void check_division(const Constraints& constraints);  // dp, tp and pp against the devices
 
 }  // namespace stretto::plan

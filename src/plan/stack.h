@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "account/run_shape.h"
 #include "plan/cluster.h"
 
 namespace stretto::plan {
@@ -51,13 +52,20 @@ class Constants {
 std::array<Prior, kConstants> default_priors();
 
 enum class AttentionKernel { materialised, flash };
+enum class FusedSoftmax { always, by_heads };  // softmax_rule.h
 enum class Sharding { pipeline_3d, fsdp };
 
 struct Abilities {  // what the search may use
-  bool tensor = true, pipeline = true, interleave = false, sequence = false, selective = false;
+  bool tensor = true, pipeline = true, interleave = false, sequence = false;
+  bool gelu = false, selective = false;      // ways of checkpointing beside none and full
   bool zero_bubble = false, hybrid = false;  // hybrid: ZeRO inside a node, copies across nodes
   bool overlap_gradients = false;            // the reduction hides behind the last backward passes
   std::vector<int> zero = {0};
+
+  bool checkpoints(Checkpointing mode) const {
+    if (mode == Checkpointing::gelu) return gelu;
+    return mode != Checkpointing::selective || selective;
+  }
 };
 
 struct Stack {
@@ -65,8 +73,8 @@ struct Stack {
   std::string description;
   Sharding sharding = Sharding::pipeline_3d;
   AttentionKernel attention = AttentionKernel::materialised;
-  int64_t fused_softmax_multiple = 0;  // of (heads/tp) * micro_batch; 0: always fused
-  bool causal_flash = true;            // flash skips the masked half
+  FusedSoftmax fused_softmax = FusedSoftmax::always;
+  bool causal_flash = true;  // flash skips the masked half
   Abilities can;
   bool own_runtime = false;   // memory follows our own plan, exactly
   double gather_bytes = 2;    // bytes per parameter gathered (FSDP)
@@ -82,7 +90,8 @@ struct Stack {
   // Recomputation ends once all that the backward pass reads is there: without the last product of
   // a layer.
   bool recompute_stops_early = false;
-  int kernels_forward = 24;  // launches per layer
+  bool recompute_in_fp8 = true;  // as the forward pass; else in 16 bits
+  int kernels_forward = 24;      // launches per layer
   int kernels_backward = 44;
   std::array<Prior, kConstants> priors = default_priors();
   std::vector<Constant> free;  // what runs of this stack identify

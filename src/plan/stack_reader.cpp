@@ -16,33 +16,39 @@ namespace stretto::plan {
 namespace {
 
 void read_kernels(const Section& k, Stack& s) {
-  k.allow({"attention", "causal", "fused_softmax_multiple", "forward_launches", "backward_launches",
-           "backward_passes", "backward_softmax", "recompute_stops_early", "pass_whole",
-           "pass_shared", "pass_ffn"});
+  k.allow({"attention", "causal", "fused_softmax", "forward_launches", "backward_launches",
+           "backward_passes", "backward_softmax", "recompute_stops_early", "recompute_in_fp8",
+           "pass_whole", "pass_shared", "pass_ffn"});
   const std::string attention = k.text("attention");
   if (attention != "flash" && attention != "materialised") {
     k.fail("attention", "is '" + attention + "'", "use flash or materialised");
   }
   s.attention = attention == "flash" ? AttentionKernel::flash : AttentionKernel::materialised;
   s.causal_flash = k.flag_or("causal", true);
-  s.fused_softmax_multiple = static_cast<int64_t>(k.plain_or("fused_softmax_multiple", 0));
+  const std::string softmax = k.text_or("fused_softmax", "always");
+  if (softmax != "always" && softmax != "by_heads") {
+    k.fail("fused_softmax", "is '" + softmax + "'", "use always or by_heads");
+  }
+  s.fused_softmax = softmax == "always" ? FusedSoftmax::always : FusedSoftmax::by_heads;
   s.kernels_forward = static_cast<int>(k.plain_or("forward_launches", 24));
   s.kernels_backward = static_cast<int>(k.plain_or("backward_launches", 44));
   s.backward_passes = k.plain_or("backward_passes", 2.0);
   s.backward_softmax = k.plain_or("backward_softmax", 1.25);
   s.recompute_stops_early = k.flag_or("recompute_stops_early", false);
+  s.recompute_in_fp8 = k.flag_or("recompute_in_fp8", true);
   s.pass_whole = k.plain_or("pass_whole", 11);
   s.pass_shared = k.plain_or("pass_shared", 8);
   s.pass_ffn = k.plain_or("pass_ffn", 2);
 }
 
 void read_abilities(const Section& a, Stack& s) {
-  a.allow({"tensor", "pipeline", "interleave", "sequence", "zero", "selective", "overlap_gradients",
-           "zero_bubble", "hybrid"});
+  a.allow({"tensor", "pipeline", "interleave", "sequence", "zero", "gelu", "selective",
+           "overlap_gradients", "zero_bubble", "hybrid"});
   s.can.tensor = a.flag_or("tensor", true);
   s.can.pipeline = a.flag_or("pipeline", true);
   s.can.interleave = a.flag_or("interleave", false);
   s.can.sequence = a.flag_or("sequence", false);
+  s.can.gelu = a.flag_or("gelu", false);
   s.can.selective = a.flag_or("selective", false);
   s.can.zero_bubble = a.flag_or("zero_bubble", false);
   s.can.hybrid = a.flag_or("hybrid", false);

@@ -26,6 +26,7 @@ Case random_case() {
   l.dp = int64_t{1} << *rc::gen::inRange(0, 7);
   l.micro_batch = int64_t{1} << *rc::gen::inRange(0, 3);
   l.recompute = *rc::gen::element(Checkpointing::none, Checkpointing::full);
+  if (!fsdp) l.recompute = kCheckpointings[*rc::gen::inRange(0, 4)];
   if (fsdp) {
     l.zero = 3;
   } else {
@@ -79,6 +80,23 @@ RC_GTEST_PROP(Monotone, LargerMicroBatchNeverNeedsLessMemory, ()) {
   work.global_batch = 1 << 20;
   RC_ASSERT(estimate_memory(c.place.cluster, c.place.stack, work, larger).needed() >=
             estimate_memory(c.place.cluster, c.place.stack, work, c.layout).needed());
+}
+
+// Our own runtime: recomputing more never takes less time, and keeps less.
+RC_GTEST_PROP(Monotone, RecomputingMoreIsSlowerAndKeepsLess, ()) {
+  const Case c = random_case();
+  if (!c.place.stack.own_runtime) return;
+  double time = 0, kept = 0;
+  for (Checkpointing mode : kCheckpointings) {
+    Layout l = c.layout;
+    l.recompute = mode;
+    const double now = seconds(c.place, c.work, l);
+    const MemoryEstimate m = own_memory(c.place.cluster, c.place.stack, c.work, l);
+    RC_ASSERT(now > time);
+    if (mode == Checkpointing::gelu) RC_ASSERT(m.needed() <= kept);
+    time = now;
+    kept = m.needed();
+  }
 }
 
 RC_GTEST_PROP(Monotone, TermsAddUp, ()) {

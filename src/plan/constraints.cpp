@@ -1,0 +1,66 @@
+// What is asked of a software that it cannot do, named before a search that would find nothing.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "config/config.h"
+#include "plan/search.h"
+
+namespace stretto::plan {
+namespace {
+
+[[noreturn]] void refuse(const std::string& what, const std::string& fix) {
+  throw Error(ExitCode::bad_config, "planning: " + what, fix);
+}
+
+}  // namespace
+
+void check_abilities(const Stack& stack, const Constraints& c) {
+  const auto need = [&](bool can, bool asked, const char* what, const char* option) {
+    if (can || !asked) return;
+    refuse(fmt::format("{} has no {}", stack.name, what), fmt::format("leave {} out", option));
+  };
+  need(stack.can.tensor, c.tp.value_or(1) > 1, "tensor parallelism", "--tp");
+  need(stack.can.pipeline, c.pp.value_or(1) > 1, "pipeline parallelism", "--pp");
+  need(stack.can.interleave, c.interleave.value_or(1) > 1, "interleaved pipeline", "--interleave");
+  need(stack.can.interleave, c.schedule == PipelineSchedule::interleaved, "interleaved pipeline",
+       "--schedule");
+  need(stack.can.zero_bubble, c.schedule == PipelineSchedule::zero_bubble, "zero-bubble schedule",
+       "--schedule");
+  const int64_t chunks = c.interleave.value_or(1);
+  if (chunks != 1 && chunks != 2 && chunks != 4) {
+    refuse(fmt::format("{} model chunks per stage are not searched", chunks),
+           "give --interleave 1, 2 or 4");
+  }
+  if (c.recompute && !stack.can.checkpoints(*c.recompute)) {
+    std::vector<std::string> known;
+    for (Checkpointing mode : kCheckpointings) {
+      if (stack.can.checkpoints(mode)) known.push_back(name_of(mode));
+    }
+    refuse(fmt::format("{} has no {} recomputation", stack.name, name_of(*c.recompute)),
+           fmt::format("use {}", fmt::join(known, " or ")));
+  }
+  const std::vector<int>& zero = stack.can.zero;
+  if (c.zero && std::find(zero.begin(), zero.end(), *c.zero) == zero.end()) {
+    refuse(fmt::format("{} has no ZeRO stage {}", stack.name, *c.zero),
+           fmt::format("use {}", fmt::join(zero, " or ")));
+  }
+}
+
+void check_division(const Constraints& c) {
+  const int64_t product = c.dp.value_or(1) * c.tp.value_or(1) * c.pp.value_or(1);
+  const bool all = c.dp && c.tp && c.pp;
+  if (product >= 1 && c.devices % product == 0 && (!all || product == c.devices)) return;
+  std::string asked;
+  for (const auto& [value, name] :
+       {std::pair{c.dp, "dp"}, std::pair{c.tp, "tp"}, std::pair{c.pp, "pp"}}) {
+    if (value) asked += fmt::format("{}{} {}", asked.empty() ? "" : " x ", name, *value);
+  }
+  refuse(fmt::format("{} {} {} devices", asked, all ? "is not" : "does not divide", c.devices),
+         all ? fmt::format("give --gpus {}, or leave one of them out", product)
+             : "give sizes that divide --gpus");
+}
+
+}  // namespace stretto::plan
