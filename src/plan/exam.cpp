@@ -25,10 +25,6 @@ using FitFunction = FitResult (*)(const Cluster&, const Stack&, const Rows&);
 using PredictFunction = double (*)(const Cluster&, const Stack&, const Constants&,
                                    const Observation&);
 
-Errors errors_of(const std::vector<double>& values) {
-  return {values.size(), 100 * median(values), 100 * quantile(values, 0.9)};
-}
-
 struct Examiner {
   const Cluster& cluster;
   const Stack& stack;
@@ -83,6 +79,8 @@ HeldOut hold_out(const Examiner& e, const Rows& rows, const std::string& key,
   out.all = errors_of(all);
   out.clean = errors_of(clean);
   out.unfair_errors = errors_of(unfair);
+  out.errors = std::move(all);
+  out.clean_errors = std::move(clean);
   return out;
 }
 
@@ -307,6 +305,10 @@ const std::vector<ExamSpec>& exam_specs() {
        false},
   };
   return kSpecs;
+}
+
+Errors errors_of(const std::vector<double>& fractions) {
+  return {fractions.size(), 100 * median(fractions), 100 * quantile(fractions, 0.9)};
 }
 
 bool ExamTable::passes_seconds() const {

@@ -25,9 +25,12 @@ struct Errors {  // relative, in percent
   double median = 0, p90 = 0;
 };
 
+Errors errors_of(const std::vector<double>& fractions);
+
 struct HeldOut {
   std::string key;
-  Errors all, clean;   // with and without the rows known to be odd
+  Errors all, clean;                         // with and without the rows known to be odd
+  std::vector<double> errors, clean_errors;  // of each row: fractions, without sign
   size_t covered = 0;  // rows of `all` inside the interval that a plan would have printed
   // Groups so large that too little remains to fit: figures apart.
   std::vector<std::string> unfair;
@@ -77,6 +80,17 @@ struct Exam {
   std::vector<ExamTable> tables;
   double wall_seconds = 0;
 };
+
+// Tables of one publication that share a target, with every held-out prediction of theirs together,
+// whatever was held out: the accuracy per published table.
+struct WholeTable {
+  std::string names;
+  double target_median = 0, target_p90 = 0;  // percent
+  Errors all, clean;
+
+  bool passes() const { return all.median <= target_median && all.p90 <= target_p90; }
+};
+std::vector<WholeTable> whole_tables(const Exam& exam);
 
 // `only`: part of a table's name; empty: all of them. Throws Error when no table has it.
 Exam run_exam(const std::vector<ReferenceRow>& rows, const std::string& only = "");
