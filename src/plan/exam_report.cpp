@@ -211,7 +211,11 @@ std::string exam_markdown(const Exam& exam) {
   out += each(exam, memory_rows);
   out += "\nOut-of-memory calls:\n\n";
   for (const ExamTable& t : exam.tables) {
-    if (t.oom_rows == 0 && t.memory.empty()) continue;
+    if (t.oom_rows == 0) {
+      out += fmt::format("* {}: {} of {} rows that ran are called infeasible.\n", t.spec.name,
+                         t.ran_called_oom, t.ran);
+      continue;
+    }
     out += fmt::format(
         "* {}: of {} rows that ran out of memory {} are called, {} more are "
         "called tight; {} of {} that ran are called infeasible.{}\n",

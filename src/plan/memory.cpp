@@ -42,8 +42,9 @@ Sizes sizes_of(const Stack& stack, const Workload& work, const Layout& layout) {
   }
   // Zero bubble: what the weight gradients read, the gradients of the outputs too, waits for them.
   if (layout.schedule == PipelineSchedule::zero_bubble) s.layer_kept += 0.6 * s.layer_full;
-  // Logits in the compute type, in fp32 for the loss, and their gradient.
-  s.logits = tokens * static_cast<double>(work.model.vocab) / t * (element + 4 + element);
+  // Logits in the compute type, in fp32 for a loss of several kernels, and their gradient.
+  const double loss = stack.fused_loss ? 0 : 4;
+  s.logits = tokens * static_cast<double>(work.model.vocab) / t * (element + loss + element);
   if (stack.own_runtime) s.logits = std::min(s.logits, static_cast<double>(kLossChunkBytes));
   return s;
 }

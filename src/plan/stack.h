@@ -91,6 +91,7 @@ struct Stack {
   // a layer.
   bool recompute_stops_early = false;
   bool recompute_in_fp8 = true;  // as the forward pass; else in 16 bits
+  bool fused_loss = false;       // no copy of the logits in fp32
   int kernels_forward = 24;      // launches per layer
   int kernels_backward = 44;
   std::array<Prior, kConstants> priors = default_priors();

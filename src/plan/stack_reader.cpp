@@ -17,7 +17,7 @@ namespace {
 
 void read_kernels(const Section& k, Stack& s) {
   k.allow({"attention", "causal", "fused_softmax", "forward_launches", "backward_launches",
-           "backward_passes", "backward_softmax", "recompute_stops_early", "recompute_in_fp8",
+           "backward_passes", "backward_softmax", "recompute_stops_early", "recompute_in_fp8", "fused_loss",
            "pass_whole", "pass_shared", "pass_ffn"});
   const std::string attention = k.text("attention");
   if (attention != "flash" && attention != "materialised") {
@@ -36,6 +36,7 @@ void read_kernels(const Section& k, Stack& s) {
   s.backward_softmax = k.plain_or("backward_softmax", 1.25);
   s.recompute_stops_early = k.flag_or("recompute_stops_early", false);
   s.recompute_in_fp8 = k.flag_or("recompute_in_fp8", true);
+  s.fused_loss = k.flag_or("fused_loss", false);
   s.pass_whole = k.plain_or("pass_whole", 11);
   s.pass_shared = k.plain_or("pass_shared", 8);
   s.pass_ffn = k.plain_or("pass_ffn", 2);
