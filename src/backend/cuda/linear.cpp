@@ -1,11 +1,13 @@
 // Matrix products of the layers. Row-major (rows, n) is column-major n x rows, so each product is
 // handed to cuBLASLt with its operands swapped; no transposed copy is ever made.
 //
-// Where an epilogue can do the bias, GELU or bias gradient, it competes with a separate kernel of
-// ours, and the faster of the two on this GPU and shape is taken.
+// Where an epilogue can do the bias, GELU, bias gradient or residual, the library's competes with
+// those of fused/ and with a separate kernel of ours, and the fastest on this GPU and shape is
+// taken.
 #include "backend/cuda/column_sum.h"
 #include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/cuda_check.h"
+#include "backend/cuda/fused/fused_product.h"
 
 namespace stretto::cuda {
 namespace {
@@ -28,57 +30,102 @@ GemmProblem with(GemmProblem problem, Epilogue epilogue) {
   return problem;
 }
 
+// A copy that timed runs may use up. Null where there is no memory for it.
+class DeviceCopy {
+ public:
+  DeviceCopy(ConstTensor source, cudaStream_t stream) {
+    const auto bytes = static_cast<size_t>(source.count()) * dtype_size(source.dtype());
+    if (cudaMalloc(&data_, bytes) != cudaSuccess) {
+      cudaGetLastError();
+      data_ = nullptr;
+      return;
+    }
+    CUDA_CHECK(cudaMemcpyAsync(data_, source.data(), bytes, cudaMemcpyDeviceToDevice, stream));
+  }
+  ~DeviceCopy() { cudaFree(data_); }
+  DeviceCopy(const DeviceCopy&) = delete;
+  DeviceCopy& operator=(const DeviceCopy&) = delete;
+  explicit operator bool() const { return data_ != nullptr; }
+  void* data() const { return data_; }
+
+ private:
+  void* data_ = nullptr;
+};
+
 }  // namespace
 
 void CudaBackend::do_linear_forward(Tensor out, ConstTensor inp, ConstTensor weight,
                                     ConstTensor bias, const LinearOptions& options) {
   if (out.count() == 0) return;
-  const GemmProblem plain =
-      forward_problem(inp.rows(), weight.rows(), weight.last(), inp.dtype(), out.dtype());
   const bool bias_fits = bias.none() || bias.dtype() == out.dtype();
   STRETTO_CHECK(bias_fits, "bias {} for out {}", dtype_name(bias.dtype()), dtype_name(out.dtype()));
-  void* bias_data = const_cast<void*>(bias.data());
-  const GemmProblem biased = bias.none() ? plain : with(plain, Epilogue::bias);
-
-  const bool eight_bit = eight_bit_fits(inp.rows(), weight.rows(), weight.last(), inp.dtype());
-
-  // Product and bias into `target`, by epilogue where there is one.
-  const auto product = [&](Tensor target) {
-    if (eight_bit) return eight_bit_forward(target, inp, weight, bias);
-    const GemmOperands operands{weight.data(), inp.data(), target.data(), bias_data};
-    if (gemm_.supports(biased, operands)) {
-      gemm_.run(biased, operands);
-    } else {
-      gemm_.run(plain, {weight.data(), inp.data(), target.data()});
-      bias_gelu(target, bias, Gelu::none, stream());
-    }
-  };
-  if (options.gelu == Gelu::none) return product(out);
-
+  const int64_t rows = inp.rows(), n = weight.rows(), k = weight.last();
+  const bool eight_bit = eight_bit_fits(rows, n, k, inp.dtype());
   const bool keep = !options.pre.none();
-  const GemmProblem fused =
-      with(plain, keep ? (bias.none() ? Epilogue::gelu_aux : Epilogue::gelu_aux_bias)
-                       : (bias.none() ? Epilogue::gelu : Epilogue::gelu_bias));
-  const GemmOperands operands{weight.data(), inp.data(), out.data(), bias_data, options.pre.data()};
-  const auto in_one = [&] { gemm_.run(fused, operands); };
-  const auto in_two = [&] {
-    product(keep ? options.pre : out);
+  const Tensor sum = keep ? options.pre : out;
+  const auto activate = [&] {
     if (keep) {
       do_gelu_forward(out, options.pre, options.gelu);
-    } else {
+    } else if (options.gelu != Gelu::none) {
       bias_gelu(out, {}, options.gelu, stream());
     }
   };
-  // The library has the tanh form alone, and tanh to about 1e-5: enough for 16 bits, not for f32.
-  const bool exact = inp.dtype() == DType::f32 || options.gelu == Gelu::exact;
-  if (eight_bit || exact || !gemm_.supports(fused, operands)) return in_two();
-  const auto timed = [this](const auto& work) {
-    work();  // the first run chooses algorithms
-    return std::min(gemm_.measure(work), gemm_.measure(work));
-  };
-  const size_t choice =
-      gemm_.choose(fused, {[&] { return timed(in_one); }, [&] { return timed(in_two); }});
-  choice == 0 ? in_one() : in_two();
+  if (eight_bit) {
+    eight_bit_forward(sum, inp, weight, bias, options.addend);
+    return activate();
+  }
+
+  GemmProblem plain = forward_problem(rows, n, k, inp.dtype(), out.dtype());
+  plain.accumulate = !options.addend.none();
+  const GemmProblem biased = bias.none() ? plain : with(plain, Epilogue::bias);
+  GemmOperands operands{weight.data(), inp.data(), sum.data(), const_cast<void*>(bias.data())};
+  operands.c = options.addend.data();
+  Ways ways;
+  GemmProblem whole = biased;  // names the choice
+  if (options.gelu != Gelu::none) {
+    whole.epilogue = keep ? (bias.none() ? Epilogue::gelu_aux : Epilogue::gelu_aux_bias)
+                          : (bias.none() ? Epilogue::gelu : Epilogue::gelu_bias);
+    // The library has the tanh form alone, and tanh to about 1e-5: enough for 16 bits, not for f32.
+    const bool exact = inp.dtype() == DType::f32 || options.gelu == Gelu::exact;
+    const GemmOperands in_one{weight.data(), inp.data(), out.data(), operands.bias,
+                              options.pre.data()};
+    if (!exact && gemm_.supports(whole, in_one)) {
+      ways.emplace_back([=, this] { gemm_.run(whole, in_one); });
+    }
+  }
+  ways.emplace_back([=, this] {
+    if (gemm_.supports(biased, operands)) {
+      gemm_.run(biased, operands);
+    } else {
+      GemmOperands unbiased = operands;
+      unbiased.bias = nullptr;
+      gemm_.run(plain, unbiased);
+      bias_gelu(sum, bias, Gelu::none, stream());
+    }
+    activate();
+  });
+  const bool bare = bias.none() && options.addend.none() && options.gelu == Gelu::none;
+  const FusedProduct own{.kind = options.gelu != Gelu::none ? FusedProduct::Kind::gelu
+                                 : options.addend.none()    ? FusedProduct::Kind::bias
+                                                            : FusedProduct::Kind::add,
+                         .form = options.gelu,
+                         .rows = rows,
+                         .n = n,
+                         .k = k,
+                         .inp = inp.data(),
+                         .weight = weight.data(),
+                         .out = out.data(),
+                         .bias = bias.data(),
+                         .pre = options.pre.data(),
+                         .addend = options.addend.data()};
+  if (!bare && fuses(own, inp.dtype())) {
+    ways.emplace_back([=, this] { run_fused(own, stream()); });
+  }
+  ways[gemm_.fastest(whole, ways)]();
+}
+
+bool CudaBackend::fuses(const FusedProduct& product, DType type) const {
+  return type == DType::bf16 && fused_fits(product, 10 * properties_.major + properties_.minor);
 }
 
 void CudaBackend::do_linear_backward_input(Tensor dinp, ConstTensor dout, ConstTensor weight,
@@ -98,10 +145,6 @@ void CudaBackend::do_linear_backward_input(Tensor dinp, ConstTensor dout, ConstT
   plain.accumulate = options.mode == Grad::accumulate;
   const bool gelu = options.gelu != Gelu::none;
   const BeforeGelu before{options.pre, options.gelu, options.act};
-  const GemmOperands operands{weight.data(), dout.data(), dinp.data(), nullptr,
-                              const_cast<void*>(options.pre.data())};
-  const int stripes = column_sum_stripes(rows, k);
-  float* partial = options.dbias.none() ? nullptr : scratch<float>(stripes * k);
 
   if (gelu && plain.accumulate) {
     // The old gradient must not be scaled: the new one goes through scratch memory.
@@ -122,31 +165,69 @@ void CudaBackend::do_linear_backward_input(Tensor dinp, ConstTensor dout, ConstT
     if (gelu) gelu_backward(dinp, before, stream());
     return;
   }
-  const auto separate = [&] {
+  if (!gelu) {
     gemm_.run(plain, {weight.data(), dout.data(), dinp.data()});
-    if (gelu && partial == nullptr) return gelu_backward(dinp, before, stream());
-    if (partial != nullptr) column_sum_partials(partial, dinp, before, stream());
-  };
-  const GemmProblem fused = with(plain, Epilogue::dgelu);
-  const auto by_epilogue = [&] {
-    gemm_.run(fused, operands);
-    if (partial != nullptr) column_sum_partials(partial, dinp, {}, stream());
-  };
-  const bool exact =
-      dout.dtype() == DType::f32 || options.gelu == Gelu::exact;  // as in the forward pass
-  // The epilogue does not write GELU's output; our kernel does so in passing.
-  if (gelu && !exact && options.act.none() && gemm_.supports(fused, operands)) {
-    const auto timed = [this](const auto& work) {
-      work();
-      return std::min(gemm_.measure(work), gemm_.measure(work));
-    };
-    const size_t choice =
-        gemm_.choose(fused, {[&] { return timed(by_epilogue); }, [&] { return timed(separate); }});
-    choice == 0 ? by_epilogue() : separate();
-  } else {
-    separate();
+    if (options.dbias) column_sum(options.dbias, dinp, Grad::accumulate);
+    return;
   }
-  if (partial != nullptr) sum_parts(options.dbias, partial, stripes, Grad::accumulate, stream());
+  int parts = column_sum_stripes(rows, k);
+  float* partial =
+      options.dbias.none() ? nullptr : scratch<float>(std::max(parts, fused_parts(rows)) * k);
+  // The operand before GELU is used up where its output takes its place.
+  const bool in_place = options.act && options.act.data() == options.pre.data();
+  const GemmProblem fused = with(plain, in_place ? Epilogue::dgelu_act : Epilogue::dgelu);
+  const auto ways_from = [&](void* pre) {
+    Ways ways;
+    const Tensor before_gelu(pre, options.pre.dtype(), options.pre.shape());
+    const BeforeGelu from{before_gelu, options.gelu, in_place ? before_gelu : options.act};
+    const auto sums = [&](const BeforeGelu& gradient_of) {
+      parts = column_sum_stripes(rows, k);
+      if (partial != nullptr) return column_sum_partials(partial, dinp, gradient_of, stream());
+      if (gradient_of.form != Gelu::none) gelu_backward(dinp, gradient_of, stream());
+    };
+    // The library's epilogue does not write GELU's output, and has the tanh form alone (as in the
+    // forward pass).
+    const GemmOperands operands{weight.data(), dout.data(), dinp.data(), nullptr, pre};
+    const bool exact = dout.dtype() == DType::f32 || options.gelu == Gelu::exact;
+    if (options.act.none() && !exact && gemm_.supports(fused, operands)) {
+      ways.emplace_back([=, this] {
+        gemm_.run(fused, operands);
+        sums({});
+      });
+    }
+    ways.emplace_back([=, this] {
+      gemm_.run(plain, {weight.data(), dout.data(), dinp.data()});
+      sums(from);
+    });
+    const FusedProduct own{.kind = FusedProduct::Kind::dgelu,
+                           .form = options.gelu,
+                           .rows = rows,
+                           .n = k,
+                           .k = n,
+                           .inp = dout.data(),
+                           .weight = weight.data(),
+                           .out = dinp.data(),
+                           .pre = pre,
+                           .partial = partial};
+    if (fuses(own, dout.dtype())) {
+      ways.emplace_back([=, this, &parts] {
+        run_fused(own, stream());
+        parts = fused_parts(rows);
+        if (from.act) do_gelu_forward(from.act, from.pre, from.form);
+      });
+    }
+    return ways;
+  };
+  const Ways ways = ways_from(const_cast<void*>(options.pre.data()));
+  size_t way = 0;
+  if (in_place && gemm_.tuning() && !gemm_.chosen(fused, ways.size())) {
+    const DeviceCopy copy(options.pre, stream());
+    if (copy) way = gemm_.fastest(fused, ways_from(copy.data()));
+  } else {
+    way = gemm_.fastest(fused, ways);
+  }
+  ways[way]();
+  if (partial != nullptr) sum_parts(options.dbias, partial, parts, Grad::accumulate, stream());
 }
 
 void CudaBackend::do_linear_backward_weight(Tensor dweight, Tensor dbias, ConstTensor inp,
