@@ -58,7 +58,6 @@ stretto_optional(CUDA STRETTO_CUDA_FOUND "needs nvcc, and a GPU present or CUDA=
 
 set(STRETTO_NCCL_FOUND OFF)
 set(STRETTO_CUDNN_FOUND OFF)
-set(STRETTO_CUTLASS_FOUND OFF)
 if(STRETTO_CUDA_FOUND)
   find_path(NCCL_INCLUDE nccl.h)
   find_path(CUDNN_INCLUDE cudnn.h)
@@ -70,22 +69,10 @@ if(STRETTO_CUDA_FOUND)
   if(CUDNN_INCLUDE AND CUDNN_FRONTEND_INCLUDE AND NOT STRETTO_CUDNN STREQUAL "OFF")
     set(STRETTO_CUDNN_FOUND ON)
   endif()
-  # The wheel keeps its headers inside the package.
-  execute_process(COMMAND python3 -c "import sysconfig; print(sysconfig.get_paths()['purelib'])"
-    OUTPUT_VARIABLE wheels OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
-  find_path(CUTLASS_INCLUDE cutlass/epilogue/fusion/sm90_visitor_tma_warpspecialized.hpp
-    HINTS ENV CUTLASS_PATH ${PROJECT_SOURCE_DIR}/.cache/cutlass ${wheels}/cutlass_library/source
-    PATH_SUFFIXES include)
-  if(CUTLASS_INCLUDE AND NOT STRETTO_CUTLASS STREQUAL "OFF" AND
-     CMAKE_CUDA_ARCHITECTURES MATCHES "90|native|all")
-    set(STRETTO_CUTLASS_FOUND ON)
-  endif()
 endif()
 stretto_optional(NCCL STRETTO_NCCL_FOUND "needs CUDA and nccl.h: libnccl-dev")
 stretto_optional(CUDNN STRETTO_CUDNN_FOUND
   "needs CUDA, cudnn.h and the headers of the PyPI wheel nvidia-cudnn-frontend")
-stretto_optional(CUTLASS STRETTO_CUTLASS_FOUND
-  "needs CUDA for Hopper and the headers of the PyPI wheel nvidia-cutlass")
 
 if(STRETTO_TESTS)
   find_package(GTest REQUIRED)

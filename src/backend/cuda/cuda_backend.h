@@ -20,8 +20,6 @@
 
 namespace stretto::cuda {
 
-struct FusedProduct;
-
 // An operand rounded to 8 bits, and the factor that undoes its scaling; both in device memory.
 struct EightBit {
   const void* data = nullptr;
@@ -116,8 +114,6 @@ class CudaBackend final : public Backend {
   // Queues column sums of x (rows, n) into scratch, and adds them to (or stores them in) `out`.
   // With `before`: x is first multiplied by gelu'(pre), in place, and `act` becomes gelu(pre).
   void column_sum(Tensor out, ConstTensor x, Grad mode, const BeforeGelu& before = {});
-
-  bool fuses(const FusedProduct& product, DType type) const;
 
   bool eight_bit_fits(int64_t rows, int64_t n, int64_t k, DType type) const;
   EightBit rounded(char* memory, ConstTensor x, DType type, bool transposed);

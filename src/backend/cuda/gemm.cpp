@@ -39,7 +39,6 @@ cudaDataType_t data_type(DType type) {
 cublasLtEpilogue_t library_epilogue(Epilogue epilogue) {
   switch (epilogue) {
     case Epilogue::none:
-    case Epilogue::dgelu_act:
       return CUBLASLT_EPILOGUE_DEFAULT;
     case Epilogue::bias:
       return CUBLASLT_EPILOGUE_BIAS;
@@ -321,7 +320,8 @@ double Gemm::measure(const std::function<void()>& work) {
 size_t Gemm::choose(const GemmProblem& problem,
                     const std::vector<std::function<double()>>& seconds) {
   if (const auto known = choices_.find(problem); known != choices_.end()) return known->second;
-  const std::string key = choice_key(problem, seconds.size());
+  const std::string key =
+      fmt::format("choice of {} {}{}", seconds.size(), problem.text(), tf32_ ? " tf32" : "");
   const auto known = tune_ ? cache_.find(key) : std::nullopt;
   if (known) {
     const auto index = static_cast<size_t>(std::strtoul(known->c_str(), nullptr, 10));
@@ -340,14 +340,6 @@ size_t Gemm::choose(const GemmProblem& problem,
   const std::string settled = cache_.settle(key, std::to_string(best), known);
   best = static_cast<size_t>(std::strtoul(settled.c_str(), nullptr, 10));
   return choices_[problem] = std::min(best, seconds.size() - 1);
-}
-
-std::string Gemm::choice_key(const GemmProblem& problem, size_t ways) const {
-  return fmt::format("choice of {} {}{}", ways, problem.text(), tf32_ ? " tf32" : "");
-}
-
-bool Gemm::chosen(const GemmProblem& problem, size_t ways) const {
-  return choices_.contains(problem) || (tune_ && cache_.find(choice_key(problem, ways)));
 }
 
 size_t Gemm::fastest(const GemmProblem& problem, const Ways& ways) {

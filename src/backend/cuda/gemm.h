@@ -26,8 +26,7 @@ enum class Epilogue : uint8_t {
   gelu_aux,
   gelu_aux_bias,
   dgelu,
-  bgradb,
-  dgelu_act  // not the library's: names a choice between ways of ours
+  bgradb
 };
 
 struct GemmProblem {
@@ -77,8 +76,7 @@ class Gemm {
   size_t choose(const GemmProblem& problem, const std::vector<std::function<double()>>& seconds);
   // The same, timed here: the ways are run many times over, which must do no harm.
   size_t fastest(const GemmProblem& problem, const Ways& ways);
-  bool chosen(const GemmProblem& problem, size_t ways) const;  // nothing will be timed again
-  double measure(const std::function<void()>& work);           // seconds on the device
+  double measure(const std::function<void()>& work);  // seconds on the device
   bool tuning() const { return tune_ && !is_capturing(stream_); }
 
  private:
@@ -97,7 +95,6 @@ class Gemm {
   void tune(Plan& plan, const GemmProblem& problem, const GemmOperands& operands,
             const std::vector<cublasLtMatmulHeuristicResult_t>& candidates);
   bool restore(Plan& plan, const GemmProblem& problem);
-  std::string choice_key(const GemmProblem& problem, size_t ways) const;
   void set_pointers(const Plan& plan, const GemmProblem& problem, const GemmOperands& operands);
   cublasStatus_t launch(const Plan& plan, const GemmProblem& problem, const GemmOperands& operands,
                         const cublasLtMatmulAlgo_t& algo);

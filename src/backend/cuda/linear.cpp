@@ -1,13 +1,11 @@
 // Matrix products of the layers. Row-major (rows, n) is column-major n x rows, so each product is
 // handed to cuBLASLt with its operands swapped; no transposed copy is ever made.
 //
-// Where an epilogue can do the bias, GELU, bias gradient or residual, the library's competes with
-// those of fused/ and with a separate kernel of ours, and the fastest on this GPU and shape is
-// taken.
+// Where an epilogue can do the bias, GELU or bias gradient, it competes with a separate kernel of
+// ours, and the faster of the two on this GPU and shape is taken. The residual is the library's C.
 #include "backend/cuda/column_sum.h"
 #include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/cuda_check.h"
-#include "backend/cuda/fused/fused_product.h"
 
 namespace stretto::cuda {
 namespace {
@@ -30,28 +28,6 @@ GemmProblem with(GemmProblem problem, Epilogue epilogue) {
   return problem;
 }
 
-// A copy that timed runs may use up. Null where there is no memory for it.
-class DeviceCopy {
- public:
-  DeviceCopy(ConstTensor source, cudaStream_t stream) {
-    const auto bytes = static_cast<size_t>(source.count()) * dtype_size(source.dtype());
-    if (cudaMalloc(&data_, bytes) != cudaSuccess) {
-      cudaGetLastError();
-      data_ = nullptr;
-      return;
-    }
-    CUDA_CHECK(cudaMemcpyAsync(data_, source.data(), bytes, cudaMemcpyDeviceToDevice, stream));
-  }
-  ~DeviceCopy() { cudaFree(data_); }
-  DeviceCopy(const DeviceCopy&) = delete;
-  DeviceCopy& operator=(const DeviceCopy&) = delete;
-  explicit operator bool() const { return data_ != nullptr; }
-  void* data() const { return data_; }
-
- private:
-  void* data_ = nullptr;
-};
-
 }  // namespace
 
 void CudaBackend::do_linear_forward(Tensor out, ConstTensor inp, ConstTensor weight,
@@ -61,7 +37,7 @@ void CudaBackend::do_linear_forward(Tensor out, ConstTensor inp, ConstTensor wei
   STRETTO_CHECK(bias_fits, "bias {} for out {}", dtype_name(bias.dtype()), dtype_name(out.dtype()));
   const int64_t rows = inp.rows(), n = weight.rows(), k = weight.last();
   const bool eight_bit = eight_bit_fits(rows, n, k, inp.dtype());
-  const bool keep = !options.pre.none();
+  const bool keep = options.gelu != Gelu::none && !options.pre.none();
   const Tensor sum = keep ? options.pre : out;
   const auto activate = [&] {
     if (keep) {
@@ -104,28 +80,7 @@ void CudaBackend::do_linear_forward(Tensor out, ConstTensor inp, ConstTensor wei
     }
     activate();
   });
-  const bool bare = bias.none() && options.addend.none() && options.gelu == Gelu::none;
-  const FusedProduct own{.kind = options.gelu != Gelu::none ? FusedProduct::Kind::gelu
-                                 : options.addend.none()    ? FusedProduct::Kind::bias
-                                                            : FusedProduct::Kind::add,
-                         .form = options.gelu,
-                         .rows = rows,
-                         .n = n,
-                         .k = k,
-                         .inp = inp.data(),
-                         .weight = weight.data(),
-                         .out = out.data(),
-                         .bias = bias.data(),
-                         .pre = options.pre.data(),
-                         .addend = options.addend.data()};
-  if (!bare && fuses(own, inp.dtype())) {
-    ways.emplace_back([=, this] { run_fused(own, stream()); });
-  }
   ways[gemm_.fastest(whole, ways)]();
-}
-
-bool CudaBackend::fuses(const FusedProduct& product, DType type) const {
-  return type == DType::bf16 && fused_fits(product, 10 * properties_.major + properties_.minor);
 }
 
 void CudaBackend::do_linear_backward_input(Tensor dinp, ConstTensor dout, ConstTensor weight,
@@ -170,64 +125,32 @@ void CudaBackend::do_linear_backward_input(Tensor dinp, ConstTensor dout, ConstT
     if (options.dbias) column_sum(options.dbias, dinp, Grad::accumulate);
     return;
   }
-  int parts = column_sum_stripes(rows, k);
-  float* partial =
-      options.dbias.none() ? nullptr : scratch<float>(std::max(parts, fused_parts(rows)) * k);
-  // The operand before GELU is used up where its output takes its place.
-  const bool in_place = options.act && options.act.data() == options.pre.data();
-  const GemmProblem fused = with(plain, in_place ? Epilogue::dgelu_act : Epilogue::dgelu);
-  const auto ways_from = [&](void* pre) {
-    Ways ways;
-    const Tensor before_gelu(pre, options.pre.dtype(), options.pre.shape());
-    const BeforeGelu from{before_gelu, options.gelu, in_place ? before_gelu : options.act};
-    const auto sums = [&](const BeforeGelu& gradient_of) {
-      parts = column_sum_stripes(rows, k);
-      if (partial != nullptr) return column_sum_partials(partial, dinp, gradient_of, stream());
-      if (gradient_of.form != Gelu::none) gelu_backward(dinp, gradient_of, stream());
-    };
-    // The library's epilogue does not write GELU's output, and has the tanh form alone (as in the
-    // forward pass).
-    const GemmOperands operands{weight.data(), dout.data(), dinp.data(), nullptr, pre};
-    const bool exact = dout.dtype() == DType::f32 || options.gelu == Gelu::exact;
-    if (options.act.none() && !exact && gemm_.supports(fused, operands)) {
-      ways.emplace_back([=, this] {
-        gemm_.run(fused, operands);
-        sums({});
-      });
-    }
-    ways.emplace_back([=, this] {
-      gemm_.run(plain, {weight.data(), dout.data(), dinp.data()});
-      sums(from);
-    });
-    const FusedProduct own{.kind = FusedProduct::Kind::dgelu,
-                           .form = options.gelu,
-                           .rows = rows,
-                           .n = k,
-                           .k = n,
-                           .inp = dout.data(),
-                           .weight = weight.data(),
-                           .out = dinp.data(),
-                           .pre = pre,
-                           .partial = partial};
-    if (fuses(own, dout.dtype())) {
-      ways.emplace_back([=, this, &parts] {
-        run_fused(own, stream());
-        parts = fused_parts(rows);
-        if (from.act) do_gelu_forward(from.act, from.pre, from.form);
-      });
-    }
-    return ways;
+  const int stripes = column_sum_stripes(rows, k);
+  float* partial = options.dbias.none() ? nullptr : scratch<float>(stripes * k);
+  const auto sums = [&](const BeforeGelu& gradient_of) {
+    if (partial != nullptr) return column_sum_partials(partial, dinp, gradient_of, stream());
+    if (gradient_of.form != Gelu::none) gelu_backward(dinp, gradient_of, stream());
   };
-  const Ways ways = ways_from(const_cast<void*>(options.pre.data()));
-  size_t way = 0;
-  if (in_place && gemm_.tuning() && !gemm_.chosen(fused, ways.size())) {
-    const DeviceCopy copy(options.pre, stream());
-    if (copy) way = gemm_.fastest(fused, ways_from(copy.data()));
-  } else {
-    way = gemm_.fastest(fused, ways);
+  Ways ways;
+  const GemmProblem fused = with(plain, Epilogue::dgelu);
+  const GemmOperands operands{weight.data(), dout.data(), dinp.data(), nullptr,
+                              const_cast<void*>(options.pre.data())};
+  const bool exact =
+      dout.dtype() == DType::f32 || options.gelu == Gelu::exact;  // as in the forward pass
+  // The epilogue does not write GELU's output; our kernel does so in passing, maybe over its input:
+  // that can be run once only, and is the one way then.
+  if (options.act.none() && !exact && gemm_.supports(fused, operands)) {
+    ways.emplace_back([&] {
+      gemm_.run(fused, operands);
+      sums({});
+    });
   }
-  ways[way]();
-  if (partial != nullptr) sum_parts(options.dbias, partial, parts, Grad::accumulate, stream());
+  ways.emplace_back([&] {
+    gemm_.run(plain, {weight.data(), dout.data(), dinp.data()});
+    sums(before);
+  });
+  ways[gemm_.fastest(fused, ways)]();
+  if (partial != nullptr) sum_parts(options.dbias, partial, stripes, Grad::accumulate, stream());
 }
 
 void CudaBackend::do_linear_backward_weight(Tensor dweight, Tensor dbias, ConstTensor inp,
