@@ -206,8 +206,12 @@ void Backend::linear_forward(Tensor out, ConstTensor inp, ConstTensor weight, Co
   check_type("linear: weight", weight, inp.dtype());
   check_count("linear: bias", bias, n);
   check_same("linear: pre", options.pre, out);
+  check_same("linear: addend", options.addend, out);
+  STRETTO_CHECK(
+      options.addend.none() || (options.gelu == Gelu::none && options.addend.data() != out.data()),
+      "linear: an addend goes with no GELU and is not the result itself");
   Range range(*this, Op::linear_forward, 2 * d(m) * d(n) * d(k),
-              sizes_of(out, inp, weight, options.pre));
+              sizes_of(out, inp, weight, options.pre) + sizes_of(options.addend));
   do_linear_forward(out, inp, weight, bias, options);
 }
 

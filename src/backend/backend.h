@@ -44,6 +44,7 @@ struct AttentionOptions {
 struct LinearOptions {
   Gelu gelu = Gelu::none;  // out = gelu(inp W^T + b)
   Tensor pre;  // with gelu: receives the value before it, for the backward pass; may be none
+  ConstTensor addend = {};  // given, without gelu: added to the result; not `out` itself
 };
 
 struct LinearInputGradOptions {
@@ -148,6 +149,10 @@ class Backend {
   // Whether layernorm_backward() can sum the columns of its result: the bias gradient of the
   // product that the residual stream comes from.
   virtual bool sums_stream_columns() const { return false; }
+
+  // Whether a product that ends in the residual stream is better added to it by linear_forward()
+  // than by the LayerNorm that follows.
+  virtual bool adds_in_products() const { return false; }
 
   // out (rows, N) = inp (rows, K) weight^T + bias; weight (N, K) as PyTorch stores it.
   void linear_forward(Tensor out, ConstTensor inp, ConstTensor weight, ConstTensor bias,

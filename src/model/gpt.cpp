@@ -97,14 +97,24 @@ void Gpt::forward(size_t chunk, const MicroBatch& mb, bool train) {
     const LayerWeights& w = weights_.layer(units[l]);
     if (l + 1 < units.size()) weights_.prefetch(units[l + 1]);
     if (offload_ && l > 0) offload_->claim({chunk, mb.slot, l});
-    layer_.forward(w, a.layers[l], l == 0 ? Tensor() : a.layers[l - 1].stream2, mb.batch);
+    const bool whole = l == 0 || layer_.adds_inside();  // the layer below has added its branch
+    if (offload_ && l > 0 && whole) backend_.copy(a.layers[l].stream, layer_.branch(mb.batch));
+    layer_.forward(w, a.layers[l], whole ? Tensor() : a.layers[l - 1].stream2, above(a, l, mb),
+                   mb.batch);
     if (offload_ && train) offload_->store({chunk, mb.slot, l});
   }
   if (ends_model(chunk)) {
     head_forward(a, mb, train);
-  } else {
+  } else if (!layer_.adds_inside()) {
     backend_.add(a.output, a.layers.back().stream2, layer_.branch(mb.batch));
   }
+}
+
+// Where layer l's output goes. An offloaded layer's activations are claimed by itself only, so its
+// input waits in the branch's place.
+Tensor Gpt::above(const ChunkActivations& a, size_t l, const MicroBatch& mb) const {
+  if (l + 1 < a.layers.size()) return offload_ ? layer_.branch(mb.batch) : a.layers[l + 1].stream;
+  return a.output.none() ? a.head.stream : a.output;
 }
 
 void Gpt::embed(const ChunkActivations& a, int64_t batch) {
@@ -128,8 +138,14 @@ void Gpt::head_forward(const ChunkActivations& a, const MicroBatch& mb, bool tra
   const HeadActivations& h = a.head;
   backend_.eight_bit_products(false);  // logits need their bits
   weights_.get(head_.norm_unit);
-  backend_.residual_layernorm_forward(h.stream, h.norm, h.mean, h.rstd, a.layers.back().stream2,
-                                      layer_.branch(mb.batch), head_.norm_weight, head_.norm_bias);
+  if (layer_.adds_inside()) {
+    backend_.layernorm_forward(h.norm, h.mean, h.rstd, h.stream, head_.norm_weight,
+                               head_.norm_bias);
+  } else {
+    backend_.residual_layernorm_forward(h.stream, h.norm, h.mean, h.rstd, a.layers.back().stream2,
+                                        layer_.branch(mb.batch), head_.norm_weight,
+                                        head_.norm_bias);
+  }
   weights_.get(head_.matrix_unit);
   if (train) gradients_->open(head_.matrix_unit);
   // The gradient takes the place of its own input: each chunk of rows is used up before.

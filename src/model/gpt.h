@@ -80,6 +80,7 @@ class Gpt {
   bool sums_stream_biases() const;
   bool bias_is_summed(size_t chunk, size_t l) const;
   void bring_back(size_t chunk, const MicroBatch& mb, size_t l);
+  Tensor above(const ChunkActivations& a, size_t l, const MicroBatch& mb) const;
   void embed(const ChunkActivations& a, int64_t batch);
   void embed_backward(const ChunkActivations& a, Tensor dstream, int64_t batch);
   void head_forward(const ChunkActivations& a, const MicroBatch& mb, bool train);

@@ -16,32 +16,44 @@ Layer::Layer(Backend& backend, TensorParallel& tp, const RankShape& shape, const
 
 Tensor Layer::branch(int64_t batch) const { return fit(shape_, branch_, batch); }
 
-// From norm1 to the attention branch.
-void Layer::attention_block(const LayerWeights& w, const LayerActivations& a, int64_t batch) {
-  backend_.linear_forward(a.qkv, tp_.gather(a.norm1, batch), w.qkv_weight, w.qkv_bias);
-  backend_.attention_forward(a.att, a.lse, a.qkv, attention_);
+// A branch's last product: `sum` = stream + branch, or the branch alone into branch().
+void Layer::row_parallel(Tensor sum, ConstTensor stream, ConstTensor inp, ConstTensor weight,
+                         ConstTensor bias, int64_t batch) {
+  if (adds_inside()) {
+    LinearOptions options;
+    options.addend = stream;
+    return backend_.linear_forward(sum, inp, weight, bias, options);
+  }
   const Tensor out = branch(batch), partial = tp_.partial(out, batch);
-  backend_.linear_forward(partial, a.att, w.proj_weight, tp_.once(w.proj_bias));
+  backend_.linear_forward(partial, inp, weight, tp_.once(bias));
   tp_.reduce(out, partial);
 }
 
+// From norm1 to stream2 and norm2.
+void Layer::attention_block(const LayerWeights& w, const LayerActivations& a, int64_t batch) {
+  backend_.linear_forward(a.qkv, tp_.gather(a.norm1, batch), w.qkv_weight, w.qkv_bias);
+  backend_.attention_forward(a.att, a.lse, a.qkv, attention_);
+  row_parallel(a.stream2, a.stream, a.att, w.proj_weight, w.proj_bias, batch);
+  if (adds_inside()) {
+    backend_.layernorm_forward(a.norm2, a.mean2, a.rstd2, a.stream2, w.ln2_weight, w.ln2_bias);
+  } else {
+    backend_.residual_layernorm_forward(a.stream2, a.norm2, a.mean2, a.rstd2, a.stream,
+                                        branch(batch), w.ln2_weight, w.ln2_bias);
+  }
+}
+
 void Layer::forward(const LayerWeights& w, const LayerActivations& a, ConstTensor residual,
-                    int64_t batch) {
-  const Tensor out = branch(batch);
+                    Tensor next, int64_t batch) {
   if (residual.none()) {
     backend_.layernorm_forward(a.norm1, a.mean1, a.rstd1, a.stream, w.ln1_weight, w.ln1_bias);
   } else {
-    backend_.residual_layernorm_forward(a.stream, a.norm1, a.mean1, a.rstd1, residual, out,
-                                        w.ln1_weight, w.ln1_bias);
+    backend_.residual_layernorm_forward(a.stream, a.norm1, a.mean1, a.rstd1, residual,
+                                        branch(batch), w.ln1_weight, w.ln1_bias);
   }
   attention_block(w, a, batch);
-  backend_.residual_layernorm_forward(a.stream2, a.norm2, a.mean2, a.rstd2, a.stream, out,
-                                      w.ln2_weight, w.ln2_bias);
   backend_.linear_forward(a.act, tp_.gather(a.norm2, batch), w.up_weight, w.up_bias,
                           {.gelu = shape_.model.gelu, .pre = a.pre});
-  const Tensor partial = tp_.partial(out, batch);
-  backend_.linear_forward(partial, a.act, w.down_weight, tp_.once(w.down_bias));
-  tp_.reduce(out, partial);
+  row_parallel(next, a.stream2, a.act, w.down_weight, w.down_bias, batch);
 }
 
 void Layer::recompute(const LayerWeights& w, const LayerActivations& a, int64_t batch) {
@@ -58,8 +70,6 @@ void Layer::recompute(const LayerWeights& w, const LayerActivations& a, int64_t 
     return;
   }
   attention_block(w, a, batch);
-  backend_.residual_layernorm_forward(a.stream2, a.norm2, a.mean2, a.rstd2, a.stream, branch(batch),
-                                      w.ln2_weight, w.ln2_bias);
   backend_.linear_forward(a.act, tp_.gather(a.norm2, batch), w.up_weight, w.up_bias,
                           {.gelu = shape_.model.gelu, .pre = a.pre});
 }

@@ -2,8 +2,9 @@
 // gradients. Pre-LayerNorm:
 //   stream2 = stream + proj(attention(qkv(ln1(stream))))
 //   next    = stream2 + down(gelu(up(ln2(stream2))))
-// The last addition is left to the LayerNorm that follows it, which does both in one pass: a layer
-// takes its stream as `stream + branch` and hands over (stream2, branch).
+// Where the backend adds in its products (adds_inside()), proj and down write the sums. Else the
+// addition is left to the LayerNorm that follows it, which does both in one pass: a layer takes its
+// stream as `stream + branch` and hands over (stream2, branch).
 #pragma once
 
 #include "model/tensor_parallel.h"
@@ -23,9 +24,13 @@ class Layer {
   Layer(Backend& backend, TensorParallel& tp, const RankShape& shape, const RankMemory& memory);
 
   // `residual`: none when a.stream already holds the input; else a.stream = residual + branch().
-  void forward(const LayerWeights& w, const LayerActivations& a, ConstTensor residual,
+  // `next`: receives the output where adds_inside().
+  void forward(const LayerWeights& w, const LayerActivations& a, ConstTensor residual, Tensor next,
                int64_t batch);
-  Tensor branch(int64_t batch) const;  // (rows, C), what the layer has still to add to stream2
+  // The branches meet the stream inside the products, so that forward() completes its output.
+  bool adds_inside() const { return backend_.adds_in_products() && tp_.alone(); }
+  // (rows, C): what the layer has still to add to stream2; free where adds_inside().
+  Tensor branch(int64_t batch) const;
 
   // Repeats what checkpointing did not keep, bit for bit.
   void recompute(const LayerWeights& w, const LayerActivations& a, int64_t batch);
@@ -41,6 +46,8 @@ class Layer {
 
  private:
   void attention_block(const LayerWeights& w, const LayerActivations& a, int64_t batch);
+  void row_parallel(Tensor sum, ConstTensor stream, ConstTensor inp, ConstTensor weight,
+                    ConstTensor bias, int64_t batch);
 
   Backend& backend_;
   TensorParallel& tp_;

@@ -15,6 +15,7 @@ class TensorParallel {
 
   int rank() const { return comm_.rank(); }
   int size() const { return comm_.size(); }
+  bool alone() const { return comm_.size() == 1 && !cut_; }  // nothing is added over ranks
   Comm& comm() { return comm_; }
 
   // All rows of `x` (rows, C) -> (n, C). Valid until the next gather() into the same buffer.

@@ -152,6 +152,60 @@ TEST(Linear, ForwardWithBiasAndGelu) {
   }
 }
 
+TEST(Linear, ForwardOntoAnAddend) {
+  auto backend = make_backend(2);
+  for (const Case& c : kCases) {
+    SCOPED_TRACE(name_of(c));
+    const Operand inp = Operand::random(c.type, {c.m, c.k}, 1);
+    const Operand weight = Operand::random(c.type, {c.n, c.k}, 2, 1 / root(c.k));
+    const Operand bias = Operand::random(c.type, {c.n}, 3);
+    const Operand addend = Operand::random(c.type, {c.m, c.n}, 4);
+    for (const bool biased : {true, false}) {
+      const Values product = reference::linear_forward(
+          inp.values(), weight.values(), biased ? bias.values() : Values(), c.m, c.n, c.k);
+      const Operand out = Operand::output(c.type, {c.m, c.n});
+      LinearOptions options;
+      options.addend = addend;
+      backend->linear_forward(out, inp, weight, biased ? ConstTensor(bias) : ConstTensor(),
+                              options);
+      EXPECT_TRUE(close(out, plus(product, addend.values()), c.type, coefficient(c, c.k), 4));
+    }
+  }
+}
+
+// As activation_checkpointing does: GELU's output takes the place of what it was taken of.
+TEST(Linear, InputGradientWithGeluInPlace) {
+  auto backend = make_backend(2);
+  for (const Case& c : kCases) {
+    for (const Gelu form : {Gelu::tanh, Gelu::exact}) {
+      SCOPED_TRACE(fmt::format("{} gelu {}", name_of(c), static_cast<int>(form)));
+      const Operand dout = Operand::random(c.type, {c.m, c.n}, 1);
+      const Operand weight = Operand::random(c.type, {c.n, c.k}, 2, 1 / root(c.n));
+      const Operand pre = Operand::random(c.type, {c.m, c.k}, 3);
+      const Operand forward = Operand::output(c.type, {c.m, c.k});
+      backend->gelu_forward(forward, pre, form);
+      Values expected =
+          reference::linear_backward_input(dout.values(), weight.values(), c.m, c.n, c.k);
+      const Values pre_values = pre.values();
+      for (size_t i = 0; i < expected.size(); ++i) {
+        expected[i] *= reference::gelu_grad(pre_values[i], form);
+      }
+      const Operand dinp = Operand::output(c.type, {c.m, c.k});
+      const Operand dbias = Operand::zeros(DType::f32, {c.k});
+      LinearInputGradOptions options;
+      options.gelu = form;
+      options.pre = pre;
+      options.act = pre;
+      options.dbias = dbias;
+      backend->linear_backward_input(dinp, dout, weight, options);
+      EXPECT_TRUE(close(dinp, expected, c.type, 1.2 * coefficient(c, c.n), 4));
+      EXPECT_TRUE(pre.same_bits(forward));
+      EXPECT_TRUE(close(dbias, reference::column_sums(dinp.values(), c.m, c.k), DType::f32,
+                        coefficient(c.m), 1.0 + root(c.m)));
+    }
+  }
+}
+
 TEST(Linear, InputGradient) {
   auto backend = make_backend(2);
   for (const Case& c : kCases) {

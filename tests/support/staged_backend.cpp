@@ -71,6 +71,7 @@ class StagedBackend final : public Backend {
   const char* name() const override { return device_->name(); }
   void synchronize() override { device_->synchronize(); }
   bool sums_stream_columns() const override { return device_->sums_stream_columns(); }
+  bool adds_in_products() const override { return device_->adds_in_products(); }
   void eight_bit_products(bool on) override { device_->eight_bit_products(on); }
 
  private:
@@ -133,6 +134,7 @@ class StagedBackend final : public Backend {
     stage([&](Staged& s) {
       LinearOptions staged = options;
       staged.pre = s.out(options.pre);
+      staged.addend = s.in(options.addend);
       device_->linear_forward(s.out(out), s.in(inp), s.in(weight), s.in(bias), staged);
     });
   }

@@ -39,6 +39,7 @@ void CpuBackend::do_linear_forward(Tensor out, ConstTensor inp, ConstTensor weig
   args.epilogue.gelu = options.gelu;
   args.epilogue.pre = options.pre.data();
   gemm(args, gemm_);
+  if (options.addend) do_add(out, out, options.addend);
 }
 
 void CpuBackend::do_linear_backward_input(Tensor dinp, ConstTensor dout, ConstTensor weight,

@@ -67,6 +67,51 @@ __device__ bf16 round_stochastic(float x, uint32_t bits16) {
   return __ushort_as_bfloat16(static_cast<unsigned short>(rounded));
 }
 
+// The random bits of a block's elements. Integer arithmetic is what bounds this kernel in pure
+// bf16: the keys change once in 2^32 elements, so they are looked up once where that is not here.
+struct Draws {
+  const Constants& c;
+  Keys keys[3];
+  bool one_span;
+
+  __device__ Draws(const Constants& constants, uint64_t first, uint64_t last) : c(constants) {
+    const uint64_t span = first >> 32;
+    one_span = span == last >> 32;
+    for (int what = 0; what < 3; ++what) keys[what] = c.keys[what][span - c.first_span];
+  }
+
+  // Four neighbours, none of them NaN, with the same keys: their upper halves, in pairs.
+  __device__ Pack<bf16, V> round(const float (&x)[V], uint32_t low, int what) const {
+    static_assert(V == 4);
+    uint32_t sum[V];
+#pragma unroll
+    for (int i = 0; i < V; ++i) {
+      sum[i] = __float_as_uint(x[i]) + random_bits(low + i, keys[what]);
+    }
+    Pack<bf16, V> pack;
+    const uint2 words = {__byte_perm(sum[0], sum[1], 0x7632), __byte_perm(sum[2], sum[3], 0x7632)};
+    memcpy(&pack, &words, sizeof(pack));
+    return pack;
+  }
+
+  __device__ Pack<bf16, V> round_any(const float (&x)[V], uint64_t index, int what) const {
+    Pack<bf16, V> pack;
+#pragma unroll
+    for (int i = 0; i < V; ++i) {
+      const uint64_t at = index + i;
+      const Keys own = c.keys[what][(at >> 32) - c.first_span];
+      pack.value[i] = round_stochastic(x[i], random_bits(static_cast<uint32_t>(at), own));
+    }
+    return pack;
+  }
+
+  __device__ Pack<bf16, V> operator()(const float (&x)[V], uint64_t index, int what) const {
+    const bool nan = isnan((x[0] + x[1]) + (x[2] + x[3]));  // or infinities that cancel out
+    if (!one_span || nan) return round_any(x, index, what);
+    return round(x, static_cast<uint32_t>(index), what);
+  }
+};
+
 // To about one unit in the last place, in a tenth of the instructions. What is too small for a
 // normal number counts as zero: eps is far above it.
 __device__ float fast_root(float x) {
@@ -94,20 +139,12 @@ __device__ void load(Pack<T, V>& pack, const T* p, int count, bool whole) {
 // `what` >= 0: this is the only copy, so bf16 is rounded stochastically.
 template <typename T>
 __device__ void store(T* p, const float (&x)[V], int count, bool whole, uint64_t index,
-                      const Constants& c, int what) {
+                      const Draws& draws, int what) {
   Pack<T, V> pack;
-  if (std::is_same_v<T, bf16> && what >= 0) {
-    // The keys change once in 2^32 elements: looked up per pack, not per element.
-    const auto low = static_cast<uint32_t>(index);
-    const uint64_t span = (index >> 32) - c.first_span;
-    const Keys keys = c.keys[what][span];
-    const Keys next = low + V < low ? c.keys[what][span + 1] : keys;
-#pragma unroll
-    for (int i = 0; i < V; ++i) {
-      const uint32_t bits = random_bits(low + i, low + i < low ? next : keys);
-      if constexpr (std::is_same_v<T, bf16>) pack.value[i] = round_stochastic(x[i], bits);
-    }
-  } else {
+  if constexpr (std::is_same_v<T, bf16>) {
+    if (what >= 0) pack = draws(x, index, what);
+  }
+  if (!std::is_same_v<T, bf16> || what < 0) {
 #pragma unroll
     for (int i = 0; i < V; ++i) pack.set(i, x[i]);
   }
@@ -142,6 +179,18 @@ __device__ const Stretch& find_stretch(const Stretch* table, int count, int64_t 
   return table[low];
 }
 
+struct Place {
+  int64_t at;
+  int count;   // elements of the pack that there are; none or fewer: past the end
+  bool whole;  // can be moved in one access
+};
+
+__device__ Place place_of(const Stretch& s, int64_t begin, int pack) {
+  const int64_t at = begin + (int64_t{pack} * kThreads + threadIdx.x) * V;
+  const int count = static_cast<int>(max(int64_t{0}, min(int64_t{V}, s.count - at)));
+  return {at, count, s.aligned != 0 && count == V};
+}
+
 template <typename W, typename G, typename M>
 __global__ void __launch_bounds__(kThreads, sizeof(M) == 2 ? 3 : 2)
     adamw_kernel(const Stretch* table, int stretches, const float* control,
@@ -150,16 +199,18 @@ __global__ void __launch_bounds__(kThreads, sizeof(M) == 2 ? 3 : 2)
   const Stretch s = find_stretch(table, stretches, blockIdx.x);
   const float clip = control[0], decay = s.decay != 0 ? c.decay : 1.0f;
   const bool own_master = s.master != nullptr;
-  const int64_t begin = (int64_t(blockIdx.x) - s.first_block) * (int64_t{kThreads} * V * kPacks);
+  constexpr int64_t kBlock = int64_t{kThreads} * V * kPacks;
+  const int64_t begin = (int64_t(blockIdx.x) - s.first_block) * kBlock;
+  const uint64_t first_index = s.first_index + static_cast<uint64_t>(begin);
+  const auto last = static_cast<uint64_t>(min(kBlock, s.count - begin) - 1);
+  const Draws draws(c, first_index, first_index + last);
 #pragma unroll 1
   for (int first = 0; first < kPacks; first += kAtOnce) {
     Element<W, G, M> e[kAtOnce];
 #pragma unroll
     for (int k = 0; k < kAtOnce; ++k) {
-      const int64_t at = begin + (int64_t{first + k} * kThreads + threadIdx.x) * V;
-      if (at >= s.count) continue;
-      const int n = static_cast<int>(min(int64_t{V}, s.count - at));
-      const bool whole = s.aligned != 0 && n == V;
+      const auto [at, n, whole] = place_of(s, begin, first + k);
+      if (n <= 0) continue;
       load(e[k].g, static_cast<const G*>(s.grad) + at, n, whole);
       load(e[k].m, static_cast<const M*>(s.m) + at, n, whole);
       load(e[k].v, static_cast<const M*>(s.v) + at, n, whole);
@@ -171,10 +222,8 @@ __global__ void __launch_bounds__(kThreads, sizeof(M) == 2 ? 3 : 2)
     }
 #pragma unroll
     for (int k = 0; k < kAtOnce; ++k) {
-      const int64_t at = begin + (int64_t{first + k} * kThreads + threadIdx.x) * V;
-      if (at >= s.count) continue;
-      const int n = static_cast<int>(min(int64_t{V}, s.count - at));
-      const bool whole = s.aligned != 0 && n == V;
+      const auto [at, n, whole] = place_of(s, begin, first + k);
+      if (n <= 0) continue;
       float w[V], m[V], v[V];
 #pragma unroll
       for (int i = 0; i < V; ++i) {
@@ -186,10 +235,10 @@ __global__ void __launch_bounds__(kThreads, sizeof(M) == 2 ? 3 : 2)
         w[i] = old * decay - c.step_size * fast_quotient(m[i], divisor);
       }
       const uint64_t index = s.first_index + static_cast<uint64_t>(at);
-      store(static_cast<M*>(s.m) + at, m, n, whole, index, c, 1);
-      store(static_cast<M*>(s.v) + at, v, n, whole, index, c, 2);
-      if (own_master) store(s.master + at, w, n, whole, index, c, -1);
-      store(static_cast<W*>(s.weight) + at, w, n, whole, index, c, own_master ? -1 : 0);
+      store(static_cast<M*>(s.m) + at, m, n, whole, index, draws, 1);
+      store(static_cast<M*>(s.v) + at, v, n, whole, index, draws, 2);
+      if (own_master) store(s.master + at, w, n, whole, index, draws, -1);
+      store(static_cast<W*>(s.weight) + at, w, n, whole, index, draws, own_master ? -1 : 0);
     }
   }
 }

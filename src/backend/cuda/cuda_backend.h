@@ -41,6 +41,7 @@ class CudaBackend final : public Backend {
   bool repeat(uint64_t key, const std::function<void()>& work) override;
   size_t device_bytes() const override;
   bool sums_stream_columns() const override { return true; }
+  bool adds_in_products() const override { return true; }
 
   void make_current() const;  // of the calling thread, which may not be the constructor's
   cudaStream_t stream(Lane lane = Lane::compute) const { return lanes_.stream(lane); }
@@ -117,7 +118,8 @@ class CudaBackend final : public Backend {
   bool eight_bit_fits(int64_t rows, int64_t n, int64_t k, DType type) const;
   EightBit rounded(char* memory, ConstTensor x, DType type, bool transposed);
   EightBit rounded_gradient(ConstTensor dout, bool transposed);
-  void eight_bit_forward(Tensor out, ConstTensor inp, ConstTensor weight, ConstTensor bias);
+  void eight_bit_forward(Tensor out, ConstTensor inp, ConstTensor weight, ConstTensor bias,
+                         ConstTensor addend);
   void eight_bit_backward_input(Tensor dinp, ConstTensor dout, ConstTensor weight, Grad mode);
   void eight_bit_backward_weight(Tensor dweight, ConstTensor inp, ConstTensor dout, Grad mode);
 

@@ -23,7 +23,7 @@ struct GeluAt {
     const float square = near * near;
     float gate, bend;
     if constexpr (kForm == Gelu::exact) {
-      gate = 0.5f * erfcf(-0.70710678118654752f * near);
+      gate = normcdff(near);  // erfc of a rounded argument would be off in the far left tail
       bend = 0.39894228040143268f * near * __expf(-0.5f * square);
     } else {
       const float e = __expf(-2.0f * kGeluScale * near * (1.0f + kGeluCube * square));

@@ -73,7 +73,7 @@ int alignment_of(const void* pointer, int limit) {
 int worst_alignment(const GemmOperands& o) {
   int align = 256;
   for (const void* pointer :
-       {o.a, o.b, static_cast<const void*>(o.d), static_cast<const void*>(o.aux)}) {
+       {o.a, o.b, o.c, static_cast<const void*>(o.d), static_cast<const void*>(o.aux)}) {
     align = alignment_of(pointer, align);
   }
   return align;
@@ -155,9 +155,10 @@ cublasStatus_t Gemm::launch(const Plan& p, const GemmProblem& problem, const Gem
                             const cublasLtMatmulAlgo_t& algo) {
   const float one = 1.0f;
   const float beta = problem.accumulate ? 1.0f : 0.0f;
-  return cublasLtMatmul(handle_, p.desc, &one, operands.a, p.a, operands.b, p.b, &beta, operands.d,
-                        p.d, operands.d, p.d, &algo, workspace_.reserve(0, stream_),
-                        workspace_.bytes(), stream_);
+  const void* c = operands.c != nullptr ? operands.c : operands.d;
+  return cublasLtMatmul(handle_, p.desc, &one, operands.a, p.a, operands.b, p.b, &beta, c, p.d,
+                        operands.d, p.d, &algo, workspace_.reserve(0, stream_), workspace_.bytes(),
+                        stream_);
 }
 
 void Gemm::set_pointers(const Plan& p, const GemmProblem& problem, const GemmOperands& operands) {
@@ -319,7 +320,8 @@ double Gemm::measure(const std::function<void()>& work) {
 size_t Gemm::choose(const GemmProblem& problem,
                     const std::vector<std::function<double()>>& seconds) {
   if (const auto known = choices_.find(problem); known != choices_.end()) return known->second;
-  const std::string key = "choice " + problem.text() + (tf32_ ? " tf32" : "");
+  const std::string key =
+      fmt::format("choice of {} {}{}", seconds.size(), problem.text(), tf32_ ? " tf32" : "");
   const auto known = tune_ ? cache_.find(key) : std::nullopt;
   if (known) {
     const auto index = static_cast<size_t>(std::strtoul(known->c_str(), nullptr, 10));
@@ -338,6 +340,36 @@ size_t Gemm::choose(const GemmProblem& problem,
   const std::string settled = cache_.settle(key, std::to_string(best), known);
   best = static_cast<size_t>(std::strtoul(settled.c_str(), nullptr, 10));
   return choices_[problem] = std::min(best, seconds.size() - 1);
+}
+
+size_t Gemm::fastest(const GemmProblem& problem, const Ways& ways) {
+  if (ways.size() == 1) return 0;
+  std::vector<double> least(ways.size(), std::numeric_limits<double>::infinity());
+  const auto race = [&] {  // bursts in turn, as for algorithms
+    if (std::isfinite(least[0])) return;
+    std::vector<double> once;
+    for (const auto& way : ways) {
+      way();  // the first run chooses algorithms and loads code
+      once.push_back(measure(way));
+    }
+    for (int round = 0; round < kRounds; ++round) {
+      for (size_t i = 0; i < ways.size(); ++i) {
+        const int burst = std::clamp(static_cast<int>(kBurst / once[i]), 1, 20);
+        const double all = measure([&] {
+          for (int n = 0; n < burst; ++n) ways[i]();
+        });
+        least[i] = std::min(least[i], all / burst);
+      }
+    }
+  };
+  std::vector<std::function<double()>> seconds;
+  for (size_t i = 0; i < ways.size(); ++i) {
+    seconds.emplace_back([&race, &least, i] {
+      race();
+      return least[i];
+    });
+  }
+  return choose(problem, seconds);
 }
 
 }  // namespace stretto::cuda

@@ -1,4 +1,4 @@
-// Matrix products through cuBLASLt: d = alpha-free op(a) op(b) [+ d], column-major as the library
+// Matrix products through cuBLASLt: d = alpha-free op(a) op(b) [+ c], column-major as the library
 // sees it, with a fused epilogue. The algorithm of each problem is chosen once by timing the
 // library's candidates on the real operands, and remembered on disk, so that later runs start at
 // once and repeat bit for bit.
@@ -52,7 +52,10 @@ struct GemmOperands {
   void* aux = nullptr;   // value before GELU: written by gelu_aux, read by dgelu; ld = ldd
   const float* a_scale = nullptr;  // 8-bit operands: factors in device memory
   const float* b_scale = nullptr;
+  const void* c = nullptr;  // what `accumulate` adds, laid out as d; null: d itself
 };
+
+using Ways = std::vector<std::function<void()>>;
 
 class Gemm {
  public:
@@ -71,6 +74,8 @@ class Gemm {
   // Ways to do the same thing around one product: the index of the fastest, remembered. Each
   // function returns the seconds it measured. Without tuning: the first.
   size_t choose(const GemmProblem& problem, const std::vector<std::function<double()>>& seconds);
+  // The same, timed here: the ways are run many times over, which must do no harm.
+  size_t fastest(const GemmProblem& problem, const Ways& ways);
   double measure(const std::function<void()>& work);  // seconds on the device
   bool tuning() const { return tune_ && !is_capturing(stream_); }
 

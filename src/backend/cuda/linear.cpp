@@ -2,7 +2,7 @@
 // handed to cuBLASLt with its operands swapped; no transposed copy is ever made.
 //
 // Where an epilogue can do the bias, GELU or bias gradient, it competes with a separate kernel of
-// ours, and the faster of the two on this GPU and shape is taken.
+// ours, and the faster of the two on this GPU and shape is taken. The residual is the library's C.
 #include "backend/cuda/column_sum.h"
 #include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/cuda_check.h"
@@ -33,52 +33,54 @@ GemmProblem with(GemmProblem problem, Epilogue epilogue) {
 void CudaBackend::do_linear_forward(Tensor out, ConstTensor inp, ConstTensor weight,
                                     ConstTensor bias, const LinearOptions& options) {
   if (out.count() == 0) return;
-  const GemmProblem plain =
-      forward_problem(inp.rows(), weight.rows(), weight.last(), inp.dtype(), out.dtype());
   const bool bias_fits = bias.none() || bias.dtype() == out.dtype();
   STRETTO_CHECK(bias_fits, "bias {} for out {}", dtype_name(bias.dtype()), dtype_name(out.dtype()));
-  void* bias_data = const_cast<void*>(bias.data());
-  const GemmProblem biased = bias.none() ? plain : with(plain, Epilogue::bias);
-
-  const bool eight_bit = eight_bit_fits(inp.rows(), weight.rows(), weight.last(), inp.dtype());
-
-  // Product and bias into `target`, by epilogue where there is one.
-  const auto product = [&](Tensor target) {
-    if (eight_bit) return eight_bit_forward(target, inp, weight, bias);
-    const GemmOperands operands{weight.data(), inp.data(), target.data(), bias_data};
-    if (gemm_.supports(biased, operands)) {
-      gemm_.run(biased, operands);
-    } else {
-      gemm_.run(plain, {weight.data(), inp.data(), target.data()});
-      bias_gelu(target, bias, Gelu::none, stream());
-    }
-  };
-  if (options.gelu == Gelu::none) return product(out);
-
-  const bool keep = !options.pre.none();
-  const GemmProblem fused =
-      with(plain, keep ? (bias.none() ? Epilogue::gelu_aux : Epilogue::gelu_aux_bias)
-                       : (bias.none() ? Epilogue::gelu : Epilogue::gelu_bias));
-  const GemmOperands operands{weight.data(), inp.data(), out.data(), bias_data, options.pre.data()};
-  const auto in_one = [&] { gemm_.run(fused, operands); };
-  const auto in_two = [&] {
-    product(keep ? options.pre : out);
+  const int64_t rows = inp.rows(), n = weight.rows(), k = weight.last();
+  const bool eight_bit = eight_bit_fits(rows, n, k, inp.dtype());
+  const bool keep = options.gelu != Gelu::none && !options.pre.none();
+  const Tensor sum = keep ? options.pre : out;
+  const auto activate = [&] {
     if (keep) {
       do_gelu_forward(out, options.pre, options.gelu);
-    } else {
+    } else if (options.gelu != Gelu::none) {
       bias_gelu(out, {}, options.gelu, stream());
     }
   };
-  // The library has the tanh form alone, and tanh to about 1e-5: enough for 16 bits, not for f32.
-  const bool exact = inp.dtype() == DType::f32 || options.gelu == Gelu::exact;
-  if (eight_bit || exact || !gemm_.supports(fused, operands)) return in_two();
-  const auto timed = [this](const auto& work) {
-    work();  // the first run chooses algorithms
-    return std::min(gemm_.measure(work), gemm_.measure(work));
-  };
-  const size_t choice =
-      gemm_.choose(fused, {[&] { return timed(in_one); }, [&] { return timed(in_two); }});
-  choice == 0 ? in_one() : in_two();
+  if (eight_bit) {
+    eight_bit_forward(sum, inp, weight, bias, options.addend);
+    return activate();
+  }
+
+  GemmProblem plain = forward_problem(rows, n, k, inp.dtype(), out.dtype());
+  plain.accumulate = !options.addend.none();
+  const GemmProblem biased = bias.none() ? plain : with(plain, Epilogue::bias);
+  GemmOperands operands{weight.data(), inp.data(), sum.data(), const_cast<void*>(bias.data())};
+  operands.c = options.addend.data();
+  Ways ways;
+  GemmProblem whole = biased;  // names the choice
+  if (options.gelu != Gelu::none) {
+    whole.epilogue = keep ? (bias.none() ? Epilogue::gelu_aux : Epilogue::gelu_aux_bias)
+                          : (bias.none() ? Epilogue::gelu : Epilogue::gelu_bias);
+    // The library has the tanh form alone, and tanh to about 1e-5: enough for 16 bits, not for f32.
+    const bool exact = inp.dtype() == DType::f32 || options.gelu == Gelu::exact;
+    const GemmOperands in_one{weight.data(), inp.data(), out.data(), operands.bias,
+                              options.pre.data()};
+    if (!exact && gemm_.supports(whole, in_one)) {
+      ways.emplace_back([=, this] { gemm_.run(whole, in_one); });
+    }
+  }
+  ways.emplace_back([=, this] {
+    if (gemm_.supports(biased, operands)) {
+      gemm_.run(biased, operands);
+    } else {
+      GemmOperands unbiased = operands;
+      unbiased.bias = nullptr;
+      gemm_.run(plain, unbiased);
+      bias_gelu(sum, bias, Gelu::none, stream());
+    }
+    activate();
+  });
+  ways[gemm_.fastest(whole, ways)]();
 }
 
 void CudaBackend::do_linear_backward_input(Tensor dinp, ConstTensor dout, ConstTensor weight,
@@ -98,10 +100,6 @@ void CudaBackend::do_linear_backward_input(Tensor dinp, ConstTensor dout, ConstT
   plain.accumulate = options.mode == Grad::accumulate;
   const bool gelu = options.gelu != Gelu::none;
   const BeforeGelu before{options.pre, options.gelu, options.act};
-  const GemmOperands operands{weight.data(), dout.data(), dinp.data(), nullptr,
-                              const_cast<void*>(options.pre.data())};
-  const int stripes = column_sum_stripes(rows, k);
-  float* partial = options.dbias.none() ? nullptr : scratch<float>(stripes * k);
 
   if (gelu && plain.accumulate) {
     // The old gradient must not be scaled: the new one goes through scratch memory.
@@ -122,30 +120,36 @@ void CudaBackend::do_linear_backward_input(Tensor dinp, ConstTensor dout, ConstT
     if (gelu) gelu_backward(dinp, before, stream());
     return;
   }
-  const auto separate = [&] {
+  if (!gelu) {
     gemm_.run(plain, {weight.data(), dout.data(), dinp.data()});
-    if (gelu && partial == nullptr) return gelu_backward(dinp, before, stream());
-    if (partial != nullptr) column_sum_partials(partial, dinp, before, stream());
+    if (options.dbias) column_sum(options.dbias, dinp, Grad::accumulate);
+    return;
+  }
+  const int stripes = column_sum_stripes(rows, k);
+  float* partial = options.dbias.none() ? nullptr : scratch<float>(stripes * k);
+  const auto sums = [&](const BeforeGelu& gradient_of) {
+    if (partial != nullptr) return column_sum_partials(partial, dinp, gradient_of, stream());
+    if (gradient_of.form != Gelu::none) gelu_backward(dinp, gradient_of, stream());
   };
+  Ways ways;
   const GemmProblem fused = with(plain, Epilogue::dgelu);
-  const auto by_epilogue = [&] {
-    gemm_.run(fused, operands);
-    if (partial != nullptr) column_sum_partials(partial, dinp, {}, stream());
-  };
+  const GemmOperands operands{weight.data(), dout.data(), dinp.data(), nullptr,
+                              const_cast<void*>(options.pre.data())};
   const bool exact =
       dout.dtype() == DType::f32 || options.gelu == Gelu::exact;  // as in the forward pass
-  // The epilogue does not write GELU's output; our kernel does so in passing.
-  if (gelu && !exact && options.act.none() && gemm_.supports(fused, operands)) {
-    const auto timed = [this](const auto& work) {
-      work();
-      return std::min(gemm_.measure(work), gemm_.measure(work));
-    };
-    const size_t choice =
-        gemm_.choose(fused, {[&] { return timed(by_epilogue); }, [&] { return timed(separate); }});
-    choice == 0 ? by_epilogue() : separate();
-  } else {
-    separate();
+  // The epilogue does not write GELU's output; our kernel does so in passing, maybe over its input:
+  // that can be run once only, and is the one way then.
+  if (options.act.none() && !exact && gemm_.supports(fused, operands)) {
+    ways.emplace_back([&] {
+      gemm_.run(fused, operands);
+      sums({});
+    });
   }
+  ways.emplace_back([&] {
+    gemm_.run(plain, {weight.data(), dout.data(), dinp.data()});
+    sums(before);
+  });
+  ways[gemm_.fastest(fused, ways)]();
   if (partial != nullptr) sum_parts(options.dbias, partial, stripes, Grad::accumulate, stream());
 }
 

@@ -67,7 +67,7 @@ EightBit CudaBackend::rounded_gradient(ConstTensor dout, bool transposed) {
 }
 
 void CudaBackend::eight_bit_forward(Tensor out, ConstTensor inp, ConstTensor weight,
-                                    ConstTensor bias) {
+                                    ConstTensor bias, ConstTensor addend) {
   const int64_t rows = inp.rows(), n = weight.rows(), k = weight.last();
   const size_t first = kHeader + arena_round(static_cast<size_t>(n * k));
   char* memory = scratch<char>(static_cast<int64_t>(first + kHeader) + rows * k);
@@ -84,11 +84,15 @@ void CudaBackend::eight_bit_forward(Tensor out, ConstTensor inp, ConstTensor wei
                       .in = DType::f8e4m3,
                       .out = out.dtype()};
   problem.fast_accumulation = true;  // as every published recipe does, in the forward pass only
+  problem.accumulate = !addend.none();
   GemmProblem biased = problem;
   biased.epilogue = Epilogue::bias;
-  const GemmOperands with_bias = operands(a, b, out.data(), const_cast<void*>(bias.data()));
+  GemmOperands with_bias = operands(a, b, out.data(), const_cast<void*>(bias.data()));
+  with_bias.c = addend.data();
   if (!bias.none() && gemm_.supports(biased, with_bias)) return gemm_.run(biased, with_bias);
-  gemm_.run(problem, operands(a, b, out.data()));
+  GemmOperands without = operands(a, b, out.data());
+  without.c = addend.data();
+  gemm_.run(problem, without);
   if (!bias.none()) bias_gelu(out, bias, Gelu::none, stream());
 }
 
