@@ -228,6 +228,25 @@ Columns full_columns() {
   return columns;
 }
 
+// What the process of a run will take, where that is known: more than the plan of its ranks.
+std::string foreseen_memory(F f) {
+  const auto plan = static_cast<double>(f.record.memory.predicted_rank);
+  return fmt::format("{:.0f}", f.predicted.memory > 0 ? f.predicted.memory : plan);
+}
+
+// What the published styles have no column for.
+Columns predicted_columns() {
+  Columns columns;
+  for (const char* wanted : {"Label", "Model", "SeqLen (T)", "DP", "TP", "PP", "ZeRO",
+                             "Sec/it predicted", "Sec/it", "Error %", "Mem measured/rank"}) {
+    for (TableColumn& column : full_columns()) {
+      if (std::string_view(column.name) == wanted) columns.push_back(std::move(column));
+    }
+  }
+  columns.insert(columns.end() - 1, {"Mem predicted/rank", false, foreseen_memory});
+  return columns;
+}
+
 void add_published(Columns& columns, const std::vector<ReferenceRow>& rows) {
   const auto of = [&rows](auto text) {
     return [&rows, text](F f) {
@@ -266,6 +285,9 @@ Columns style_columns(TableStyle style, const std::vector<ReferenceRow>* publish
       break;
     case TableStyle::fugaku:
       columns = fugaku_columns();
+      break;
+    case TableStyle::predicted:
+      columns = predicted_columns();
       break;
     case TableStyle::full:
       columns = full_columns();

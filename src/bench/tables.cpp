@@ -21,6 +21,7 @@ constexpr std::pair<const char*, TableStyle> kStyles[] = {{"mpt", TableStyle::mp
                                                           {"mosaicgpt", TableStyle::mosaicgpt},
                                                           {"bloom", TableStyle::bloom},
                                                           {"fugaku", TableStyle::fugaku},
+                                                          {"predicted", TableStyle::predicted},
                                                           {"full", TableStyle::full}};
 
 // Larger models first, whatever their sequence length adds to the position table.
@@ -73,7 +74,7 @@ TableStyle style_from_name(std::string_view name) {
     if (name == word) return style;
   }
   throw Error(ExitCode::usage, fmt::format("--style {}", name),
-              "use mpt, mosaicgpt, bloom, fugaku or full");
+              "use mpt, mosaicgpt, bloom, fugaku, predicted or full");
 }
 
 std::string ResultTable::csv() const {

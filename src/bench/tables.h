@@ -10,7 +10,7 @@
 
 namespace stretto {
 
-enum class TableStyle { mpt, mosaicgpt, bloom, fugaku, full };
+enum class TableStyle { mpt, mosaicgpt, bloom, fugaku, predicted, full };
 TableStyle style_from_name(std::string_view name);  // throws Error (usage) listing the names
 
 struct ResultTable {

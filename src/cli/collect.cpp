@@ -22,6 +22,18 @@ struct Options {
   std::string directory, style = "mpt", against, save_path;
 };
 
+// Published tables have no column for what was predicted: a table of its own.
+std::string predictions_below(TableStyle style, const std::vector<RunRecord>& records) {
+  if (style == TableStyle::full || style == TableStyle::predicted) return "";
+  std::vector<RunRecord> foreseen;
+  for (const RunRecord& r : records) {
+    if (r.predicted.seconds > 0) foreseen.push_back(r);
+  }
+  if (foreseen.empty()) return "";
+  return "\nPredicted beside measured (seconds; bytes per rank):\n\n" +
+         make_table(TableStyle::predicted, foreseen, nullptr).markdown();
+}
+
 void collect(const Options& options) {
   const TableStyle style = style_from_name(options.style);
   const std::vector<RunRecord> records = load_records(posix_fs(), options.directory);
@@ -40,8 +52,9 @@ void collect(const Options& options) {
   const std::string base = options.save_path.empty() ? beside : options.save_path;
   make_dirs(posix_fs(), base);
   write_file_atomic(posix_fs(), join_path(base, "results.csv"), table.csv());
-  write_file_atomic(posix_fs(), join_path(base, "results.md"), table.markdown());
-  fmt::print("{}", table.markdown());
+  const std::string page = table.markdown() + predictions_below(style, records);
+  write_file_atomic(posix_fs(), join_path(base, "results.md"), page);
+  fmt::print("{}", page);
   size_t apart = 0;
   for (const std::string& why : incomparable(records)) apart += why.empty() ? 0 : 1;
   if (apart > 0) {
@@ -59,7 +72,7 @@ void add_collect(Command& app) {
   Command* verb = app.add_subcommand("collect", kHelp);
   auto options = std::make_shared<Options>();
   verb->add_option("directory", options->directory, "Where the records are")->required();
-  verb->add_option("--style", options->style, "mpt, mosaicgpt, bloom, fugaku or full")
+  verb->add_option("--style", options->style, "mpt, mosaicgpt, bloom, fugaku, predicted or full")
       ->capture_default_str();
   verb->add_option("--against", options->against, "`reference`: add the nearest published row");
   verb->add_option("--save-path", options->save_path, "Directory of the results (default: DIR)");

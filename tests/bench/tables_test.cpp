@@ -210,5 +210,22 @@ TEST(SafeText, MarkdownAndShell) {
   }
 }
 
+TEST(Tables, PredictedStyleHasBothSidesOfSpeedAndMemory) {
+  RunRecord r = sample_record();
+  r.predicted.seconds = 0.11;
+  const ResultTable table = make_table(TableStyle::predicted, {r}, nullptr);
+  ASSERT_EQ(table.rows.size(), 1u);
+  const auto cell = [&](const std::string& name) {
+    const auto at = std::find(table.header.begin(), table.header.end(), name);
+    EXPECT_NE(at, table.header.end()) << name;
+    return table.rows[0][static_cast<size_t>(at - table.header.begin())];
+  };
+  EXPECT_EQ(cell("Label"), "sample");
+  EXPECT_FALSE(cell("Sec/it predicted").empty());
+  EXPECT_EQ(cell("Sec/it"), "0.1015");
+  EXPECT_GE(std::stod(cell("Mem predicted/rank")), static_cast<double>(r.memory.predicted_rank));
+  EXPECT_EQ(cell("Mem measured/rank"), std::to_string(r.memory.grown_rank));
+}
+
 }  // namespace
 }  // namespace stretto
