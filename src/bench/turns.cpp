@@ -4,9 +4,11 @@
 #include <poll.h>
 #include <sched.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
@@ -18,7 +20,8 @@
 namespace stretto {
 namespace {
 
-constexpr int kGo = 3, kDone = 4;          // descriptors in the program that plays
+constexpr int kGo = 3, kDone = 4;  // descriptors in the program that plays
+constexpr int kPipes[] = {kGo, kDone};
 constexpr int64_t kMostRounds = 900;       // `bench` plans a thousand steps
 constexpr int kPatience = 10 * 60 * 1000;  // milliseconds for one step, start included
 
@@ -125,6 +128,13 @@ class Running {
 };
 
 }  // namespace
+
+bool was_started_by_run_in_turns() {
+  return std::all_of(std::begin(kPipes), std::end(kPipes), [](int descriptor) {
+    struct stat about {};
+    return fstat(descriptor, &about) == 0 && S_ISFIFO(about.st_mode);
+  });
+}
 
 bool take_turn() {
   char byte = 0;

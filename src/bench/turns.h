@@ -11,6 +11,7 @@ namespace stretto {
 // In a program that was started by run_in_turns, after each step: waits until the next one may
 // begin. false: there are enough.
 bool take_turn();
+bool was_started_by_run_in_turns();
 
 struct Player {
   std::vector<std::string> argv;  // trains, and calls take_turn() after every step

@@ -184,6 +184,10 @@ void bench(const Options& options) {
   const Config config = load(options);
   if (!options.machine.empty()) how.machine = read_file(posix_fs(), options.machine, 1 << 20);
   if (!options.turns.empty()) {
+    if (!was_started_by_run_in_turns()) {
+      throw Error(ExitCode::usage, "--in-turns, but nobody says when a step may begin",
+                  "`stretto compare A B --bench CONFIG` starts two programs that take turns");
+    }
     how.turns = options.turns;
     how.turn = take_turn;
   }

@@ -64,6 +64,8 @@ TEST(CompareVerb, AProgramThatCannotPlayIsNamed) {
   EXPECT_EQ(answer.code, 71);
   EXPECT_TRUE(answer.says("/bin/true")) << answer.err;
   EXPECT_TRUE(answer.says("--in-turns")) << answer.err;
+  const Answer alone = stretto_run({"bench", "tiny-100k", "--in-turns", "x"});
+  EXPECT_EQ(alone.code, 64) << alone.err;
   const Answer config = in_turns(STRETTO_PROGRAM, STRETTO_PROGRAM, "", {"parallel.tp=3"});
   EXPECT_EQ(config.code, 78) << config.err;
 }
