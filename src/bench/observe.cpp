@@ -61,9 +61,9 @@ std::vector<plan::Observation> observations_of(const std::vector<FoundRecord>& r
 }
 
 double process_bytes(const Config& config, int64_t ranks) {
-  // Found with the runs of `make bench` on a two-core x86 server: what the first touch of libraries
-  // and thread stacks adds to the resident size of a process, and each rank again.
-  constexpr double kProcess = 1.6e6, kRank = 0.95e6;
+  // Found with the runs of `make bench` on a two-core x86 server: what stacks, step records and the
+  // libraries' own memory add for each rank. Pages of files do not count.
+  constexpr double kRank = 0.7e6;
   constexpr double kHugePage = 2097152;
   double all = 0;
   for (int pp = 0; pp < config.parallel.pp; ++pp) {
@@ -75,7 +75,7 @@ double process_bytes(const Config& config, int64_t ranks) {
     all += (huge ? std::ceil(bytes / kHugePage) * kHugePage : bytes) /
            static_cast<double>(config.parallel.pp);
   }
-  return kProcess + static_cast<double>(ranks) * (all + kRank);
+  return static_cast<double>(ranks) * (all + kRank);
 }
 
 std::vector<RecordForecast> forecasts_of(const std::vector<RunRecord>& records) {

@@ -15,7 +15,8 @@ constexpr int64_t kChunkBytes = 1 << 20;  // copied from the device at a time
 
 class Hasher {
  public:
-  explicit Hasher(Trainer& trainer) : trainer_(trainer), chunk_(kChunkBytes) {}
+  explicit Hasher(Trainer& trainer)
+      : trainer_(trainer), chunk_(trainer.backend().host_memory() ? 0 : kChunkBytes) {}
 
   // The bytes of one parameter that this rank holds.
   uint64_t of(const FlatUnit& unit, const FlatParameter& parameter) {
