@@ -31,7 +31,8 @@ int open_log(const std::string& path) {
 }
 
 // Between fork and exec only calls that are safe there.
-[[noreturn]] void become(char* const* argv, int log, pid_t parent) {
+[[noreturn]] void become(char* const* argv, int log, pid_t parent,
+                         const std::function<void()>& prepare) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(kCannotStart);  // the parent died before the line above
@@ -39,27 +40,33 @@ int open_log(const std::string& path) {
   dup2(log, STDERR_FILENO);
   const int nothing = open("/dev/null", O_RDONLY);
   if (nothing >= 0) dup2(nothing, STDIN_FILENO);
+  if (prepare) prepare();
   execv(argv[0], argv);
   _exit(kCannotStart);
 }
 
 }  // namespace
 
-ProcessResult run_process(const std::vector<std::string>& argv, const ProcessOptions& options) {
-  using Clock = std::chrono::steady_clock;
+pid_t start_process(const std::vector<std::string>& argv, const std::string& log,
+                    const std::function<void()>& prepare) {
   std::vector<char*> words;
   for (const std::string& word : argv) words.push_back(const_cast<char*>(word.c_str()));
   words.push_back(nullptr);
-  const int log = open_log(options.log);
-  if (log < 0) throw system_error("cannot write", options.log);
+  const int out = open_log(log);
+  if (out < 0) throw system_error("cannot write", log);
   const pid_t parent = getpid();
-  const auto start = Clock::now();
   const pid_t child = fork();
-  if (child == 0) become(words.data(), log, parent);
-  close(log);
+  if (child == 0) become(words.data(), out, parent, prepare);
+  close(out);
   if (child < 0) throw system_error("cannot start", argv[0]);
   setpgid(child, child);  // here too: whoever comes first
+  return child;
+}
 
+ProcessResult run_process(const std::vector<std::string>& argv, const ProcessOptions& options) {
+  using Clock = std::chrono::steady_clock;
+  const auto start = Clock::now();
+  const pid_t child = start_process(argv, options.log);
   ProcessResult result;
   int status = 0;
   double asked = -1;  // when we asked it to end

@@ -1,6 +1,8 @@
 // One child process: argv (never a shell), output into a file, a time limit.
 #pragma once
 
+#include <sys/types.h>
+
 #include <functional>
 #include <string>
 #include <vector>
@@ -23,6 +25,12 @@ struct ProcessOptions {
   // Seconds between asking (SIGTERM) and killing: a launcher needs them to end its own children.
   double grace = 0;
 };
+
+// Starts argv[0] in a process group of its own that dies with us; stdout and stderr go to `log`
+// (empty: nowhere), stdin is empty. `prepare` runs in the child just before the program: only calls
+// that are safe after fork. Throws Error (os_error).
+pid_t start_process(const std::vector<std::string>& argv, const std::string& log,
+                    const std::function<void()>& prepare = {});
 
 // Starts argv[0] and waits. The child gets its own process group, so that whatever it starts ends
 // with it, and dies with us. Files that are open without close-on-exec stay open in it: a lock that

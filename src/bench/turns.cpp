@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -25,15 +24,15 @@ constexpr int kPipes[] = {kGo, kDone};
 constexpr int64_t kMostRounds = 900;       // `bench` plans a thousand steps
 constexpr int kPatience = 10 * 60 * 1000;  // milliseconds for one step, start included
 
-Error cannot(const char* what) {
-  return {ExitCode::os_error, fmt::format("{}: {}", what, std::strerror(errno)),
+Error no_pipe() {
+  return {ExitCode::os_error, fmt::format("cannot make a pipe: {}", std::strerror(errno)),
           "check permissions and limits (ulimit -u, ulimit -n)"};
 }
 
 int high(int descriptor) {  // above those that the program is to have
   const int copy = fcntl(descriptor, F_DUPFD_CLOEXEC, 10);
   close(descriptor);
-  if (copy < 0) throw cannot("cannot make a pipe");
+  if (copy < 0) throw no_pipe();
   return copy;
 }
 
@@ -57,37 +56,23 @@ class Running {
  public:
   Running(const Player& player, const cpu_set_t& cores) : player_(player) {
     int go[2], done[2];
-    if (pipe(go) != 0 || pipe(done) != 0) throw cannot("cannot make a pipe");
+    if (pipe(go) != 0 || pipe(done) != 0) throw no_pipe();
     for (int* end : {&go[0], &go[1], &done[0], &done[1]}) *end = high(*end);
-    const int log =
-        open(player.log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0640);
-    if (log < 0) throw cannot(player.log.c_str());
-    std::vector<char*> words;
-    for (const std::string& word : player.argv) words.push_back(const_cast<char*>(word.c_str()));
-    words.push_back(nullptr);
-    child_ = fork();
-    if (child_ == 0) {  // only calls that are safe between fork and exec
-      prctl(PR_SET_PDEATHSIG, SIGKILL);
-      sched_setaffinity(0, sizeof cores, &cores);
-      dup2(log, STDOUT_FILENO);
-      dup2(log, STDERR_FILENO);
-      dup2(go[0], kGo);
-      dup2(done[1], kDone);
-      execv(words[0], words.data());
-      _exit(127);
-    }
-    close(log);
-    close(go[0]);
-    close(done[1]);
     go_ = go[1];
     done_ = done[0];
-    if (child_ < 0) throw cannot("cannot start a program");
+    child_ = start_process(player.argv, player.log, [&] {
+      sched_setaffinity(0, sizeof cores, &cores);
+      dup2(go[0], kGo);
+      dup2(done[1], kDone);
+    });
+    close(go[0]);
+    close(done[1]);
   }
   Running(const Running&) = delete;
   Running& operator=(const Running&) = delete;
   ~Running() {
     if (child_ > 0) {
-      kill(child_, SIGKILL);
+      kill(-child_, SIGKILL);
       waitpid(child_, nullptr, 0);
     }
     if (go_ >= 0) close(go_);

@@ -74,12 +74,22 @@ void print(const std::vector<Comparison>& all) {
 // Lets both programs run the configuration, several times afresh; their records lie in
 // `directory`/a and /b.
 void bench_in_turns(const Options& options, const std::string& directory) {
-  namespace fs = std::filesystem;
+  if (options.runs < 1 || options.steps < 1 || !(options.seconds >= 0)) {
+    throw Error(ExitCode::usage,
+                fmt::format("--runs {} --steps {} --seconds {}", options.runs, options.steps,
+                            options.seconds),
+                "at least one run of one step; 5 runs of 2 seconds find a few percent");
+  }
+  if (posix_fs().info(join_path(directory, "a"))) {
+    throw Error(ExitCode::cannot_create,
+                fmt::format("--out {}: holds records already", printable(directory)),
+                "name a new directory, or compare the old records: `stretto compare DIR/a DIR/b`");
+  }
   ResolvedConfig resolved = load_config(options.bench);
   fit_world(resolved.config, available_ranks(0));
   require_valid(resolved);
   const Config& config = resolved.config;
-  for (const char* side : {"a", "b"}) fs::create_directories(fs::path(directory) / side);
+  for (const char* side : {"a", "b"}) make_dirs(posix_fs(), join_path(directory, side));
   const std::string machine = directory + "/machine.json";
   write_file_atomic(posix_fs(), machine, to_json(survey_machine(false)).dump());
   const std::string pair = fmt::format("{} {}", utc_now(), getpid());
@@ -87,7 +97,7 @@ void bench_in_turns(const Options& options, const std::string& directory) {
   for (int64_t run = 0; run < options.runs; ++run) {
     const auto player = [&](const std::string& program, const char* side) {
       const std::string base = fmt::format("{}/{}/run{}", directory, side, run);
-      Player p{{fs::absolute(program), "bench"}, base + ".log"};
+      Player p{{std::filesystem::absolute(program), "bench"}, base + ".log"};
       p.argv.insert(p.argv.end(), options.bench.begin(), options.bench.end());
       for (const std::string& word :
            {std::string("--machine"), machine, std::string("--out"), base + ".json",

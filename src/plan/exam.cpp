@@ -317,19 +317,6 @@ bool ExamTable::passes_seconds() const {
   });
 }
 
-bool ExamTable::passes_seconds_clean() const {
-  return std::all_of(seconds.begin(), seconds.end(), [&](const HeldOut& h) {
-    return within(h.clean, spec.target_median, spec.target_p90);
-  });
-}
-
-bool ExamTable::passes_memory() const {
-  return spec.memory_median == 0 ||
-         std::all_of(memory.begin(), memory.end(), [&](const HeldOut& h) {
-           return within(h.all, spec.memory_median, spec.memory_p90);
-         });
-}
-
 double ExamTable::decisions_within(double regret) const {
   if (groups.empty()) return 1;
   size_t good = 0;

@@ -71,8 +71,6 @@ struct ExamTable {
   FitResult fit;
 
   bool passes_seconds() const;  // every key, odd rows included
-  bool passes_seconds_clean() const;
-  bool passes_memory() const;
   double decisions_within(double regret) const;  // share of the groups
 };
 

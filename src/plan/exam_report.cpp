@@ -18,9 +18,10 @@ bool meets(const Errors& e, double target_median, double target_p90) {
   return e.median <= target_median && e.p90 <= target_p90;
 }
 
-const char* verdict(const HeldOut& h, double target_median, double target_p90) {
-  if (meets(h.all, target_median, target_p90)) return "met";
-  return meets(h.clean, target_median, target_p90) ? "missed; met without the odd rows" : "missed";
+template <typename Both>  // errors with and without the odd rows
+const char* verdict(const Both& e, double target_median, double target_p90) {
+  if (meets(e.all, target_median, target_p90)) return "met";
+  return meets(e.clean, target_median, target_p90) ? "missed; met without the odd rows" : "missed";
 }
 
 double coverage(const HeldOut& h) {  // percent
@@ -94,18 +95,12 @@ std::string memory_rows(const ExamTable& t) {
   return out;
 }
 
-const char* verdict(const WholeTable& w) {
-  if (meets(w.all, w.target_median, w.target_p90)) return "met";
-  return meets(w.clean, w.target_median, w.target_p90) ? "missed; met without the odd rows"
-                                                       : "missed";
-}
-
 std::string whole_rows(const Exam& exam) {
   std::string out;
   for (const WholeTable& w : whole_tables(exam)) {
     out += fmt::format("| {} | {} | {} | {} | {:g} / {:g} | {} |\n", w.names, w.all.rows,
                        pair_text(w.all), pair_text(w.clean), w.target_median, w.target_p90,
-                       verdict(w));
+                       verdict(w, w.target_median, w.target_p90));
   }
   return out;
 }

@@ -48,6 +48,7 @@ TEST(CompareVerb, ProgramsTakeTheirStepsInTurns) {
     EXPECT_EQ(a["steps"]["seconds"].size(), 6u);  // the first is nobody's neighbour
     EXPECT_EQ(b["steps"]["seconds"].size(), 6u);
   }
+  EXPECT_EQ(in_turns(STRETTO_PROGRAM, STRETTO_PROGRAM, dir / "out").code, 73);  // not mixed
   EXPECT_NE(json::parse(content_of(dir / "out/a/run0.json"))["turns"],
             json::parse(content_of(dir / "out/a/run1.json"))["turns"]);
 }
@@ -64,6 +65,7 @@ TEST(CompareVerb, AProgramThatCannotPlayIsNamed) {
   EXPECT_EQ(answer.code, 71);
   EXPECT_TRUE(answer.says("/bin/true")) << answer.err;
   EXPECT_TRUE(answer.says("--in-turns")) << answer.err;
+  EXPECT_EQ(stretto_run({"compare", "a", "b", "--bench", "tiny-100k", "--runs", "0"}).code, 64);
   const Answer alone = stretto_run({"bench", "tiny-100k", "--in-turns", "x"});
   EXPECT_EQ(alone.code, 64) << alone.err;
   const Answer config = in_turns(STRETTO_PROGRAM, STRETTO_PROGRAM, "", {"parallel.tp=3"});
