@@ -70,7 +70,7 @@ struct ExamTable {
   std::string device;
   FitResult fit;
 
-  bool passes_seconds() const;  // every key, odd rows included
+  bool passes_seconds() const;                   // every key, odd rows included
   double decisions_within(double regret) const;  // share of the groups
 };
 
