@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "backend/cpu/parallel_for.h"
+#include "base/parallel_for.h"
 #include "base/random.h"
 
 namespace stretto {

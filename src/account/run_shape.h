@@ -14,7 +14,7 @@ enum class Checkpointing { none, gelu, selective, full };
 constexpr Checkpointing kCheckpointings[] = {Checkpointing::none, Checkpointing::gelu,
                                              Checkpointing::selective, Checkpointing::full};
 
-enum class PipelineSchedule { gpipe, one_f_one_b, interleaved, zero_bubble };
+enum class PipelineSchedule { gpipe, one_f_one_b, interleaved, zero_bubble, eager_one_f_one_b };
 
 // Element types of a precision. `has_master`: fp32 weights beside the compute weights.
 struct PrecisionTypes {

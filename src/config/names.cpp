@@ -16,7 +16,7 @@ const char* name_of(Checkpointing value) {
 }
 
 const char* name_of(PipelineSchedule value) {
-  constexpr const char* kNames[] = {"gpipe", "1f1b", "interleaved", "zero_bubble"};
+  constexpr const char* kNames[] = {"gpipe", "1f1b", "interleaved", "zero_bubble", "eager_1f1b"};
   return kNames[static_cast<int>(value)];
 }
 

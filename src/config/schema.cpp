@@ -177,7 +177,7 @@ void add_parallel(std::vector<Key>& keys) {
                        FIELD(parallel.zero_group)));
   keys.push_back(count("parallel.interleave", "", 1, kMaxLayers, "model chunks per pipeline rank",
                        FIELD(parallel.interleave)));
-  keys.push_back(choice("parallel.schedule", names(PipelineSchedule::zero_bubble),
+  keys.push_back(choice("parallel.schedule", names(PipelineSchedule::eager_one_f_one_b),
                         "order of pipeline work", FIELD(parallel.schedule)));
   keys.push_back(flag("parallel.sequence_parallel",
                       "split the sequence over tp ranks outside attention and feed-forward",

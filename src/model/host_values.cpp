@@ -1,6 +1,9 @@
 #include "model/host_values.h"
 
+#include <algorithm>
 #include <memory>
+
+#include "base/parallel_for.h"
 
 namespace stretto {
 namespace {
@@ -8,10 +11,13 @@ namespace {
 template <typename T, typename Convert>
 void upload(Backend& backend, Tensor t, const float* values, Convert convert) {
   // Gigabytes of a large model pass through here: all threads convert, and touch the pages first.
-  const auto count = static_cast<size_t>(t.count());
-  const std::unique_ptr<T[]> narrow(new T[count]);
-#pragma omp parallel for schedule(static) if (count > 100000)
-  for (size_t i = 0; i < count; ++i) narrow[i] = convert(values[i]);
+  constexpr int64_t kPiece = 1 << 16;
+  const int64_t count = t.count();
+  const std::unique_ptr<T[]> narrow(new T[static_cast<size_t>(count)]);
+  parallel_for(omp_get_max_threads(), (count + kPiece - 1) / kPiece, [&](int64_t piece) {
+    const int64_t end = std::min(count, (piece + 1) * kPiece);
+    for (int64_t i = piece * kPiece; i < end; ++i) narrow[i] = convert(values[i]);
+  });
   backend.copy_from_host(t, narrow.get());
 }
 

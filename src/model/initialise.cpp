@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/parallel_for.h"
 #include "base/random.h"
 
 namespace stretto {
@@ -52,10 +53,10 @@ void initial_values(const FlatLayout& layout, int64_t vocab, int64_t tp, int64_t
           place += count;
         }
       }
-#pragma omp parallel for schedule(static)
-      for (size_t i = 0; i < pieces.size(); ++i) {
-        fill(p.spec, rng, vocab, pieces[i].first, values.data() + pieces[i].second);
-      }
+      parallel_for(omp_get_max_threads(), static_cast<int64_t>(pieces.size()), [&](int64_t i) {
+        const auto& [run, at] = pieces[static_cast<size_t>(i)];
+        fill(p.spec, rng, vocab, run, values.data() + at);
+      });
       visit(u, p.offset, values.data(), p.count);
     }
   }

@@ -30,14 +30,17 @@ Tasks one_each(const Tasks& forwards, const Tasks& backwards, size_t warmup) {
   return tasks;
 }
 
-Tasks one_f_one_b(int rank, int p, int m) {
+// `ahead`: forwards that a rank has done before its first backward, for each rank behind it. With
+// one, 1F1B, a forward arrives just when it is needed: what is late by a moment, a message or a
+// stage, holds up everyone. With two, eager 1F1B, there is always one more to work on meanwhile.
+Tasks one_f_one_b(int rank, int p, int m, int ahead = 1) {
   Tasks forwards;
   Tasks backwards;
   for (int i = 0; i < m; ++i) {
     forwards.push_back({TaskKind::forward, i, 0});
     backwards.push_back({TaskKind::backward, i, 0});
   }
-  return one_each(forwards, backwards, static_cast<size_t>(std::min(m, p - 1 - rank)));
+  return one_each(forwards, backwards, static_cast<size_t>(std::min(m, ahead * (p - 1 - rank))));
 }
 
 // 1F1B with the backward split: weight gradients, for which nobody waits, fill the places where
@@ -107,7 +110,7 @@ Schedule make_schedule(PipelineSchedule kind, int p, int m, int v) {
     if (kind == PipelineSchedule::gpipe) return gpipe(m);
     if (kind == PipelineSchedule::interleaved) return interleaved(rank, p, m, v);
     if (kind == PipelineSchedule::zero_bubble) return zero_bubble(rank, p, m);
-    return one_f_one_b(rank, p, m);
+    return one_f_one_b(rank, p, m, kind == PipelineSchedule::eager_one_f_one_b ? 2 : 1);
   };
   for (int r = 0; r < p; ++r) schedule.ranks.push_back(tasks_of(r));
   return schedule;

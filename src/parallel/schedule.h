@@ -56,7 +56,7 @@ struct Schedule {
   int virtual_stage(int rank, int chunk) const { return chunk * stages + rank; }
 };
 
-// gpipe, one_f_one_b and zero_bubble have v = 1. Any p, m, v >= 1, also m < p.
+// All but interleaved have v = 1. Any p, m, v >= 1, also m < p.
 Schedule make_schedule(PipelineSchedule kind, int p, int m, int v = 1);
 
 // What a task needs from, or gives to, another virtual stage. peer -1: nothing.

@@ -57,6 +57,8 @@ double in_flight_of(int64_t m, const Layout& layout, int64_t stage) {
       return static_cast<double>(m);
     case PipelineSchedule::one_f_one_b:
       return static_cast<double>(std::min(m, p - stage));
+    case PipelineSchedule::eager_one_f_one_b:
+      return static_cast<double>(std::min(m, 2 * (p - 1 - stage) + 1));
     case PipelineSchedule::zero_bubble:
       return static_cast<double>(std::min(m, p));
     case PipelineSchedule::interleaved:

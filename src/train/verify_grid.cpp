@@ -159,7 +159,8 @@ void add_pipelines(Grid& grid) {
   for (const int64_t pp : {2, 4}) {
     const std::string name = fmt::format("pp{}", pp);
     grid.add_close(name, [=](Config& c) { set(c, 1, 1, pp); });
-    for (const auto schedule : {PipelineSchedule::gpipe, PipelineSchedule::zero_bubble}) {
+    for (const auto schedule : {PipelineSchedule::gpipe, PipelineSchedule::eager_one_f_one_b,
+                                PipelineSchedule::zero_bubble}) {
       grid.add(fmt::format("{}, {}", name, name_of(schedule)), name, kExact, [=](Config& c) {
         set(c, 1, 1, pp);
         c.parallel.schedule = schedule;

@@ -16,7 +16,8 @@ namespace stretto {
 namespace {
 
 constexpr PipelineSchedule kAll[] = {PipelineSchedule::gpipe, PipelineSchedule::one_f_one_b,
-                                     PipelineSchedule::interleaved, PipelineSchedule::zero_bubble};
+                                     PipelineSchedule::interleaved, PipelineSchedule::zero_bubble,
+                                     PipelineSchedule::eager_one_f_one_b};
 
 // Calls check(schedule) for every kind and all p <= 8, m <= 24, v <= 4.
 template <typename Check>
@@ -155,6 +156,9 @@ TEST(Schedule, SmallOnesAsDrawnByHand) {
             "F0 F1 F2 B0 B1 B2\nF0 F1 F2 B0 B1 B2\n");
   EXPECT_EQ(schedule_text(make_schedule(PipelineSchedule::one_f_one_b, 3, 4)),
             "F0 F1 F2 B0 F3 B1 B2 B3\nF0 F1 B0 F2 B1 F3 B2 B3\nF0 B0 F1 B1 F2 B2 F3 B3\n");
+  EXPECT_EQ(schedule_text(make_schedule(PipelineSchedule::eager_one_f_one_b, 3, 5)),
+            "F0 F1 F2 F3 F4 B0 B1 B2 B3 B4\nF0 F1 F2 B0 F3 B1 F4 B2 B3 B4\n"
+            "F0 B0 F1 B1 F2 B2 F3 B3 F4 B4\n");
   EXPECT_EQ(schedule_text(make_schedule(PipelineSchedule::interleaved, 2, 2, 2)),
             "F0 F1 F0.1 F1.1 B0.1 B1.1 B0 B1\nF0 F1 F0.1 B0.1 F1.1 B1.1 B0 B1\n");
 }
@@ -182,6 +186,9 @@ TEST(Schedule, ActivationsInFlight) {
       }
       if (s.kind == PipelineSchedule::one_f_one_b) {
         EXPECT_EQ(peak[0], std::min(m, p - r));
+      }
+      if (s.kind == PipelineSchedule::eager_one_f_one_b) {
+        EXPECT_EQ(peak[0], std::min(m, 2 * (p - 1 - r) + 1));
       }
       if (s.kind == PipelineSchedule::zero_bubble) {
         EXPECT_LE(peak[0], std::min(m, p));

@@ -27,6 +27,23 @@ TEST(Simulate, EqualStagesHaveTheKnownBubble) {
       const StageTimes times{1, 2, 0, 0, 0};
       EXPECT_NEAR(bubble_of(PipelineSchedule::one_f_one_b, p, m, 1, times), expected, 1e-12);
       EXPECT_NEAR(bubble_of(PipelineSchedule::gpipe, p, m, 1, times), expected, 1e-12);
+      EXPECT_NEAR(bubble_of(PipelineSchedule::eager_one_f_one_b, p, m, 1, times), expected, 1e-12);
+    }
+  }
+}
+
+// Messages that take a while cost 1F1B two of them per micro-batch; eager 1F1B has another
+// micro-batch at hand and pays for the way there and back only, as GPipe does.
+TEST(Simulate, EagerHidesMessages) {
+  for (int p = 2; p <= 8; ++p) {
+    for (int m = p; m <= 24; ++m) {
+      const auto makespan = [&](PipelineSchedule kind) {
+        const Schedule s = make_schedule(kind, p, m);
+        return simulate(s, equal_stages(s, {1, 2, 0, 0.25, 0.25})).makespan;
+      };
+      const double eager = makespan(PipelineSchedule::eager_one_f_one_b);
+      EXPECT_NEAR(eager, 3 * (m + p - 1) + 0.5 * (p - 1), 1e-9) << p << " " << m;
+      EXPECT_LE(eager, makespan(PipelineSchedule::one_f_one_b) + 1e-9) << p << " " << m;
     }
   }
 }

@@ -93,8 +93,9 @@ RC_GTEST_PROP(Volume, AnyTopology, ()) {
   p.pp = pick(1, 2, 3);
   p.zero = pick(0, 1, 2, 3);
   p.sequence_parallel = pick(false, true);
-  p.schedule = pick(PipelineSchedule::one_f_one_b, PipelineSchedule::gpipe,
-                    PipelineSchedule::interleaved, PipelineSchedule::zero_bubble);
+  p.schedule =
+      pick(PipelineSchedule::one_f_one_b, PipelineSchedule::gpipe, PipelineSchedule::interleaved,
+           PipelineSchedule::zero_bubble, PipelineSchedule::eager_one_f_one_b);
   if (p.schedule == PipelineSchedule::interleaved) p.interleave = 2;
   config.model.layers = pick(3, 6);
   config.model.tied_embedding = pick(false, true);

@@ -42,6 +42,7 @@ zero3 parallel.dp=4 parallel.zero=3
 tp4 parallel.tp=4
 pp4 parallel.pp=4
 zerobubble parallel.pp=4 parallel.schedule=zero_bubble
+eager parallel.pp=4 parallel.schedule=eager_1f1b
 dp2tp2 parallel.dp=2 parallel.tp=2
 tp2pp2 parallel.tp=2 parallel.pp=2
 interleaved parallel.dp=2 parallel.pp=2 parallel.schedule=interleaved parallel.interleave=2

@@ -61,6 +61,7 @@ const Change kInterleaved = [](Config& c) {
   c.parallel.interleave = 2;
 };
 const Change kZeroBubble = [](Config& c) { c.parallel.schedule = PipelineSchedule::zero_bubble; };
+const Change kEager = [](Config& c) { c.parallel.schedule = PipelineSchedule::eager_one_f_one_b; };
 const Change kGpipe = [](Config& c) { c.parallel.schedule = PipelineSchedule::gpipe; };
 const Change kNoSequence = [](Config& c) { c.parallel.sequence_parallel = false; };
 const Change kRagged = [](Config& c) { c.micro_batch = 3; };
@@ -78,7 +79,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"zero3", with(4, 1, 1, 3)}, Case{"zero3tp2", with(2, 2, 1, 3)},
         Case{"zero1pp2", with(2, 1, 2, 1)}, Case{"interleaved", both(with(1, 1, 2), kInterleaved)},
         Case{"zerobubble", both(with(1, 1, 4), kZeroBubble)},
-        Case{"gpipe", both(with(1, 1, 4), kGpipe)},
+        Case{"gpipe", both(with(1, 1, 4), kGpipe)}, Case{"eager", both(with(1, 1, 4), kEager)},
         Case{"nosequence", both(with(1, 4, 1), kNoSequence)},
         Case{"full", both(with(1, 2, 2), kFull)},
         Case{"selective", both(with(2, 2, 1), kSelective)},
@@ -151,6 +152,8 @@ TEST(BitEqual, SchedulesEqualOneForwardOneBackward) {
   with(1, 1, 4)(config);
   const auto plain = losses(config);
   kGpipe(config);
+  EXPECT_EQ(losses(config), plain);
+  kEager(config);
   EXPECT_EQ(losses(config), plain);
   kZeroBubble(config);
   EXPECT_EQ(losses(config), plain);

@@ -10,7 +10,7 @@
 #include "backend/cpu/attention.h"
 #include "backend/cpu/attention_rows.h"
 #include "backend/cpu/gemm_implementations.h"
-#include "backend/cpu/parallel_for.h"
+#include "base/parallel_for.h"
 
 namespace stretto {
 namespace {

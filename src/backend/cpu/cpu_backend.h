@@ -10,7 +10,7 @@
 
 #include "backend/backend.h"
 #include "backend/cpu/gemm.h"
-#include "backend/cpu/parallel_for.h"
+#include "base/parallel_for.h"
 
 namespace stretto {
 

@@ -8,7 +8,7 @@
 
 #include "backend/cpu/amx_tiles.h"
 #include "backend/cpu/gemm_implementations.h"
-#include "backend/cpu/parallel_for.h"
+#include "base/parallel_for.h"
 
 namespace stretto {
 namespace {

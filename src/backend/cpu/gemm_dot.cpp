@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "backend/cpu/gemm_implementations.h"
-#include "backend/cpu/parallel_for.h"
 #include "backend/cpu/targets.h"
+#include "base/parallel_for.h"
 
 // Highway includes this file once per instruction set, from here.
 // clang-format off

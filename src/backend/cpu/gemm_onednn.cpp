@@ -8,8 +8,8 @@
 #include <tuple>
 
 #include "backend/cpu/gemm_implementations.h"
-#include "backend/cpu/parallel_for.h"
 #include "base/error.h"
+#include "base/parallel_for.h"
 
 namespace stretto {
 namespace {

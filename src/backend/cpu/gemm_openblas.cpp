@@ -7,7 +7,7 @@
 #include <mutex>
 
 #include "backend/cpu/gemm_implementations.h"
-#include "backend/cpu/parallel_for.h"
+#include "base/parallel_for.h"
 
 namespace stretto {
 namespace {

@@ -5,8 +5,8 @@
 #include <array>
 
 #include "backend/cpu/gemm_implementations.h"
-#include "backend/cpu/parallel_for.h"
 #include "backend/cpu/targets.h"
+#include "base/parallel_for.h"
 
 // Highway includes this file once per instruction set, from here.
 // clang-format off

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "backend/cpu/parallel_for.h"
+#include "base/parallel_for.h"
 #include "tensor/tensor.h"
 
 namespace stretto {

@@ -1,4 +1,4 @@
-// The one way the CPU backend uses threads.
+// The one way that work is spread over the threads of a rank.
 #pragma once
 
 #include <omp.h>
