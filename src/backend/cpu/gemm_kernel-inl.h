@@ -20,87 +20,122 @@ namespace stretto {
 namespace HWY_NAMESPACE {
 
 // Tile height and its width in vectors: as many accumulators as registers allow, leaving room for
-// one row of B and the broadcast of A. 32 registers with AVX-512 and NEON, 16 with AVX2.
-#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL || HWY_TARGET == HWY_NEON
-constexpr int kTileRows = 14;
+// one row of B and the broadcast of A. 32 registers with AVX-512 and NEON, 16 with AVX2. Attention
+// takes tiles whose width divides a head; matrix products take what loads least.
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
+struct Tile {
+  static constexpr size_t kRows = 14, kVectors = 2;
+};
+struct WideTile {
+  static constexpr size_t kRows = 9, kVectors = 3;
+};
+#elif HWY_TARGET == HWY_NEON
+struct Tile {
+  static constexpr size_t kRows = 14, kVectors = 2;
+};
+using WideTile = Tile;
 #else
-constexpr int kTileRows = 6;
+struct Tile {
+  static constexpr size_t kRows = 6, kVectors = 2;
+};
+using WideTile = Tile;
 #endif
-constexpr int kTileVectors = 2;
-constexpr int64_t kTileColumns = kTileVectors * static_cast<int64_t>(hn::MaxLanes(F32()));
+template <typename Shape>
+constexpr int64_t columns_of = static_cast<int64_t>(Shape::kVectors* hn::MaxLanes(F32()));
+constexpr int64_t kTileRows = Tile::kRows;
+constexpr int64_t kTileColumns = columns_of<Tile>;
 
 // How the kernel walks over A: `packed` has the tile's rows next to each other and steps by a_step
-// from k to k; `rows` has k along memory and a_step from row to row.
-enum class Walk { packed, rows };
+// from k to k; `rows` has k along memory and a_step from row to row. `streamed` is packed, with
+// operands that come from the second cache and a C that comes from memory: all are fetched ahead.
+enum class Walk { packed, rows, streamed };
 
-// c (R, columns <= kTileColumns) = [c +] a (R, k) b (k, kTileColumns). Row k of b is at
-// b + k * b_step; kTileColumns elements of it are read, whatever `columns` says.
-template <size_t R, Walk kWalk>
+// c (R, columns <= kColumns) = [c +] a (R, k) b (k, kColumns), kColumns being the width of Shape.
+// Row k of b is at b + k * b_step; kColumns elements of it are read, whatever `columns` says.
+template <typename Shape, size_t R, Walk kWalk>
 void tile_kernel(int64_t k, const float* HWY_RESTRICT a, int64_t a_step,
                  const float* HWY_RESTRICT b, int64_t b_step, float* HWY_RESTRICT c,
                  int64_t c_stride, int64_t columns, bool add) {
   using V = hn::Vec<F32>;
   const F32 d;
-  constexpr size_t kLanes = static_cast<size_t>(kTileColumns / kTileVectors);
+  constexpr size_t kVectors = Shape::kVectors, kLanes = hn::MaxLanes(F32());
+  constexpr int64_t kColumns = columns_of<Shape>;
   // Three rows per pointer: x86 addresses reach base + stride and base + 2 stride.
   constexpr size_t kBases = kWalk == Walk::rows ? (R + 2) / 3 : 1;
-  const auto rows = std::make_index_sequence<R>();
-  V low[R], high[R];
-  const float* base[kBases];
   // Fold expressions instead of loops: all indices are constants, so the arrays live in registers.
-  const auto start = [&]<size_t... r, size_t... i>(
-      std::index_sequence<r...>, std::index_sequence<i...>) __attribute__((always_inline)) {
-    ((low[r] = hn::Zero(d)), ...);
-    ((high[r] = hn::Zero(d)), ...);
-    (hwy::Prefetch(c + static_cast<int64_t>(r) * c_stride), ...);
-    (hwy::Prefetch(c + static_cast<int64_t>(r) * c_stride + kTileColumns - 1), ...);
+  const auto all = std::make_index_sequence<R * kVectors>();
+  const auto rows = std::make_index_sequence<R>();
+  const auto vectors = std::make_index_sequence<kVectors>();
+  const auto bases = std::make_index_sequence<kBases>();
+  V sums[R * kVectors];
+  const float* base[kBases];
+  const auto start = [&]<size_t... n, size_t... i>(
+      std::index_sequence<n...>, std::index_sequence<i...>) __attribute__((always_inline)) {
+    ((sums[n] = hn::Zero(d)), ...);
     ((base[i] = a + static_cast<int64_t>(3 * i) * a_step), ...);
   };
-  start(rows, std::make_index_sequence<kBases>());
-  const auto step = [&]<size_t... r, size_t... i>(
-      std::index_sequence<r...>, std::index_sequence<i...>) __attribute__((always_inline)) {
-    const V b0 = hn::LoadU(d, b), b1 = hn::LoadU(d, b + kLanes);
-    (
-        [&]() __attribute__((always_inline)) {
-          constexpr bool kInRows = kWalk == Walk::rows;
-          const float* at =
-              kInRows ? base[r / 3] + static_cast<int64_t>(r % 3) * a_step : base[0] + r;
-          const V x = hn::Set(d, *at);
-          low[r] = hn::MulAdd(x, b0, low[r]);
-          high[r] = hn::MulAdd(x, b1, high[r]);
-        }(),
-        ...);
+  start(all, bases);
+  const auto fetch_row = [&]<size_t... v>(const float* row, std::index_sequence<v...>)
+      __attribute__((always_inline)) {
+    (hwy::Prefetch(row + v * kLanes), ...);
+    hwy::Prefetch(row + kColumns - 1);  // rows of C begin anywhere in a line
+  };
+  const auto step = [&]<size_t... r, size_t... v, size_t... i>(
+      std::index_sequence<r...>, std::index_sequence<v...>, std::index_sequence<i...>)
+      __attribute__((always_inline)) {
+    const V of_b[] = {hn::LoadU(d, b + v * kLanes)...};
+    const auto row = [&]<size_t q>(std::integral_constant<size_t, q>)
+        __attribute__((always_inline)) {
+      const V x = hn::Set(
+          d, kWalk == Walk::rows ? base[q / 3][static_cast<int64_t>(q % 3) * a_step] : base[0][q]);
+      ((sums[q * kVectors + v] = hn::MulAdd(x, of_b[v], sums[q * kVectors + v])), ...);
+    };
+    (row(std::integral_constant<size_t, r>()), ...);
+    if constexpr (kWalk == Walk::streamed) {
+      hwy::Prefetch(base[0] + 24 * R);
+      (hwy::Prefetch(b + (16 * kVectors + v) * kLanes), ...);
+    }
     ((base[i] += kWalk == Walk::rows ? 1 : a_step), ...);
     b += b_step;
   };
-  for (int64_t p = 0; p < k; ++p) step(rows, std::make_index_sequence<kBases>());
-  if (columns == kTileColumns) {
-    const auto finish = [&]<size_t... r>(std::index_sequence<r...>) __attribute__((always_inline)) {
+  if constexpr (kWalk == Walk::streamed) {
+    // A row of C at a time: all at once would take every buffer that loads wait in.
+    const int64_t part = k / static_cast<int64_t>(R + 1);
+    const float* row = c;
+    for (size_t r = 0; r < R; ++r, row += c_stride) {
+      fetch_row(row, vectors);
+      for (int64_t p = 0; p < part; ++p) step(rows, vectors, bases);
+    }
+    k -= part * static_cast<int64_t>(R);
+  } else {
+    const auto fetch = [&]<size_t... r>(std::index_sequence<r...>) __attribute__((always_inline)) {
+      (fetch_row(c + static_cast<int64_t>(r) * c_stride, vectors), ...);
+    };
+    fetch(rows);
+  }
+  for (int64_t p = 0; p < k; ++p) step(rows, vectors, bases);
+  if (columns == kColumns) {
+    const auto finish = [&]<size_t... n>(std::index_sequence<n...>) __attribute__((always_inline)) {
       (
           [&]() __attribute__((always_inline)) {
-            float* at = c + static_cast<int64_t>(r) * c_stride;
-            if (add) {
-              low[r] = hn::Add(hn::LoadU(d, at), low[r]);
-              high[r] = hn::Add(hn::LoadU(d, at + kLanes), high[r]);
-            }
-            hn::StoreU(low[r], d, at);
-            hn::StoreU(high[r], d, at + kLanes);
+            float* at = c + static_cast<int64_t>(n / kVectors) * c_stride + n % kVectors * kLanes;
+            if (add) sums[n] = hn::Add(hn::LoadU(d, at), sums[n]);
+            hn::StoreU(sums[n], d, at);
           }(),
           ...);
     };
-    finish(rows);
+    finish(all);
     return;
   }
-  HWY_ALIGN float tile[R * static_cast<size_t>(kTileColumns)];
-  const auto spill = [&]<size_t... r>(std::index_sequence<r...>) __attribute__((always_inline)) {
-    (hn::StoreU(low[r], d, tile + r * kTileColumns), ...);
-    (hn::StoreU(high[r], d, tile + r * kTileColumns + kLanes), ...);
+  HWY_ALIGN float tile[R * static_cast<size_t>(kColumns)];
+  const auto spill = [&]<size_t... n>(std::index_sequence<n...>) __attribute__((always_inline)) {
+    (hn::StoreU(sums[n], d, tile + n * kLanes), ...);
   };
-  spill(rows);
+  spill(all);
   for (size_t r = 0; r < R; ++r) {
     float* at = c + static_cast<int64_t>(r) * c_stride;
     for (int64_t j = 0; j < columns; ++j) {
-      const float x = tile[static_cast<int64_t>(r) * kTileColumns + j];
+      const float x = tile[static_cast<int64_t>(r) * kColumns + j];
       at[j] = add ? at[j] + x : x;
     }
   }
@@ -109,20 +144,21 @@ void tile_kernel(int64_t k, const float* HWY_RESTRICT a, int64_t a_step,
 using TileKernel = void (*)(int64_t k, const float* a, int64_t a_step, const float* b,
                             int64_t b_step, float* c, int64_t c_stride, int64_t columns, bool add);
 
-// The kernel for tiles of `rows` <= kTileRows rows.
-template <Walk kWalk>
+// The kernel for tiles of `rows` <= Shape::kRows rows.
+template <Walk kWalk, typename Shape = Tile>
 HWY_INLINE TileKernel tile_kernel_for(int64_t rows) {
   static constexpr auto table = []<size_t... r>(std::index_sequence<r...>) {
-    return std::array<TileKernel, kTileRows>{tile_kernel<r + 1, kWalk>...};
+    return std::array<TileKernel, Shape::kRows>{tile_kernel<Shape, r + 1, kWalk>...};
   }
-  (std::make_index_sequence<kTileRows>());
+  (std::make_index_sequence<Shape::kRows>());
   return table[static_cast<size_t>(rows - 1)];
 }
 
-// Rows cut into panels whose heights differ by at most one: no thin last tile.
+// Rows cut into panels of at most `most` rows, whose heights differ by one: no thin last tile.
 struct RowPanels {
   int64_t rows, panels;
-  explicit RowPanels(int64_t n) : rows(n), panels((n + kTileRows - 1) / kTileRows) {}
+  explicit RowPanels(int64_t n, int64_t most = kTileRows)
+      : rows(n), panels((n + most - 1) / most) {}
   int64_t begin(int64_t panel) const { return panel * rows / panels; }
   int64_t height(int64_t panel) const { return begin(panel + 1) - begin(panel); }
 };

@@ -22,13 +22,14 @@ HWY_BEFORE_NAMESPACE();
 namespace stretto {
 namespace HWY_NAMESPACE {
 
-// Cache blocking. kBlockK x tile columns of B (32 KiB with AVX-512, 24 with AVX2) stay in L1 while
-// panels of A stream past; kBlockPanels panels of A and kPiecePanels of B share L2.
-constexpr int64_t kBlockK = kTileRows == 14 ? 256 : 384;
+// Cache blocking: kBlockPanels panels of A and kPiecePanels of B, kBlockK long, share the second
+// cache, and stream from there into the first.
+constexpr int64_t kPanelRows = WideTile::kRows, kPanelColumns = columns_of<WideTile>;
+constexpr int64_t kBlockK = 384;
 constexpr int64_t kBlockPanels = 16;
-constexpr int64_t kPiecePanels = 12;
+constexpr int64_t kPiecePanels = 8;
 constexpr int64_t kPackLimit = int64_t{4} << 20;  // floats of A packed at once
-constexpr int64_t kBPanelFloats = kBlockK * kTileColumns + kPanelSlack;
+constexpr int64_t kBPanelFloats = kBlockK * kPanelColumns + kPanelSlack;
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -68,6 +69,13 @@ void pack_panels(const ConstMatrix& m, bool along, int64_t size, int64_t first, 
   });
 }
 
+// k of a slab, cut into blocks of equal length.
+struct Blocks {
+  int64_t k, count;
+  explicit Blocks(int64_t n) : k(n), count(std::max<int64_t>(1, ceil_div(n, kBlockK))) {}
+  int64_t begin(int64_t block) const { return block * k / count; }
+};
+
 // How much of A is packed at once.
 struct Slabs {
   int64_t row_step, k_step, floats;
@@ -78,7 +86,8 @@ struct Slabs {
         std::min(m, std::max(kPackLimit / (4 * kBlockK), kPackLimit / std::max<int64_t>(k, 1)));
     const int64_t k_fit = std::max(kPackLimit / row_step / kBlockK, int64_t{1}) * kBlockK;
     k_step = std::max<int64_t>(1, std::min(k, k_fit));
-    floats = row_step * k_step + (ceil_div(row_step, kTileRows) + 1) * kPanelSlack;
+    floats =
+        row_step * k_step + Blocks(k_step).count * ceil_div(row_step, kPanelRows) * kPanelSlack;
   }
 };
 
@@ -89,7 +98,7 @@ struct Cut {
   Cut(int64_t a_panels, int64_t b_panels, int threads) : across(ceil_div(b_panels, kPiecePanels)) {
     const int64_t wanted = threads == 1 ? 1 : 4 * threads;
     // Narrow pieces read A more often, short ones pack B more often: first one, then the other.
-    across = std::max(across, std::min(wanted, b_panels / 6));
+    across = std::max(across, std::min(wanted, b_panels / 4));
     while (across * down < wanted && a_panels / (2 * down) >= kBlockPanels / 2) down *= 2;
     if (across * down < wanted) across = std::max(across, std::min(wanted / down, b_panels / 2));
   }
@@ -98,12 +107,12 @@ struct Cut {
 GemmScratch own_bytes(int64_t m, int64_t n, int64_t k, bool narrow, int threads) {
   const Slabs slabs(m, k);
   const bool whole = narrow && k > slabs.k_step;
-  const int64_t a_panels = ceil_div(slabs.row_step, kTileRows);
-  const int64_t b_panels = ceil_div(n, kTileColumns);
+  const int64_t a_panels = ceil_div(slabs.row_step, kPanelRows);
+  const int64_t b_panels = ceil_div(n, kPanelColumns);
   const Cut cut(a_panels, b_panels, threads);
-  const int64_t rows = std::min(m, ceil_div(a_panels, cut.down) * kTileRows);
+  const int64_t rows = std::min(m, ceil_div(a_panels, cut.down) * kPanelRows);
   const int64_t panels = ceil_div(b_panels, cut.across);
-  const int64_t sums = narrow && !whole ? rows * panels * kTileColumns : 0;
+  const int64_t sums = narrow && !whole ? rows * panels * kPanelColumns : 0;
   return {(slabs.floats + (whole ? m * n : 0)) * 4, (panels * kBPanelFloats + sums) * 4};
 }
 
@@ -128,25 +137,34 @@ class Product {
   }
 
  private:
-  float* a_panel(const Slab& slab, const RowPanels& rows, int64_t panel) const {
-    return a_packed_ + rows.begin(panel) * slab.k + panel * kPanelSlack;
+  // Panels of one block of k lie one behind the other, in the order of their use.
+  float* a_panel(const Slab& slab, const RowPanels& rows, int64_t panel, int64_t block) const {
+    const Blocks blocks(slab.k);
+    const int64_t begin = blocks.begin(block), k = blocks.begin(block + 1) - begin;
+    return a_packed_ + begin * slab.rows + rows.begin(panel) * k +
+           (block * rows.panels + panel) * kPanelSlack;
   }
 
   void pack_a(const Slab& slab) const {
     constexpr int64_t kGroup = 8;  // panels packed by one call
-    const RowPanels rows(slab.rows);
-    parallel_for(context_.threads, ceil_div(rows.panels, kGroup), [&](int64_t group) {
-      pack_panels(args_.a, args_.a.transposed, args_.m, group * kGroup,
-                  std::min(rows.panels, (group + 1) * kGroup), slab.k0, slab.k, [&](int64_t p) {
-                    const int64_t height = rows.height(p);
-                    return Panel{a_panel(slab, rows, p), slab.row0 + rows.begin(p), height, height};
-                  });
+    const RowPanels rows(slab.rows, kPanelRows);
+    const Blocks blocks(slab.k);
+    const int64_t groups = ceil_div(rows.panels, kGroup);
+    parallel_for(context_.threads, groups * blocks.count, [&](int64_t piece) {
+      const int64_t group = piece / blocks.count, block = piece % blocks.count;
+      const int64_t begin = blocks.begin(block), k = blocks.begin(block + 1) - begin;
+      pack_panels(
+          args_.a, args_.a.transposed, args_.m, group * kGroup,
+          std::min(rows.panels, (group + 1) * kGroup), slab.k0 + begin, k, [&](int64_t p) {
+            const int64_t height = rows.height(p);
+            return Panel{a_panel(slab, rows, p, block), slab.row0 + rows.begin(p), height, height};
+          });
     });
   }
 
   void compute(const Slab& slab) {
-    const RowPanels rows(slab.rows);
-    const int64_t b_panels = ceil_div(args_.n, kTileColumns);
+    const RowPanels rows(slab.rows, kPanelRows);
+    const int64_t b_panels = ceil_div(args_.n, kPanelColumns);
     const Cut cut(rows.panels, b_panels, context_.threads);
     const int64_t across = cut.across, down = cut.down;
     parallel_for(context_.threads, across * down, [&](int64_t piece, int worker) {
@@ -164,8 +182,8 @@ class Product {
                0};
       at.row = slab.row0 + rows.begin(at.i0);
       at.rows = slab.row0 + rows.begin(at.i1) - at.row;
-      at.column = at.j0 * kTileColumns;
-      at.columns = std::min(at.j1 * kTileColumns, args_.n) - at.column;
+      at.column = at.j0 * kPanelColumns;
+      at.columns = std::min(at.j1 * kPanelColumns, args_.n) - at.column;
       run_piece(slab, rows, at, context_.worker[static_cast<size_t>(worker)]);
     });
   }
@@ -187,11 +205,10 @@ class Product {
               : whole_ ? sums_ + at.row * args_.n + at.column
                        : at.b + b_floats;
     at.stride = direct_ ? args_.c.stride : whole_ ? args_.n : at.columns;
-    const int64_t blocks = std::max<int64_t>(1, ceil_div(slab.k, kBlockK));
-    for (int64_t block = 0; block < blocks; ++block) {
-      const int64_t p0 = block * slab.k / blocks, p1 = (block + 1) * slab.k / blocks;
+    const Blocks blocks(slab.k);
+    for (int64_t block = 0; block < blocks.count; ++block) {
       for (int64_t i = at.i0; i < at.i1; i += kBlockPanels) {
-        run_block(slab, rows, at, i, std::min(i + kBlockPanels, at.i1), p0, p1);
+        run_block(slab, rows, at, i, std::min(i + kBlockPanels, at.i1), block);
       }
     }
     const bool last = slab.k0 + slab.k >= args_.k;
@@ -200,16 +217,18 @@ class Product {
     }
   }
 
-  // One L2 block of A, k in [p0, p1) of the slab. The first one packs B.
+  // One L2 block of A, one block of k. The first one packs B.
   void run_block(const Slab& slab, const RowPanels& rows, const Piece& at, int64_t i0, int64_t i1,
-                 int64_t p0, int64_t p1) const {
+                 int64_t block) const {
+    const Blocks blocks(slab.k);
+    const int64_t p0 = blocks.begin(block), p1 = blocks.begin(block + 1);
     const bool add = slab.k0 + p0 > 0 || (direct_ && args_.accumulate);
     const auto pack_b = [&](int64_t first, int64_t last) {
       pack_panels(args_.b, !args_.b.transposed, args_.n, first, last, slab.k0 + p0, p1 - p0,
                   [&](int64_t j) {
-                    const int64_t column = j * kTileColumns;
+                    const int64_t column = j * kPanelColumns;
                     return Panel{at.b + (j - at.j0) * kBPanelFloats, column,
-                                 std::min(kTileColumns, args_.n - column), kTileColumns};
+                                 std::min(kPanelColumns, args_.n - column), kPanelColumns};
                   });
     };
     const bool fresh = i0 == at.i0;
@@ -217,12 +236,13 @@ class Product {
     for (int64_t j = at.j0; j < at.j1; ++j) {
       if (fresh && args_.b.transposed) pack_b(j, j + 1);  // just before its use: still in L1
       const float* b = at.b + (j - at.j0) * kBPanelFloats;
-      const int64_t column = j * kTileColumns, columns = std::min(kTileColumns, args_.n - column);
+      const int64_t column = j * kPanelColumns, columns = std::min(kPanelColumns, args_.n - column);
       for (int64_t i = i0; i < i1; ++i) {
         const int64_t height = rows.height(i);
         float* c = at.sums + (slab.row0 + rows.begin(i) - at.row) * at.stride + column - at.column;
-        tile_kernel_for<Walk::packed>(height)(p1 - p0, a_panel(slab, rows, i) + p0 * height, height,
-                                              b, kTileColumns, c, at.stride, columns, add);
+        tile_kernel_for<Walk::streamed, WideTile>(height)(p1 - p0, a_panel(slab, rows, i, block),
+                                                          height, b, kPanelColumns, c, at.stride,
+                                                          columns, add);
       }
     }
   }

@@ -10,6 +10,8 @@
 #define STRETTO_GEMM_PACK_INL_H
 #endif
 
+#include <algorithm>
+
 #include "backend/cpu/simd_io-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -39,16 +41,29 @@ void pack_along(float* panel, const T* src, int64_t stride, int64_t k, int64_t w
   }
 }
 
-// Four rows of four k each, turned.
-template <typename T>
-HWY_INLINE void transpose_4x4(float* to, int64_t width, const T* r0, const T* r1, const T* r2,
-                              const T* r3) {
-#if HWY_TARGET == HWY_SCALAR
-  const T* rows[4] = {r0, r1, r2, r3};
-  for (int64_t i = 0; i < 16; ++i) to[i / 4 * width + i % 4] = to_float(rows[i % 4][i / 4]);
+// Rows of four k each, turned: as many as are moved at once.
+#if HWY_TARGET == HWY_SCALAR || HWY_MAX_BYTES < 32
+constexpr int64_t kTurnedRows = 4;
 #else
-  const hn::FixedTag<float, 4> d;
-  const auto a = load(d, r0), b = load(d, r1), c = load(d, r2), e = load(d, r3);
+constexpr int64_t kTurnedRows = 8;
+#endif
+template <typename T>
+HWY_INLINE void turn(float* to, int64_t width, const T* from, int64_t stride) {
+#if HWY_TARGET == HWY_SCALAR
+  for (int64_t i = 0; i < 16; ++i)
+    to[i / 4 * width + i % 4] = to_float(from[i % 4 * stride + i / 4]);
+#else
+  const hn::FixedTag<float, 4> four;
+  const hn::FixedTag<float, kTurnedRows> d;
+  const auto rows = [&](int64_t i) HWY_ATTR {
+    const auto low = load(four, from + i * stride);
+    if constexpr (kTurnedRows == 4) {
+      return low;
+    } else {
+      return hn::Combine(d, load(four, from + (i + 4) * stride), low);
+    }
+  };
+  const auto a = rows(0), b = rows(1), c = rows(2), e = rows(3);
   const auto ac = hn::InterleaveLower(d, a, c), be = hn::InterleaveLower(d, b, e);
   const auto ac2 = hn::InterleaveUpper(d, a, c), be2 = hn::InterleaveUpper(d, b, e);
   hn::StoreU(hn::InterleaveLower(d, ac, be), d, to);
@@ -62,23 +77,24 @@ HWY_INLINE void transpose_4x4(float* to, int64_t width, const T* r0, const T* r1
 template <typename T>
 void pack_across(float* panel, const T* src, int64_t stride, int64_t k, int64_t width,
                  int64_t count) {
-  int64_t p = 0;
-  for (; p + 4 <= k; p += 4) {
-    float* to = panel + p * width;
-    const T* from = src + p;
-    // The last group of four overlaps the one before when the height is no multiple of four.
-    for (int64_t i = 0; i < count && count >= 4; i += 4) {
-      const int64_t at = HWY_MIN(i, count - 4);
-      const T* row = from + at * stride;
-      transpose_4x4(to + at, width, row, row + stride, row + 2 * stride, row + 3 * stride);
-    }
-    for (int64_t i = count >= 4 ? count : 0; i < width; ++i) {
-      for (int64_t q = 0; q < 4; ++q) {
-        to[q * width + i] = i < count ? to_float(from[i * stride + q]) : 0.0f;
+  // A line's worth of k of a few rows at a time: a line is read once, though rows that lie a power
+  // of two apart share a place in the cache.
+  constexpr int64_t kLine = 16;
+  const int64_t turned = count >= kTurnedRows ? k / 4 * 4 : 0;
+  for (int64_t p0 = 0; p0 < turned; p0 += kLine) {
+    const int64_t p1 = HWY_MIN(p0 + kLine, turned);
+    // The last group of rows overlaps the one before when the height is no multiple of it.
+    for (int64_t i = 0; i < count; i += kTurnedRows) {
+      const int64_t at = HWY_MIN(i, count - kTurnedRows);
+      for (int64_t p = p0; p < p1; p += 4) {
+        turn(panel + p * width + at, width, src + at * stride + p, stride);
       }
     }
   }
-  for (; p < k; ++p) {
+  for (int64_t p = 0; p < turned && count < width; ++p) {
+    std::fill(panel + p * width + count, panel + (p + 1) * width, 0.0f);
+  }
+  for (int64_t p = turned; p < k; ++p) {
     for (int64_t i = 0; i < width; ++i) {
       panel[p * width + i] = i < count ? to_float(src[i * stride + p]) : 0.0f;
     }
