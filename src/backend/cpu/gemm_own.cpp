@@ -29,7 +29,7 @@ constexpr int64_t kBlockK = 384;
 constexpr int64_t kBlockPanels = 16;
 constexpr int64_t kPiecePanels = 8;
 constexpr int64_t kPackLimit = int64_t{4} << 20;  // floats of A packed at once
-constexpr int64_t kBPanelFloats = kBlockK * kPanelColumns + kPanelSlack;
+constexpr int64_t kBPanelFloats = kBlockK * kPanelColumns;
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -37,6 +37,8 @@ int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 struct Slab {
   int64_t row0, rows, k0, k;
 };
+
+constexpr int64_t kRowsAlong = 16;  // rows of memory packed at a time
 
 struct Panel {
   float* data;
@@ -50,7 +52,7 @@ void pack_panels(const ConstMatrix& m, bool along, int64_t size, int64_t first, 
                  int64_t k0, int64_t k, const PanelOf& panel_of) {
   // Along memory a panel is narrow and the stride is long: a few rows of all panels at a time, so
   // that reading runs ahead in a few long streams.
-  const int64_t step = along ? 16 : k;
+  const int64_t step = along ? kRowsAlong : k;
   with_float_type(m.type, [&](auto tag) HWY_ATTR {
     const auto* data = static_cast<const decltype(tag)*>(m.data);
     for (int64_t p = 0; p < k; p += step) {
@@ -86,8 +88,7 @@ struct Slabs {
         std::min(m, std::max(kPackLimit / (4 * kBlockK), kPackLimit / std::max<int64_t>(k, 1)));
     const int64_t k_fit = std::max(kPackLimit / row_step / kBlockK, int64_t{1}) * kBlockK;
     k_step = std::max<int64_t>(1, std::min(k, k_fit));
-    floats =
-        row_step * k_step + Blocks(k_step).count * ceil_div(row_step, kPanelRows) * kPanelSlack;
+    floats = row_step * k_step;
   }
 };
 
@@ -141,24 +142,30 @@ class Product {
   float* a_panel(const Slab& slab, const RowPanels& rows, int64_t panel, int64_t block) const {
     const Blocks blocks(slab.k);
     const int64_t begin = blocks.begin(block), k = blocks.begin(block + 1) - begin;
-    return a_packed_ + begin * slab.rows + rows.begin(panel) * k +
-           (block * rows.panels + panel) * kPanelSlack;
+    return a_packed_ + begin * slab.rows + rows.begin(panel) * k;
   }
 
   void pack_a(const Slab& slab) const {
-    constexpr int64_t kGroup = 8;  // panels packed by one call
     const RowPanels rows(slab.rows, kPanelRows);
     const Blocks blocks(slab.k);
-    const int64_t groups = ceil_div(rows.panels, kGroup);
-    parallel_for(context_.threads, groups * blocks.count, [&](int64_t piece) {
-      const int64_t group = piece / blocks.count, block = piece % blocks.count;
+    // Whole rows of memory: few k and all panels where these lie along it, else all k of a few
+    // panels.
+    const bool along = args_.a.transposed;
+    constexpr int64_t kPanels = 8, kRows = 4 * kRowsAlong;
+    const int64_t parts = along ? ceil_div(kBlockK, kRows) : ceil_div(rows.panels, kPanels);
+    parallel_for(context_.threads, blocks.count * parts, [&](int64_t piece) {
+      const int64_t block = piece / parts, part = piece % parts;
       const int64_t begin = blocks.begin(block), k = blocks.begin(block + 1) - begin;
-      pack_panels(
-          args_.a, args_.a.transposed, args_.m, group * kGroup,
-          std::min(rows.panels, (group + 1) * kGroup), slab.k0 + begin, k, [&](int64_t p) {
-            const int64_t height = rows.height(p);
-            return Panel{a_panel(slab, rows, p, block), slab.row0 + rows.begin(p), height, height};
-          });
+      const int64_t p0 = along ? std::min(k, part * kRows) : 0;
+      const int64_t p1 = along ? std::min(k, p0 + kRows) : k;
+      const int64_t first = along ? 0 : part * kPanels;
+      const int64_t last = along ? rows.panels : std::min(rows.panels, first + kPanels);
+      pack_panels(args_.a, along, args_.m, first, last, slab.k0 + begin + p0, p1 - p0,
+                  [&](int64_t p) {
+                    const int64_t height = rows.height(p);
+                    return Panel{a_panel(slab, rows, p, block) + p0 * height,
+                                 slab.row0 + rows.begin(p), height, height};
+                  });
     });
   }
 

@@ -1,8 +1,7 @@
 // Packing of matrix operands into panels for the register kernel, converting to f32 on the way.
 //
 // A panel holds `width` neighbouring rows of A (or columns of B) for all k, k by k: element (i, k)
-// lies at panel[k * width + i]. Vectors may run past the end of a panel: give each kPanelSlack
-// floats more. Included once per Highway target.
+// lies at panel[k * width + i]. Included once per Highway target.
 #if defined(STRETTO_GEMM_PACK_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef STRETTO_GEMM_PACK_INL_H
 #undef STRETTO_GEMM_PACK_INL_H
@@ -18,8 +17,6 @@ HWY_BEFORE_NAMESPACE();
 namespace stretto {
 namespace HWY_NAMESPACE {
 
-constexpr int64_t kPanelSlack = 16;
-
 // The operand's index i runs along memory: row k of the panel is `count` <= width neighbours at
 // src + k * stride, padded with zeros. `readable` elements may be read from src in every row.
 template <typename T>
@@ -31,12 +28,16 @@ void pack_along(float* panel, const T* src, int64_t stride, int64_t k, int64_t w
     const T* from = src + p * stride;
     float* to = panel + p * width;
     int64_t i = 0;
+    // Vectors may run into the rows that follow, but not beyond the last one.
+    const int64_t end = HWY_MIN(width, (k - p) * width - lanes + 1);
     if (count == width) {
-      for (; i < width && i + lanes <= readable; i += lanes) store(d, load(d, from + i), to + i);
+      for (; i < end && i + lanes <= readable; i += lanes) store(d, load(d, from + i), to + i);
     }
     for (; i < width; i += lanes) {
       const int64_t valid = HWY_MAX(HWY_MIN(count - i, lanes), 0);
-      store(d, load(d, from + i, Part{static_cast<size_t>(valid)}), to + i);
+      const int64_t room = HWY_MIN(width - i, lanes);
+      store(d, load(d, from + i, Part{static_cast<size_t>(valid)}), to + i,
+            Part{static_cast<size_t>(room)});
     }
   }
 }
