@@ -1,8 +1,12 @@
-// Our own matrix product. All threads pack A into panels; then each takes pieces of C, packs the
-// panels of B that a piece needs just before their use, and multiplies. Narrow types become f32
-// while packing, so bf16 and f16 cost no extra pass.
+// Our own matrix product. Threads take tasks from one list: packing a part of A into panels, for
+// all to use, or a piece of C, for which a thread packs the panels of B just before their use and
+// multiplies. A is packed a block of k ahead of its use, so that nobody waits for all the others
+// between the two, and packed blocks take turns in a memory that stays in the cache. Narrow types
+// become f32 while packing, so bf16 and f16 cost no extra pass.
 #include <algorithm>
 #include <array>
+#include <atomic>
+#include <thread>
 
 #include "backend/cpu/gemm_implementations.h"
 #include "backend/cpu/targets.h"
@@ -28,7 +32,9 @@ constexpr int64_t kPanelRows = WideTile::kRows, kPanelColumns = columns_of<WideT
 constexpr int64_t kBlockK = 384;
 constexpr int64_t kBlockPanels = 16;
 constexpr int64_t kPiecePanels = 8;
-constexpr int64_t kPackLimit = int64_t{4} << 20;  // floats of A packed at once
+constexpr int64_t kBuffers = 3;                   // blocks of A: in use, ready, being packed
+constexpr int64_t kSlabRows = 4096;               // of A, packed at once
+constexpr int64_t kPackLimit = int64_t{4} << 20;  // floats of A, where all of k is packed at once
 constexpr int64_t kBPanelFloats = kBlockK * kPanelColumns;
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -76,20 +82,31 @@ struct Blocks {
   int64_t k, count;
   explicit Blocks(int64_t n) : k(n), count(std::max<int64_t>(1, ceil_div(n, kBlockK))) {}
   int64_t begin(int64_t block) const { return block * k / count; }
+  int64_t longest() const { return ceil_div(k, count); }
 };
 
-// How much of A is packed at once.
+// How much of A is packed at once. `direct`: sums live in C itself, so that a piece of C can be
+// left and taken up again with the next block of k, and blocks take turns in a few buffers.
+// Otherwise a piece sees all k of a slab at once.
 struct Slabs {
-  int64_t row_step, k_step, floats;
+  int64_t row_step, k_step, buffers, block_floats;
 
-  Slabs(int64_t m, int64_t k) {
-    // Long k is cut before rows: a panel of B is packed anew for every slab of rows.
-    row_step =
-        std::min(m, std::max(kPackLimit / (4 * kBlockK), kPackLimit / std::max<int64_t>(k, 1)));
-    const int64_t k_fit = std::max(kPackLimit / row_step / kBlockK, int64_t{1}) * kBlockK;
-    k_step = std::max<int64_t>(1, std::min(k, k_fit));
-    floats = row_step * k_step;
+  Slabs(int64_t m, int64_t k, bool direct) {
+    if (direct) {
+      row_step = ceil_div(m, ceil_div(m, kSlabRows));
+      k_step = std::max<int64_t>(1, k);
+    } else {
+      // Long k is cut before rows: a panel of B is packed anew for every slab of rows.
+      row_step =
+          std::min(m, std::max(kPackLimit / (4 * kBlockK), kPackLimit / std::max<int64_t>(k, 1)));
+      const int64_t k_fit = std::max(kPackLimit / row_step / kBlockK, int64_t{1}) * kBlockK;
+      k_step = std::max<int64_t>(1, std::min(k, k_fit));
+    }
+    const Blocks blocks(k_step);
+    buffers = direct ? std::min(kBuffers, blocks.count) : blocks.count;
+    block_floats = row_step * blocks.longest();
   }
+  int64_t floats() const { return buffers * block_floats; }
 };
 
 // Pieces of a slab. Results do not depend on how it is cut, so the cut may follow the threads.
@@ -106,7 +123,7 @@ struct Cut {
 };
 
 GemmScratch own_bytes(int64_t m, int64_t n, int64_t k, bool narrow, int threads) {
-  const Slabs slabs(m, k);
+  const Slabs slabs(m, k, !narrow);
   const bool whole = narrow && k > slabs.k_step;
   const int64_t a_panels = ceil_div(slabs.row_step, kPanelRows);
   const int64_t b_panels = ceil_div(n, kPanelColumns);
@@ -114,97 +131,148 @@ GemmScratch own_bytes(int64_t m, int64_t n, int64_t k, bool narrow, int threads)
   const int64_t rows = std::min(m, ceil_div(a_panels, cut.down) * kPanelRows);
   const int64_t panels = ceil_div(b_panels, cut.across);
   const int64_t sums = narrow && !whole ? rows * panels * kPanelColumns : 0;
-  return {(slabs.floats + (whole ? m * n : 0)) * 4, (panels * kBPanelFloats + sums) * 4};
+  return {(slabs.floats() + (whole ? m * n : 0) + cut.across * cut.down) * 4,
+          (panels * kBPanelFloats + sums) * 4};
 }
+
+// Counts what is done in rounds. A round is counted on only after the fourth one before it is
+// complete, so that four counters in turn suffice.
+class Rounds {
+ public:
+  explicit Rounds(int64_t tasks) : tasks_(tasks) {}
+  void done(int64_t round) { count_[round % 4].fetch_add(1, std::memory_order_release); }
+  void await(int64_t round) const {
+    if (round < 0) return;
+    await_value(count_[round % 4], tasks_ * (round / 4 + 1));
+  }
+
+  template <typename Atomic>
+  static void await_value(const Atomic& value, int64_t least) {
+    for (int tries = 0; value.load(std::memory_order_acquire) < least; ++tries) {
+      if (tries > 1000) std::this_thread::yield();
+    }
+  }
+
+ private:
+  int64_t tasks_;
+  std::atomic<int64_t> count_[4] = {};
+};
 
 class Product {
  public:
-  Product(const GemmArgs& args, GemmContext& context) : args_(args), context_(context) {}
+  Product(const GemmArgs& args, GemmContext& context)
+      : args_(args),
+        context_(context),
+        direct_(args.c.type == DType::f32 && (args.epilogue.empty() || !args.accumulate)),
+        slabs_(args.m, args.k, direct_),
+        b_panels_(ceil_div(args.n, kPanelColumns)),
+        cut_(ceil_div(slabs_.row_step, kPanelRows), b_panels_, context.threads),
+        whole_(!direct_ && args.k > slabs_.k_step) {}
 
   void run() {
-    const Slabs slabs(args_.m, args_.k);
-    const int64_t row_step = slabs.row_step, k_step = slabs.k_step;
-    direct_ = args_.c.type == DType::f32 && (args_.epilogue.empty() || !args_.accumulate);
-    whole_ = !direct_ && args_.k > k_step;
-    a_packed_ = context_.shared.floats(slabs.floats + (whole_ ? args_.m * args_.n : 0));
-    sums_ = a_packed_ + slabs.floats;
-    for (int64_t i = 0; i < args_.m; i += row_step) {
-      for (int64_t k0 = 0; k0 == 0 || k0 < args_.k; k0 += k_step) {
-        const Slab slab{i, std::min(row_step, args_.m - i), k0, std::min(k_step, args_.k - k0)};
-        pack_a(slab);
-        compute(slab);
+    const int64_t sums = whole_ ? args_.m * args_.n : 0, pieces = cut_.across * cut_.down;
+    a_packed_ = context_.shared.floats(slabs_.floats() + sums + pieces);
+    sums_ = a_packed_ + slabs_.floats();
+    piece_rounds_ = reinterpret_cast<int32_t*>(sums_ + sums);
+    for (int64_t i = 0; i < args_.m; i += slabs_.row_step) {
+      for (int64_t k0 = 0; k0 == 0 || k0 < args_.k; k0 += slabs_.k_step) {
+        run_slab(
+            {i, std::min(slabs_.row_step, args_.m - i), k0, std::min(slabs_.k_step, args_.k - k0)});
       }
     }
   }
 
  private:
+  // One round packs and multiplies one block of k; all blocks at once unless sums live in C. The
+  // list of tasks is: pack 0, pack 1, multiply 0, pack 2, multiply 1, ... Tasks are handed out in
+  // this order, and wait only for tasks before them.
+  void run_slab(const Slab& slab) {
+    const RowPanels rows(slab.rows, kPanelRows);
+    const Blocks blocks(slab.k);
+    const int64_t blocks_each = direct_ ? 1 : blocks.count, rounds = blocks.count / blocks_each;
+    const int64_t parts = pack_parts(rows);
+    const int64_t packs = blocks_each * parts, pieces = cut_.across * cut_.down;
+    Rounds packed(packs), computed(pieces);
+    std::fill_n(piece_rounds_, pieces, 0);
+    const auto pack = [&](int64_t round, int64_t task) {
+      computed.await(round - kBuffers);
+      pack_a(slab, rows, round * blocks_each + task / parts, task % parts);
+      packed.done(round);
+    };
+    const auto multiply = [&](int64_t round, int64_t piece, int worker) {
+      std::atomic_ref<int32_t> rounds_of_piece(piece_rounds_[piece]);
+      Rounds::await_value(rounds_of_piece, round);
+      packed.await(round);
+      run_piece(slab, rows, piece_at(slab, rows, piece), round * blocks_each,
+                (round + 1) * blocks_each, context_.worker[static_cast<size_t>(worker)]);
+      rounds_of_piece.store(static_cast<int32_t>(round + 1), std::memory_order_release);
+      computed.done(round);
+    };
+    parallel_for(context_.threads, rounds * (packs + pieces), [&](int64_t task, int worker) {
+      if (task < packs) return pack(0, task);
+      task -= packs;
+      const int64_t round = std::min(task / (packs + pieces), rounds - 1);
+      task -= round * (packs + pieces);
+      if (round + 1 == rounds) return multiply(round, task, worker);
+      if (task < packs) return pack(round + 1, task);
+      multiply(round, task - packs, worker);
+    });
+  }
+
   // Panels of one block of k lie one behind the other, in the order of their use.
   float* a_panel(const Slab& slab, const RowPanels& rows, int64_t panel, int64_t block) const {
     const Blocks blocks(slab.k);
-    const int64_t begin = blocks.begin(block), k = blocks.begin(block + 1) - begin;
-    return a_packed_ + begin * slab.rows + rows.begin(panel) * k;
+    const int64_t k = blocks.begin(block + 1) - blocks.begin(block);
+    return a_packed_ + block % slabs_.buffers * slabs_.block_floats + rows.begin(panel) * k;
   }
 
-  void pack_a(const Slab& slab) const {
-    const RowPanels rows(slab.rows, kPanelRows);
+  // A block of A is packed in parts. Whole rows of memory: few k and all panels where these lie
+  // along it, else all k of a few panels.
+  static constexpr int64_t kPartPanels = 8, kPartRows = 4 * kRowsAlong;
+  int64_t pack_parts(const RowPanels& rows) const {
+    return args_.a.transposed ? ceil_div(kBlockK, kPartRows) : ceil_div(rows.panels, kPartPanels);
+  }
+  void pack_a(const Slab& slab, const RowPanels& rows, int64_t block, int64_t part) const {
     const Blocks blocks(slab.k);
-    // Whole rows of memory: few k and all panels where these lie along it, else all k of a few
-    // panels.
+    const int64_t begin = blocks.begin(block), k = blocks.begin(block + 1) - begin;
     const bool along = args_.a.transposed;
-    constexpr int64_t kPanels = 8, kRows = 4 * kRowsAlong;
-    const int64_t parts = along ? ceil_div(kBlockK, kRows) : ceil_div(rows.panels, kPanels);
-    parallel_for(context_.threads, blocks.count * parts, [&](int64_t piece) {
-      const int64_t block = piece / parts, part = piece % parts;
-      const int64_t begin = blocks.begin(block), k = blocks.begin(block + 1) - begin;
-      const int64_t p0 = along ? std::min(k, part * kRows) : 0;
-      const int64_t p1 = along ? std::min(k, p0 + kRows) : k;
-      const int64_t first = along ? 0 : part * kPanels;
-      const int64_t last = along ? rows.panels : std::min(rows.panels, first + kPanels);
-      pack_panels(args_.a, along, args_.m, first, last, slab.k0 + begin + p0, p1 - p0,
-                  [&](int64_t p) {
-                    const int64_t height = rows.height(p);
-                    return Panel{a_panel(slab, rows, p, block) + p0 * height,
-                                 slab.row0 + rows.begin(p), height, height};
-                  });
-    });
-  }
-
-  void compute(const Slab& slab) {
-    const RowPanels rows(slab.rows, kPanelRows);
-    const int64_t b_panels = ceil_div(args_.n, kPanelColumns);
-    const Cut cut(rows.panels, b_panels, context_.threads);
-    const int64_t across = cut.across, down = cut.down;
-    parallel_for(context_.threads, across * down, [&](int64_t piece, int worker) {
-      const int64_t i = piece % down, j = piece / down;
-      Piece at{i * rows.panels / down,
-               (i + 1) * rows.panels / down,
-               j * b_panels / across,
-               (j + 1) * b_panels / across,
-               0,
-               0,
-               0,
-               0,
-               nullptr,
-               nullptr,
-               0};
-      at.row = slab.row0 + rows.begin(at.i0);
-      at.rows = slab.row0 + rows.begin(at.i1) - at.row;
-      at.column = at.j0 * kPanelColumns;
-      at.columns = std::min(at.j1 * kPanelColumns, args_.n) - at.column;
-      run_piece(slab, rows, at, context_.worker[static_cast<size_t>(worker)]);
-    });
+    const int64_t p0 = along ? std::min(k, part * kPartRows) : 0;
+    const int64_t p1 = along ? std::min(k, p0 + kPartRows) : k;
+    const int64_t first = along ? 0 : part * kPartPanels;
+    const int64_t last = along ? rows.panels : std::min(rows.panels, first + kPartPanels);
+    pack_panels(args_.a, along, args_.m, first, last, slab.k0 + begin + p0, p1 - p0,
+                [&](int64_t p) {
+                  const int64_t height = rows.height(p);
+                  return Panel{a_panel(slab, rows, p, block) + p0 * height,
+                               slab.row0 + rows.begin(p), height, height};
+                });
   }
 
   // A panels [i0, i1) times B panels [j0, j1).
   struct Piece {
     int64_t i0, i1, j0, j1;
     int64_t row, rows, column, columns;  // the same in elements of C
-    float* b;                            // packed panels of B, one block of k
-    float* sums;                         // where element (row, column) of the sums lies
-    int64_t stride;
+    float* b = nullptr;                  // packed panels of B, one block of k
+    float* sums = nullptr;               // where element (row, column) of the sums lies
+    int64_t stride = 0;
   };
 
-  void run_piece(const Slab& slab, const RowPanels& rows, Piece& at, Scratch& scratch) const {
+  Piece piece_at(const Slab& slab, const RowPanels& rows, int64_t piece) const {
+    const int64_t i = piece % cut_.down, j = piece / cut_.down;
+    Piece at;
+    at.i0 = i * rows.panels / cut_.down;
+    at.i1 = (i + 1) * rows.panels / cut_.down;
+    at.j0 = j * b_panels_ / cut_.across;
+    at.j1 = (j + 1) * b_panels_ / cut_.across;
+    at.row = slab.row0 + rows.begin(at.i0);
+    at.rows = slab.row0 + rows.begin(at.i1) - at.row;
+    at.column = at.j0 * kPanelColumns;
+    at.columns = std::min(at.j1 * kPanelColumns, args_.n) - at.column;
+    return at;
+  }
+
+  void run_piece(const Slab& slab, const RowPanels& rows, Piece at, int64_t first_block,
+                 int64_t last_block, Scratch& scratch) const {
     const int64_t b_floats = (at.j1 - at.j0) * kBPanelFloats;
     const bool local = !direct_ && !whole_;
     at.b = scratch.floats(b_floats + (local ? at.rows * at.columns : 0));
@@ -212,13 +280,12 @@ class Product {
               : whole_ ? sums_ + at.row * args_.n + at.column
                        : at.b + b_floats;
     at.stride = direct_ ? args_.c.stride : whole_ ? args_.n : at.columns;
-    const Blocks blocks(slab.k);
-    for (int64_t block = 0; block < blocks.count; ++block) {
+    for (int64_t block = first_block; block < last_block; ++block) {
       for (int64_t i = at.i0; i < at.i1; i += kBlockPanels) {
         run_block(slab, rows, at, i, std::min(i + kBlockPanels, at.i1), block);
       }
     }
-    const bool last = slab.k0 + slab.k >= args_.k;
+    const bool last = slab.k0 + Blocks(slab.k).begin(last_block) >= args_.k;
     if (last && !(direct_ && args_.epilogue.empty())) {
       finish_block(args_, at.sums, at.stride, at.row, at.column, at.rows, at.columns);
     }
@@ -256,10 +323,14 @@ class Product {
 
   const GemmArgs& args_;
   GemmContext& context_;
-  bool direct_ = false;  // sums live in C itself
-  bool whole_ = false;   // sums live in a matrix of C's shape; otherwise in each piece's scratch
+  const bool direct_;  // sums live in C itself
+  const Slabs slabs_;
+  const int64_t b_panels_;
+  const Cut cut_;
+  const bool whole_;  // sums live in a matrix of C's shape; otherwise in each piece's scratch
   float* a_packed_ = nullptr;
   float* sums_ = nullptr;
+  int32_t* piece_rounds_ = nullptr;  // rounds that each piece has behind it
 };
 
 void run_own(const GemmArgs& args, GemmContext& context) { Product(args, context).run(); }
