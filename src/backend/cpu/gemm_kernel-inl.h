@@ -60,6 +60,7 @@ void tile_kernel(int64_t k, const float* HWY_RESTRICT a, int64_t a_step,
   const F32 d;
   constexpr size_t kVectors = Shape::kVectors, kLanes = hn::MaxLanes(F32());
   constexpr int64_t kColumns = columns_of<Shape>;
+  constexpr size_t kLine = 16;  // floats of a cache line
   // Three rows per pointer: x86 addresses reach base + stride and base + 2 stride.
   constexpr size_t kBases = kWalk == Walk::rows ? (R + 2) / 3 : 1;
   // Fold expressions instead of loops: all indices are constants, so the arrays live in registers.
@@ -93,7 +94,11 @@ void tile_kernel(int64_t k, const float* HWY_RESTRICT a, int64_t a_step,
     (row(std::integral_constant<size_t, r>()), ...);
     if constexpr (kWalk == Walk::streamed) {
       hwy::Prefetch(base[0] + 24 * R);
-      (hwy::Prefetch(b + (16 * kVectors + v) * kLanes), ...);
+      const auto fetch = [&]<size_t q>(std::integral_constant<size_t, q>)
+          __attribute__((always_inline)) {
+        if constexpr (q * kLanes % kLine == 0) hwy::Prefetch(b + (16 * kVectors + q) * kLanes);
+      };
+      (fetch(std::integral_constant<size_t, v>()), ...);
     }
     ((base[i] += kWalk == Walk::rows ? 1 : a_step), ...);
     b += b_step;

@@ -116,7 +116,7 @@ struct Cut {
   Cut(int64_t a_panels, int64_t b_panels, int threads) : across(ceil_div(b_panels, kPiecePanels)) {
     const int64_t wanted = threads == 1 ? 1 : 4 * threads;
     // Narrow pieces read A more often, short ones pack B more often: first one, then the other.
-    across = std::max(across, std::min(wanted, b_panels / 4));
+    across = std::max(across, std::min(wanted, b_panels / 2));
     while (across * down < wanted && a_panels / (2 * down) >= kBlockPanels / 2) down *= 2;
     if (across * down < wanted) across = std::max(across, std::min(wanted / down, b_panels / 2));
   }
