@@ -1,6 +1,7 @@
 #include "reference/adamw.h"
 
 #include <cmath>
+#include <limits>
 
 #include "support/ops.h"
 #include "support/threads.h"
@@ -109,6 +110,31 @@ TEST(AdamW, PureBf16RoundsStochastically) {
   EXPECT_NEAR(up, kCount / 16.0, 242);
 }
 
+// Four neighbours take their random bits from one hash: each must go up as often as the others, and
+// any two of them together as often as chance has it. So must neighbours of different fours.
+TEST(AdamW, NeighboursRoundIndependently) {
+  constexpr int64_t kCount = 160000;
+  const Operand weight(DType::bf16, {kCount}, Values(kCount, 1.0));
+  const Operand m = Operand::zeros(DType::f32, {kCount}), v = m;
+  const Operand grad(DType::f32, {kCount}, Values(kCount, -1.0));
+  AdamWOptions options = options_at(1);
+  options.weight_decay = 0;
+  options.lr = 0x1p-9f;  // a quarter of the way to the neighbour
+  cpu().adamw(weight, {}, m, v, grad, kGo, options);
+  const Values moved = weight.values();
+  const auto up = [&](int64_t i) { return moved[static_cast<size_t>(i)] > 1.0; };
+  constexpr double kFours = kCount / 4;
+  for (int64_t a = 0; a < 4; ++a) {
+    for (int64_t b = a; b < 8; ++b) {
+      double together = 0;
+      for (int64_t i = 0; i + 8 <= kCount; i += 4) together += up(i + a) && up(i + b) ? 1 : 0;
+      const double chance = a == b ? 0.25 : 0.0625;
+      EXPECT_NEAR(together, kFours * chance, 5 * std::sqrt(kFours * chance * (1 - chance)))
+          << a << " " << b;
+    }
+  }
+}
+
 TEST(AdamW, Bf16MomentsDecayInTheMean) {
   constexpr int64_t kCount = 20000;
   State s(DType::f32, kCount, false, DType::bf16);
@@ -125,14 +151,14 @@ TEST(AdamW, Bf16MomentsDecayInTheMean) {
 }
 
 TEST(AdamW, RoundingDoesNotDependOnSharding) {
-  constexpr int64_t kCount = 3001;
+  constexpr int64_t kCount = 30001;
   for (const uint64_t base : {uint64_t{0}, (uint64_t{1} << 32) - 700}) {
     State whole(DType::bf16, kCount, false, DType::bf16), parts = whole, other = whole;
     const Operand grad = Operand::random(DType::bf16, {kCount}, 3);
     AdamWOptions options = options_at(7);
     options.first_index = base;
     cpu().adamw(whole.weight, {}, whole.m, whole.v, grad, kGo, options);
-    const int64_t cuts[] = {0, 1, 600, 701, 1533, kCount};
+    const int64_t cuts[] = {0, 1, 600, 701, 12533, kCount};
     for (int k = 0; k < 5; ++k) {
       const int64_t a = cuts[k], b = cuts[k + 1];
       options.first_index = base + static_cast<uint64_t>(a);
@@ -147,6 +173,27 @@ TEST(AdamW, RoundingDoesNotDependOnSharding) {
     other.m = whole.m;
     cpu().adamw(other.weight, {}, other.m, other.v, grad, kGo, options);
     EXPECT_FALSE(whole.weight.same_bits(other.weight));
+  }
+}
+
+TEST(AdamW, WhatIsNotANumberStaysSoInPureBf16) {
+  constexpr int64_t kCount = 30000;
+  State s(DType::bf16, kCount, false, DType::bf16), clean = s;
+  const Operand grad = Operand::random(DType::bf16, {kCount}, 3);
+  Values broken = grad.values();
+  const size_t at[] = {5, 8191, 20001, kCount - 1};
+  for (const size_t i : at) broken[i] = std::numeric_limits<double>::quiet_NaN();
+  cpu().adamw(s.weight, {}, s.m, s.v, Operand(DType::bf16, {kCount}, broken), kGo, options_at(2));
+  cpu().adamw(clean.weight, {}, clean.m, clean.v, grad, kGo, options_at(2));
+  const Values weight = s.weight.values(), m = s.m.values(), v = s.v.values();
+  Values expected = clean.weight.values();
+  for (const size_t i : at) {
+    EXPECT_TRUE(std::isnan(weight[i]) && std::isnan(m[i]) && std::isnan(v[i])) << i;
+    expected[i] = 0;
+  }
+  for (size_t i = 0; i < weight.size(); ++i) {
+    if (std::isnan(weight[i])) continue;
+    ASSERT_EQ(weight[i], expected[i]) << i;
   }
 }
 

@@ -6,7 +6,8 @@
 //
 // Values kept only in bf16 (pure bf16 weights, bf16 moments) are rounded stochastically: an update
 // smaller than half a step of bf16 would otherwise always be lost. The random bits are a function
-// of (seed, step, what, global index of the element), the same for every sharding.
+// of (seed, step, what, global index of the element), the same for every sharding. Four neighbours
+// share a hash, since on GPUs its instructions are what would bound the update.
 #include <cmath>
 
 #include "backend/cpu/cpu_backend.h"
@@ -46,7 +47,7 @@ namespace HWY_NAMESPACE {
 
 constexpr int64_t kBlock = 512;
 
-// Two keys per (seed, step, what, high half of the index); the low half is hashed per element.
+// Two keys per (seed, step, what, high half of the index); the low half is hashed with them.
 struct RoundingKeys {
   uint32_t first, second;
 };
@@ -64,6 +65,18 @@ HWY_INLINE V mix(D du, V x, uint32_t multiplier) {
   return hn::Xor(x, hn::ShiftRight<15>(x));
 }
 
+// 16 bits for each index: four neighbours have the halves of one hash, and of that hashed again.
+template <class D, class V>
+HWY_INLINE V random_bits(D du, V index, RoundingKeys keys) {
+  auto r = mix(du, hn::Xor(hn::ShiftRight<2>(index), hn::Set(du, keys.first)), 0x7feb352du);
+  r = mix(du, hn::Xor(r, hn::Set(du, keys.second)), 0x846ca68bu);
+  const auto zero = hn::Zero(du);
+  const auto first_pair = hn::Eq(hn::And(index, hn::Set(du, 2u)), zero);
+  r = hn::IfThenElse(first_pair, r, mix(du, r, 0x7feb352du));
+  const auto even = hn::Eq(hn::And(index, hn::Set(du, 1u)), zero);
+  return hn::IfThenElse(even, hn::ShiftRight<16>(r), hn::And(r, hn::Set(du, 0xffffu)));
+}
+
 // src (f32) to bf16: up with the probability of the part cut off.
 void round_stochastic(bf16_t* dst, const float* src, size_t n, uint64_t index, RoundingKeys keys) {
   const F32 d;
@@ -73,10 +86,8 @@ void round_stochastic(bf16_t* dst, const float* src, size_t n, uint64_t index, R
       d, n, STRETTO_LANES {
         const auto v = load(d, src + i, lanes);
         const auto bits = hn::BitCast(du, v);
-        auto r = hn::Xor(hn::Iota(du, low + static_cast<uint32_t>(i)), hn::Set(du, keys.first));
-        r = mix(du, r, 0x7feb352du);
-        r = mix(du, hn::Xor(r, hn::Set(du, keys.second)), 0x846ca68bu);
-        const auto rounded = hn::ShiftRight<16>(hn::Add(bits, hn::ShiftRight<16>(r)));
+        const auto r = random_bits(du, hn::Iota(du, low + static_cast<uint32_t>(i)), keys);
+        const auto rounded = hn::ShiftRight<16>(hn::Add(bits, r));
         const auto quiet = hn::Or(hn::ShiftRight<16>(bits), hn::Set(du, 0x40u));
         const auto out = hn::IfThenElse(hn::RebindMask(du, hn::IsNaN(v)), quiet, rounded);
         if constexpr (std::is_same_v<decltype(lanes), Full>) {

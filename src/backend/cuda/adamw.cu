@@ -11,8 +11,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "backend/cuda/adamw.cuh"
 #include "backend/cuda/cuda_backend.h"
-#include "backend/cuda/device.cuh"
 #include "base/random.h"
 
 namespace stretto::cuda {
@@ -20,21 +20,8 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int kPacks = 8;   // of a thread, before another block takes over
-constexpr int kSpans = 8;   // multiples of 2^32 of the index that one call may touch
 constexpr int kAtOnce = 2;  // packs whose loads are in flight together
-// Elements of a pack: 16 bytes of f32, 8 of bf16. Neighbouring lanes of every operand touch
-// neighbouring bytes; more of bf16 would not fit the registers that its random bits need.
-constexpr int V = 4;
-
-struct Keys {
-  uint32_t first, second;
-};
-
-struct Constants {
-  float decay, rest1, beta2, rest2, step_size, root_correction, eps;
-  uint64_t first_span;       // index >> 32 of the first element
-  Keys keys[3][kSpans + 1];  // of weight, m, v; for each multiple of 2^32 of the index
-};
+constexpr int V = kPack;
 
 // One stretch, as the kernel sees it. `first_block`: blocks of the stretches before.
 struct Stretch {
@@ -49,81 +36,6 @@ struct Stretch {
   int32_t decay;
   int32_t aligned;
 };
-
-__device__ uint32_t mix(uint32_t x, uint32_t multiplier) {
-  x = (x ^ (x >> 16)) * multiplier;
-  return x ^ (x >> 15);
-}
-
-__device__ uint32_t random_bits(uint32_t low, Keys keys) {
-  const uint32_t r = mix(low ^ keys.first, 0x7feb352du);
-  return mix(r ^ keys.second, 0x846ca68bu) >> 16;
-}
-
-// Up with the probability of the part cut off.
-__device__ bf16 round_stochastic(float x, uint32_t bits16) {
-  const uint32_t bits = __float_as_uint(x);
-  const uint32_t rounded = isnan(x) ? (bits >> 16) | 0x40u : (bits + bits16) >> 16;
-  return __ushort_as_bfloat16(static_cast<unsigned short>(rounded));
-}
-
-// The random bits of a block's elements. Integer arithmetic is what bounds this kernel in pure
-// bf16: the keys change once in 2^32 elements, so they are looked up once where that is not here.
-struct Draws {
-  const Constants& c;
-  Keys keys[3];
-  bool one_span;
-
-  __device__ Draws(const Constants& constants, uint64_t first, uint64_t last) : c(constants) {
-    const uint64_t span = first >> 32;
-    one_span = span == last >> 32;
-    for (int what = 0; what < 3; ++what) keys[what] = c.keys[what][span - c.first_span];
-  }
-
-  // Four neighbours, none of them NaN, with the same keys: their upper halves, in pairs.
-  __device__ Pack<bf16, V> round(const float (&x)[V], uint32_t low, int what) const {
-    static_assert(V == 4);
-    uint32_t sum[V];
-#pragma unroll
-    for (int i = 0; i < V; ++i) {
-      sum[i] = __float_as_uint(x[i]) + random_bits(low + i, keys[what]);
-    }
-    Pack<bf16, V> pack;
-    const uint2 words = {__byte_perm(sum[0], sum[1], 0x7632), __byte_perm(sum[2], sum[3], 0x7632)};
-    memcpy(&pack, &words, sizeof(pack));
-    return pack;
-  }
-
-  __device__ Pack<bf16, V> round_any(const float (&x)[V], uint64_t index, int what) const {
-    Pack<bf16, V> pack;
-#pragma unroll
-    for (int i = 0; i < V; ++i) {
-      const uint64_t at = index + i;
-      const Keys own = c.keys[what][(at >> 32) - c.first_span];
-      pack.value[i] = round_stochastic(x[i], random_bits(static_cast<uint32_t>(at), own));
-    }
-    return pack;
-  }
-
-  __device__ Pack<bf16, V> operator()(const float (&x)[V], uint64_t index, int what) const {
-    const bool nan = isnan((x[0] + x[1]) + (x[2] + x[3]));  // or infinities that cancel out
-    if (!one_span || nan) return round_any(x, index, what);
-    return round(x, static_cast<uint32_t>(index), what);
-  }
-};
-
-// To about one unit in the last place, in a tenth of the instructions. What is too small for a
-// normal number counts as zero: eps is far above it.
-__device__ float fast_root(float x) {
-  float root;
-  asm("sqrt.approx.ftz.f32 %0, %1;" : "=f"(root) : "f"(x));
-  return root;
-}
-__device__ float fast_quotient(float x, float y) {
-  float quotient;
-  asm("div.approx.ftz.f32 %0, %1, %2;" : "=f"(quotient) : "f"(x), "f"(y));
-  return quotient;
-}
 
 // A whole pack moves in one access, anything else element by element.
 template <typename T>
@@ -191,10 +103,67 @@ __device__ Place place_of(const Stretch& s, int64_t begin, int pack) {
   return {at, count, s.aligned != 0 && count == V};
 }
 
+// A whole block of pure bf16, 16 bytes at a time and without a question per element: instructions,
+// not memory, would bound it otherwise.
+__device__ __forceinline__ void pure_block(const Stretch& s, int64_t begin, float clip, float decay,
+                                           const AdamWConstants& c, const Draws& draws) {
+  constexpr int N = 8, kRounds = V * kPacks / N;
+  const int64_t at = begin + threadIdx.x * N;
+  const auto low = static_cast<uint32_t>(s.first_index + static_cast<uint64_t>(at));
+  auto* grad = static_cast<const bf16*>(s.grad) + at;
+  auto* weight = static_cast<bf16*>(s.weight) + at;
+  auto* moment1 = static_cast<bf16*>(s.m) + at;
+  auto* moment2 = static_cast<bf16*>(s.v) + at;
+  using Packed = Pack<bf16, N>;
+#pragma unroll 1
+  for (int first = 0; first < kRounds; first += kAtOnce) {
+    Packed g[kAtOnce], w[kAtOnce], m[kAtOnce], v[kAtOnce];
+#pragma unroll
+    for (int k = 0; k < kAtOnce; ++k) {
+      const int offset = (first + k) * kThreads * N;
+      g[k] = Packed::load_streaming(grad + offset);
+      m[k] = Packed::load_streaming(moment1 + offset);
+      v[k] = Packed::load_streaming(moment2 + offset);
+      w[k] = Packed::load_streaming(weight + offset);
+    }
+#pragma unroll
+    for (int k = 0; k < kAtOnce; ++k) {
+      const int offset = (first + k) * kThreads * N;
+#pragma unroll
+      for (int half = 0; half < N; half += 4) {
+        float x[3][4];
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          const int e = half + i;
+          const Moved moved = update(w[k][e], m[k][e], v[k][e], g[k][e], clip, decay, c);
+          x[0][i] = moved.w;
+          x[1][i] = moved.m;
+          x[2][i] = moved.v;
+        }
+        // A moment that is not a number makes the weight one too.
+        if (isnan((x[0][0] + x[0][1]) + (x[0][2] + x[0][3]))) {
+#pragma unroll
+          for (int i = 0; i < 12; ++i) x[i / 4][i % 4] = without_low_bits_if_nan(x[i / 4][i % 4]);
+        }
+        Packed* const packs[3] = {&w[k], &m[k], &v[k]};
+#pragma unroll
+        for (int what = 0; what < 3; ++what) {
+          const FourDraws four = four_draws(low + offset + half, draws.keys[what]);
+          const uint2 words = round_four(x[what][0], x[what][1], x[what][2], x[what][3], four);
+          memcpy(&packs[what]->value[half], &words, sizeof(words));
+        }
+      }
+      m[k].store_streaming(moment1 + offset);
+      v[k].store_streaming(moment2 + offset);
+      w[k].store_streaming(weight + offset);
+    }
+  }
+}
+
 template <typename W, typename G, typename M>
 __global__ void __launch_bounds__(kThreads, sizeof(M) == 2 ? 3 : 2)
     adamw_kernel(const Stretch* table, int stretches, const float* control,
-                 const __grid_constant__ Constants c) {
+                 const __grid_constant__ AdamWConstants c) {
   if (control[1] != 0.0f) return;
   const Stretch s = find_stretch(table, stretches, blockIdx.x);
   const float clip = control[0], decay = s.decay != 0 ? c.decay : 1.0f;
@@ -204,6 +173,12 @@ __global__ void __launch_bounds__(kThreads, sizeof(M) == 2 ? 3 : 2)
   const uint64_t first_index = s.first_index + static_cast<uint64_t>(begin);
   const auto last = static_cast<uint64_t>(min(kBlock, s.count - begin) - 1);
   const Draws draws(c, first_index, first_index + last);
+  if constexpr (std::is_same_v<W, bf16> && std::is_same_v<G, bf16> && std::is_same_v<M, bf16>) {
+    if (!own_master && s.aligned != 0 && last == kBlock - 1 && draws.one_span &&
+        first_index % 4 == 0) {
+      return pure_block(s, begin, clip, decay, c, draws);
+    }
+  }
 #pragma unroll 1
   for (int first = 0; first < kPacks; first += kAtOnce) {
     Element<W, G, M> e[kAtOnce];
@@ -227,12 +202,11 @@ __global__ void __launch_bounds__(kThreads, sizeof(M) == 2 ? 3 : 2)
       float w[V], m[V], v[V];
 #pragma unroll
       for (int i = 0; i < V; ++i) {
-        const float gradient = e[k].g[i] * clip;
-        m[i] = fmaf(c.rest1, gradient - e[k].m[i], e[k].m[i]);
-        v[i] = fmaf(c.rest2 * gradient, gradient, c.beta2 * e[k].v[i]);
-        const float divisor = fmaf(fast_root(v[i]), c.root_correction, c.eps);
         const float old = own_master ? e[k].master[i] : e[k].w[i];
-        w[i] = old * decay - c.step_size * fast_quotient(m[i], divisor);
+        const Moved moved = update(old, e[k].m[i], e[k].v[i], e[k].g[i], clip, decay, c);
+        w[i] = moved.w;
+        m[i] = moved.m;
+        v[i] = moved.v;
       }
       const uint64_t index = s.first_index + static_cast<uint64_t>(at);
       store(static_cast<M*>(s.m) + at, m, n, whole, index, draws, 1);
@@ -243,11 +217,11 @@ __global__ void __launch_bounds__(kThreads, sizeof(M) == 2 ? 3 : 2)
   }
 }
 
-Constants constants_for(const AdamWOptions& options, uint64_t first_span) {
+AdamWConstants constants_for(const AdamWOptions& options, uint64_t first_span) {
   const auto wide = [](auto x) { return static_cast<double>(x); };
   const double correction1 = 1.0 - std::pow(wide(options.beta1), wide(options.step));
   const double correction2 = 1.0 - std::pow(wide(options.beta2), wide(options.step));
-  Constants c{};
+  AdamWConstants c{};
   c.decay = static_cast<float>(1.0 - wide(options.lr) * wide(options.weight_decay));
   c.rest1 = static_cast<float>(1.0 - wide(options.beta1));
   c.beta2 = options.beta2;
