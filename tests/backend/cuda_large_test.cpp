@@ -2,6 +2,8 @@
 // the cpu backend, which the other tests hold against the reference. Also graphs and repeatability.
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "backend/cuda/cuda_options.h"
 #include "support/ops.h"
 #include "support/staged_backend.h"
@@ -51,6 +53,29 @@ TEST_F(Gpu, LayerNormOfEveryWidthInUse) {
     EXPECT_TRUE(close(gpu.dinp, cpu.dinp.values(), type, 1));
     EXPECT_TRUE(close(gpu.dweight, cpu.dweight.values(), DType::f32, 64));
     EXPECT_TRUE(close(gpu.dbias, cpu.dbias.values(), DType::f32, 64));
+  }
+}
+
+// More rows than the card holds at once: blocks and warps walk them and fetch the next ones ahead.
+TEST_F(Gpu, LayerNormWalksItsRows) {
+  for (const int64_t width : {768, 1000, 1536, 2048, 2560, 4096}) {
+    SCOPED_TRACE(width);
+    const int64_t rows = 9001;
+    const DType type = DType::bf16;
+    const Operand inp = Operand::random(type, {rows, width}, 1);
+    const Operand weight = Operand::random(type, {width}, 3);
+    const Operand bias = Operand::random(type, {width}, 4);
+    const auto run = [&](Backend& backend) {
+      std::array<Operand, 3> r{Operand::output(type, {rows, width}),
+                               Operand::output(DType::f32, {rows}),
+                               Operand::output(DType::f32, {rows})};
+      backend.layernorm_forward(r[0], r[1], r[2], inp, weight, bias);
+      return r;
+    };
+    const auto gpu = run(*gpu_), cpu = run(*cpu_);
+    EXPECT_TRUE(close(gpu[0], cpu[0].values(), type, 1));
+    EXPECT_TRUE(close(gpu[2], cpu[2].values(), DType::f32, 16));
+    EXPECT_TRUE(gpu[0].guards_intact());
   }
 }
 

@@ -1,16 +1,18 @@
 // Loss and gradient of whole rows of logits in one read and one write: a block keeps its row in
-// shared memory between finding its log-sum-exp and writing the gradient in its place. Two blocks
-// share a multiprocessor, so that one loads while the other stores.
+// shared memory between finding its log-sum-exp and writing the gradient in its place. The whole
+// row is on its way at once. Two blocks share a multiprocessor, so that one loads while the other
+// stores.
 #include <algorithm>
 
 #include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/device.cuh"
+#include "backend/cuda/row_pipeline.cuh"
 
 namespace stretto::cuda {
 namespace {
 
 constexpr int kThreads = 512;
-constexpr int kAhead = 4;  // packs in flight per thread
+constexpr int kParts = 4;  // of a row's way: the first is summed while the last still arrives
 constexpr float kLog2e = 1.4426950408889634f;
 
 // Two instructions where exp() takes more: the product is part of the subtraction before it.
@@ -64,22 +66,29 @@ __global__ void __launch_bounds__(kThreads, 2)
   const float factor = *scale;
   constexpr int kStride = kThreads * V;
   const int whole = valid / V * V;  // up to here packs hold real words only
-  Running running{-INFINITY, 0.0f};
-  for (int first = threadIdx.x * V; first < whole; first += kAhead * kStride) {
-    Pack<T, V> packs[kAhead];
+  const int steps = (whole + kStride - 1) / kStride, length = (steps + kParts - 1) / kParts;
+  const auto each_pack = [&](int number, const auto& work) {
+    const int end = min(whole, (number + 1) * length * kStride);
+    for (int c = number * length * kStride + threadIdx.x * V; c < end; c += kStride) work(c);
+  };
 #pragma unroll
-    for (int k = 0; k < kAhead; ++k) {
-      if (first + k * kStride < whole) {
-        packs[k] = Pack<T, V>::load_streaming(x + first + k * kStride);
-      }
-    }
-#pragma unroll
-    for (int k = 0; k < kAhead; ++k) {
-      if (first + k * kStride >= whole) break;
-      packs[k].store(row + first + k * kStride);
-      take(running, packs[k]);
-    }
+  for (int number = 0; number < kParts; ++number) {
+    each_pack(number, [&](int c) { copy_async(row + c, x + c); });
+    commit_copies();
   }
+  Running running{-INFINITY, 0.0f};
+  const auto sum_part = [&](int number) {  // each thread reads what it fetched itself
+    each_pack(number, [&](int c) { take(running, Pack<T, V>::load(row + c)); });
+  };
+  wait_copies<3>();
+  sum_part(0);
+  wait_copies<2>();
+  sum_part(1);
+  wait_copies<1>();
+  sum_part(2);
+  wait_copies<0>();
+  sum_part(3);
+  static_assert(kParts == 4);
   // The last words, if they fill no pack.
   if (const int c = whole + threadIdx.x; c < valid) {
     row[c] = x[c];

@@ -36,38 +36,83 @@ __device__ __forceinline__ f16 from_float<f16>(float x) {
   return __float2half_rn(x);
 }
 
-// V elements moved by one access. V is 16 / sizeof(T) where rows allow it, else 1.
+template <size_t kBytes>
+struct Word;
+template <>
+struct Word<16> {
+  using type = int4;
+};
+template <>
+struct Word<8> {
+  using type = int2;
+};
+template <>
+struct Word<4> {
+  using type = int;
+};
+template <>
+struct Word<2> {
+  using type = short;
+};
+
+// V elements moved by one access. V is 16 / sizeof(T) where rows allow it, else 1. Memory is
+// touched through one word of that size: a copy of the struct may become an access per element.
 template <typename T, int V>
 struct alignas(sizeof(T) * V) Pack {
   T value[V];
+  using Whole = typename Word<sizeof(T) * V>::type;
+
+  __device__ __forceinline__ static Pack of(Whole word) {
+    Pack out;
+    *reinterpret_cast<Whole*>(&out) = word;
+    return out;
+  }
+  __device__ __forceinline__ Whole word() const { return *reinterpret_cast<const Whole*>(this); }
 
   __device__ __forceinline__ static Pack load(const T* p) {
-    return *reinterpret_cast<const Pack*>(p);
+    return of(*reinterpret_cast<const Whole*>(p));
   }
   // Read once and not again soon: keeps the caches for what is.
   __device__ __forceinline__ static Pack load_streaming(const T* p) {
-    Pack out;
-    if constexpr (sizeof(Pack) == 16) {
-      *reinterpret_cast<int4*>(&out) = __ldcs(reinterpret_cast<const int4*>(p));
-    } else if constexpr (sizeof(Pack) == 8) {
-      *reinterpret_cast<int2*>(&out) = __ldcs(reinterpret_cast<const int2*>(p));
-    } else {
-      out = load(p);
-    }
-    return out;
+    return of(__ldcs(reinterpret_cast<const Whole*>(p)));
   }
-  __device__ __forceinline__ void store(T* p) const { *reinterpret_cast<Pack*>(p) = *this; }
-  __device__ __forceinline__ void store_streaming(T* p) const {
-    if constexpr (sizeof(Pack) == 16) {
-      __stcs(reinterpret_cast<int4*>(p), *reinterpret_cast<const int4*>(this));
-    } else if constexpr (sizeof(Pack) == 8) {
-      __stcs(reinterpret_cast<int2*>(p), *reinterpret_cast<const int2*>(this));
+  // Global memory only.
+  __device__ __forceinline__ void store(T* p) const {
+    const Whole whole = word();
+    if constexpr (sizeof(Whole) == 16) {
+      asm volatile("st.global.v4.s32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(p)),
+                   "r"(whole.x), "r"(whole.y), "r"(whole.z), "r"(whole.w)
+                   : "memory");
     } else {
-      store(p);
+      *reinterpret_cast<Whole*>(p) = whole;
     }
+  }
+  __device__ __forceinline__ void store_streaming(T* p) const {
+    __stcs(reinterpret_cast<Whole*>(p), word());
   }
   __device__ __forceinline__ float operator[](int i) const { return as_float(value[i]); }
   __device__ __forceinline__ void set(int i, float x) { value[i] = from_float<T>(x); }
+  // Two at a time: the instruction for one alone has a small part of the rate, and is what set()
+  // becomes where the rounded values are also read.
+  __device__ __forceinline__ void set_all(const float (&x)[V]) {
+    if constexpr (sizeof(T) == 2 && V % 2 == 0) {
+#pragma unroll
+      for (int i = 0; i < V; i += 2) {
+        if constexpr (std::is_same_v<T, bf16>) {
+          const __nv_bfloat162 two = __floats2bfloat162_rn(x[i], x[i + 1]);
+          value[i] = two.x;
+          value[i + 1] = two.y;
+        } else {
+          const __half2 two = __floats2half2_rn(x[i], x[i + 1]);
+          value[i] = two.x;
+          value[i + 1] = two.y;
+        }
+      }
+    } else {
+#pragma unroll
+      for (int i = 0; i < V; ++i) set(i, x[i]);
+    }
+  }
 };
 
 __device__ __forceinline__ float warp_sum(float x) {

@@ -12,6 +12,26 @@ namespace stretto::cuda {
 constexpr float kGeluScale = 0.7978845608028654f;  // sqrt(2 / pi)
 constexpr float kGeluCube = 0.044715f;
 
+// NaN comes through, unlike fminf and fmaxf.
+__device__ __forceinline__ float at_least(float x, float low) {
+  float y;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(x), "f"(low));
+  return y;
+}
+__device__ __forceinline__ float at_most(float x, float high) {
+  float y;
+  asm("min.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(x), "f"(high));
+  return y;
+}
+
+// 1 / (1 + 2^x), to about two units in the last place of what x's own rounding leaves.
+__device__ __forceinline__ float gate_of_power(float x) {
+  float power, gate;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(gate) : "f"(1.0f + power));
+  return gate;
+}
+
 // Value and derivative at a point. Beyond +-20 the gate is 0 or 1 to the last bit; cubes would
 // overflow.
 template <Gelu kForm>
@@ -19,19 +39,21 @@ struct GeluAt {
   float value, derivative;
 
   __device__ __forceinline__ explicit GeluAt(float x) {
-    const float near = x < -20.0f ? -20.0f : (x > 20.0f ? 20.0f : x);
+    const float low = at_least(x, -20.0f), near = at_most(low, 20.0f);
     const float square = near * near;
-    float gate, bend;
+    float gate;
     if constexpr (kForm == Gelu::exact) {
       gate = normcdff(near);  // erfc of a rounded argument would be off in the far left tail
-      bend = 0.39894228040143268f * near * __expf(-0.5f * square);
+      const float lost = fmaf(near, near, -square);  // by the rounding of the square
+      const float density = 0.39894228040143268f * expf(-0.5f * square);
+      derivative = fmaf(near * density, fmaf(-0.5f, lost, 1.0f), gate);
     } else {
-      const float e = __expf(-2.0f * kGeluScale * near * (1.0f + kGeluCube * square));
-      gate = __fdividef(1.0f, 1.0f + e);
-      bend = 2.0f * near * gate * (1.0f - gate) * kGeluScale * (1.0f + 3.0f * kGeluCube * square);
+      constexpr float kLog2e = 1.4426950408889634f, kSlope = 2.0f * kGeluScale;
+      gate = gate_of_power(near * fmaf(square, -kSlope * kGeluCube * kLog2e, -kSlope * kLog2e));
+      const float slope = fmaf(square, 3.0f * kGeluCube * kSlope, kSlope);
+      derivative = gate * fmaf(near * (1.0f - gate), slope, 1.0f);
     }
-    value = x < -20.0f ? 0.0f : x * gate;
-    derivative = gate + bend;
+    value = low * gate;
   }
 };
 

@@ -26,81 +26,97 @@ struct ForwardArgs {
   int columns;
 };
 
-template <typename T, int V, int P>
+// A warp owns a row at a time, P packs per lane, and fetches its next one while it works.
+template <typename T, int V, int P, bool kAdd>
 __global__ void __launch_bounds__(32 * kWarpsPerBlock) forward_warp_kernel(ForwardArgs<T> args) {
   const int lane = threadIdx.x % 32;
-  const int64_t row = int64_t(blockIdx.x) * kWarpsPerBlock + threadIdx.x / 32;
-  if (row >= args.rows) return;
-  const int64_t start = row * args.columns;
-  Pack<T, V> x[P];
-  float total = 0;
+  const int64_t stride = int64_t(gridDim.x) * kWarpsPerBlock;
+  Pack<T, V> next_a[kAdd ? P : 1], next_b[P];
+  const auto fetch = [&](int64_t row) {
 #pragma unroll
-  for (int p = 0; p < P; ++p) {
-    const int c = (p * 32 + lane) * V;
-    if (c < args.columns) x[p] = Pack<T, V>::load_streaming(args.b + start + c);
-  }
-#pragma unroll
-  for (int p = 0; p < P; ++p) {
-    const int c = (p * 32 + lane) * V;
-    if (c >= args.columns) continue;
-    if (args.a != nullptr) {
-      const auto a = Pack<T, V>::load_streaming(args.a + start + c);
-#pragma unroll
-      for (int i = 0; i < V; ++i) x[p].set(i, x[p][i] + a[i]);
-      x[p].store(args.sum + start + c);
+    for (int p = 0; p < P; ++p) {
+      const int c = (p * 32 + lane) * V;
+      if (row >= args.rows || c >= args.columns) continue;
+      next_b[p] = Pack<T, V>::load_streaming(args.b + row * args.columns + c);
+      if constexpr (kAdd) {
+        next_a[p] = Pack<T, V>::load_streaming(args.a + row * args.columns + c);
+      }
     }
+  };
+  int64_t row = int64_t(blockIdx.x) * kWarpsPerBlock + threadIdx.x / 32;
+  fetch(row);
+  for (; row < args.rows; row += stride) {
+    const int64_t start = row * args.columns;
+    Pack<T, V> x[P];
+    float total = 0;
 #pragma unroll
-    for (int i = 0; i < V; ++i) total += x[p][i];
-  }
-  const float mean = warp_sum(total) / args.columns;
-  float squares = 0;
+    for (int p = 0; p < P; ++p) {
+      const int c = (p * 32 + lane) * V;
+      if (c >= args.columns) continue;
+      x[p] = next_b[p];
+      if constexpr (kAdd) {
+        float sum[V];
 #pragma unroll
-  for (int p = 0; p < P; ++p) {
-    if ((p * 32 + lane) * V >= args.columns) continue;
+        for (int i = 0; i < V; ++i) sum[i] = x[p][i] + next_a[p][i];
+        x[p].set_all(sum);
+        x[p].store(args.sum + start + c);
+      }
 #pragma unroll
-    for (int i = 0; i < V; ++i) squares += (x[p][i] - mean) * (x[p][i] - mean);
-  }
-  const float rstd = rsqrtf(warp_sum(squares) / args.columns + kEpsilon);
-#pragma unroll
-  for (int p = 0; p < P; ++p) {
-    const int c = (p * 32 + lane) * V;
-    if (c >= args.columns) continue;
-    const auto w = Pack<T, V>::load(args.weight + c);
-    Pack<T, V> bias{};
-    if (args.bias != nullptr) bias = Pack<T, V>::load(args.bias + c);
-#pragma unroll
-    for (int i = 0; i < V; ++i) {
-      const float scaled = (x[p][i] - mean) * rstd * w[i];
-      x[p].set(i, args.bias != nullptr ? scaled + bias[i] : scaled);
+      for (int i = 0; i < V; ++i) total += x[p][i];
     }
-    x[p].store(args.out + start + c);
-  }
-  if (lane == 0) {
-    if (args.mean != nullptr) args.mean[row] = mean;
-    if (args.rstd != nullptr) args.rstd[row] = rstd;
+    fetch(row + stride);
+    const float mean = warp_sum(total) / args.columns;
+    float squares = 0;
+#pragma unroll
+    for (int p = 0; p < P; ++p) {
+      if ((p * 32 + lane) * V >= args.columns) continue;
+#pragma unroll
+      for (int i = 0; i < V; ++i) squares += (x[p][i] - mean) * (x[p][i] - mean);
+    }
+    const float rstd = rsqrtf(warp_sum(squares) / args.columns + kEpsilon);
+#pragma unroll
+    for (int p = 0; p < P; ++p) {
+      const int c = (p * 32 + lane) * V;
+      if (c >= args.columns) continue;
+      const auto w = Pack<T, V>::load(args.weight + c);
+      Pack<T, V> bias{};
+      if (args.bias != nullptr) bias = Pack<T, V>::load(args.bias + c);
+      float scaled[V];
+#pragma unroll
+      for (int i = 0; i < V; ++i) {
+        scaled[i] = (x[p][i] - mean) * rstd * w[i];
+        if (args.bias != nullptr) scaled[i] += bias[i];
+      }
+      x[p].set_all(scaled);
+      x[p].store(args.out + start + c);
+    }
+    if (lane == 0) {
+      if (args.mean != nullptr) args.mean[row] = mean;
+      if (args.rstd != nullptr) args.rstd[row] = rstd;
+    }
   }
 }
 
 // Longer rows: a block walks rows, R at once and S groups of them on their way or in work; a pack
 // of each row per thread. Each thread reads only what it fetched itself.
-template <typename T, int R, int S>
+template <typename T, int R, int S, bool kAdd>
 __global__ void __launch_bounds__(kMostThreads) forward_rows_kernel(ForwardArgs<T> args) {
-  constexpr int V = kVector<T>, kPer = 32 / R;
-  extern __shared__ int4 ring[];  // [S][R][2][threads]: a, b
+  constexpr int V = kVector<T>, kPer = 32 / R, kOperands = kAdd ? 2 : 1;
+  extern __shared__ int4 ring[];  // [S][R][operands][threads]: b, a
   __shared__ float shared[2][2][R][kMostThreads / 32];
   const int threads = blockDim.x, lane = threadIdx.x % 32, column = threadIdx.x * V;
   const bool mine = column < args.columns;
   const int64_t groups = (args.rows + R - 1) / R;
   const auto slot = [&](int stage, int r, int which) {
-    return &ring[((stage * R + r) * 2 + which) * threads + threadIdx.x];
+    return &ring[((stage * R + r) * kOperands + which) * threads + threadIdx.x];
   };
   const auto fetch = [&](int64_t group, int stage) {
     if (mine && group < groups) {
 #pragma unroll
       for (int r = 0; r < R; ++r) {
         const int64_t at = min(group * R + r, args.rows - 1) * args.columns + column;
-        if (args.a != nullptr) copy_async(slot(stage, r, 0), args.a + at);
-        copy_async(slot(stage, r, 1), args.b + at);
+        copy_async(slot(stage, r, 0), args.b + at);
+        if constexpr (kAdd) copy_async(slot(stage, r, 1), args.a + at);
       }
     }
     commit_copies();
@@ -121,11 +137,13 @@ __global__ void __launch_bounds__(kMostThreads) forward_rows_kernel(ForwardArgs<
     if (mine) {
 #pragma unroll
       for (int r = 0; r < R; ++r) {
-        x[r] = *reinterpret_cast<const Pack<T, V>*>(slot(stage, r, 1));
-        if (args.a != nullptr) {
-          const auto a = *reinterpret_cast<const Pack<T, V>*>(slot(stage, r, 0));
+        x[r] = *reinterpret_cast<const Pack<T, V>*>(slot(stage, r, 0));
+        if constexpr (kAdd) {
+          const auto a = *reinterpret_cast<const Pack<T, V>*>(slot(stage, r, 1));
+          float sum[V];
 #pragma unroll
-          for (int i = 0; i < V; ++i) x[r].set(i, x[r][i] + a[i]);
+          for (int i = 0; i < V; ++i) sum[i] = x[r][i] + a[i];
+          x[r].set_all(sum);
           if (group * R + r < args.rows) {
             x[r].store(args.sum + (group * R + r) * args.columns + column);
           }
@@ -151,11 +169,13 @@ __global__ void __launch_bounds__(kMostThreads) forward_rows_kernel(ForwardArgs<
       const float mean = __shfl_sync(0xffffffffu, means, r * kPer);
       const float rstd = __shfl_sync(0xffffffffu, rstds, r * kPer);
       if (!mine || group * R + r >= args.rows) continue;
+      float scaled[V];
 #pragma unroll
       for (int i = 0; i < V; ++i) {
-        const float scaled = (x[r][i] - mean) * rstd * weight[i];
-        x[r].set(i, args.bias != nullptr ? scaled + bias[i] : scaled);
+        scaled[i] = (x[r][i] - mean) * rstd * weight[i];
+        if (args.bias != nullptr) scaled[i] += bias[i];
       }
+      x[r].set_all(scaled);
       x[r].store(args.out + (group * R + r) * args.columns + column);
     }
     if (const int64_t row = group * R + lane / kPer;
@@ -212,31 +232,51 @@ __global__ void __launch_bounds__(256) forward_block_kernel(ForwardArgs<T> args)
 }
 
 template <typename T>
+using ForwardKernel = void (*)(ForwardArgs<T>);
+
+// As many blocks as run at once, or fewer: they walk the rows.
+template <typename T>
+void launch_walking(ForwardKernel<T> kernel, const ForwardArgs<T>& args, int threads,
+                    int rows_at_once, size_t shared_bytes, int multiprocessors,
+                    cudaStream_t stream) {
+  CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                  static_cast<int>(shared_bytes)));
+  int resident = 1;
+  CUDA_CHECK(
+      cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, threads, shared_bytes));
+  const int64_t blocks = std::min<int64_t>(blocks_for(args.rows, rows_at_once),
+                                           int64_t{multiprocessors} * std::max(1, resident));
+  kernel<<<static_cast<unsigned>(blocks), threads, shared_bytes, stream>>>(args);
+}
+
+// The kernel in which a warp holds `packs` packs per lane; null: too many for its registers.
+template <typename T>
+ForwardKernel<T> warp_kernel(int packs, bool add) {
+  constexpr int V = kVector<T>;
+  if (packs <= 3)
+    return add ? forward_warp_kernel<T, V, 3, true> : forward_warp_kernel<T, V, 3, false>;
+  if (packs <= 4)
+    return add ? forward_warp_kernel<T, V, 4, true> : forward_warp_kernel<T, V, 4, false>;
+  return nullptr;
+}
+
+template <typename T>
 void launch_forward(const ForwardArgs<T>& args, bool vectorise, int multiprocessors,
                     cudaStream_t stream) {
-  constexpr int V = kVector<T>;
-  const int packs_per_lane = (args.columns + 32 * V - 1) / (32 * V);
-  const int warp_blocks = blocks_for(args.rows, kWarpsPerBlock);
-  const int threads = 32 * kWarpsPerBlock;
-  if (!vectorise) {
-    forward_block_kernel<T, 1><<<static_cast<int>(args.rows), 256, 0, stream>>>(args);
-  } else if (packs_per_lane <= 4) {
-    forward_warp_kernel<T, V, 4><<<warp_blocks, threads, 0, stream>>>(args);
-  } else if (32 * packs_per_lane <= kMostThreads) {
-    constexpr int R = 2, S = 4;
-    const int row_threads = 32 * packs_per_lane;
-    const size_t bytes = size_t{R} * S * 2 * sizeof(int4) * static_cast<size_t>(row_threads);
-    auto* kernel = forward_rows_kernel<T, R, S>;
-    CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                    static_cast<int>(bytes)));
-    int resident = 1;
-    CUDA_CHECK(
-        cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, row_threads, bytes));
-    const int64_t blocks = std::min<int64_t>((args.rows + R - 1) / R,
-                                             int64_t{multiprocessors} * std::max(1, resident));
-    kernel<<<static_cast<unsigned>(blocks), row_threads, bytes, stream>>>(args);
-  } else {
+  constexpr int V = kVector<T>, R = 2, S = 4;
+  const int packs = (args.columns + 32 * V - 1) / (32 * V), row_threads = 32 * packs;
+  const bool add = args.a != nullptr;
+  if (const auto kernel = warp_kernel<T>(packs, add); vectorise && kernel != nullptr) {
+    launch_walking(kernel, args, 32 * kWarpsPerBlock, kWarpsPerBlock, 0, multiprocessors, stream);
+  } else if (vectorise && row_threads <= kMostThreads) {
+    const size_t bytes =
+        size_t{R} * S * (add ? 2 : 1) * sizeof(int4) * static_cast<size_t>(row_threads);
+    launch_walking(add ? forward_rows_kernel<T, R, S, true> : forward_rows_kernel<T, R, S, false>,
+                   args, row_threads, R, bytes, multiprocessors, stream);
+  } else if (vectorise) {
     forward_block_kernel<T, V><<<static_cast<int>(args.rows), 256, 0, stream>>>(args);
+  } else {
+    forward_block_kernel<T, 1><<<static_cast<int>(args.rows), 256, 0, stream>>>(args);
   }
   CUDA_CHECK_LAUNCH();
 }

@@ -115,13 +115,16 @@ __global__ void __launch_bounds__(kMostThreads) pipelined_kernel(BackwardArgs<T>
       const auto dout = pack_at(stage, r, 0), inp = pack_at(stage, r, 1);
       Pack<T, V> old{}, result;
       if (args.accumulate) old = pack_at(stage, r, 2);
+      float sum[V];
 #pragma unroll
       for (int i = 0; i < V; ++i) {
         const float norm = fmaf(inp[i], scale[r], shift[r]);
         const float d = fmaf(dout[i], weight[i] * scale[r], -fmaf(norm, with_norm, plain));
-        result.set(i, args.accumulate ? old[i] + d : d);
-        dinp_sums[i] += result[i];
+        sum[i] = args.accumulate ? old[i] + d : d;
       }
+      result.set_all(sum);
+#pragma unroll
+      for (int i = 0; i < V; ++i) dinp_sums[i] += result[i];
       result.store(args.dinp + (group * R + r) * args.columns + column);
     }
     stage = stage == S - 1 ? 0 : stage + 1;
