@@ -42,6 +42,19 @@ void Layer::attention_block(const LayerWeights& w, const LayerActivations& a, in
   }
 }
 
+// From norm2 to act. Where GELU is repeated by itself it needs the whole of pre.
+void Layer::up(const LayerWeights& w, const LayerActivations& a, int64_t batch) {
+  backend_.linear_forward(
+      a.act, tp_.gather(a.norm2, batch), w.up_weight, w.up_bias,
+      {.gelu = shape_.model.gelu, .pre = a.pre, .bias_apart = !repeats_gelu_alone()});
+}
+
+bool Layer::repeats_gelu_alone() const {
+  const Checkpointing mode = shape_.checkpointing;
+  return (mode == Checkpointing::gelu || mode == Checkpointing::selective) &&
+         !shape_.gelu_in_place();
+}
+
 void Layer::forward(const LayerWeights& w, const LayerActivations& a, ConstTensor residual,
                     Tensor next, int64_t batch) {
   if (residual.none()) {
@@ -51,8 +64,7 @@ void Layer::forward(const LayerWeights& w, const LayerActivations& a, ConstTenso
                                         branch(batch), w.ln1_weight, w.ln1_bias);
   }
   attention_block(w, a, batch);
-  backend_.linear_forward(a.act, tp_.gather(a.norm2, batch), w.up_weight, w.up_bias,
-                          {.gelu = shape_.model.gelu, .pre = a.pre});
+  up(w, a, batch);
   row_parallel(next, a.stream2, a.act, w.down_weight, w.down_bias, batch);
 }
 
@@ -66,12 +78,11 @@ void Layer::recompute(const LayerWeights& w, const LayerActivations& a, int64_t 
     backend_.layernorm_forward(a.norm2, a.mean2, a.rstd2, a.stream2, w.ln2_weight, w.ln2_bias);
   }
   if (mode != Checkpointing::full) {
-    if (!shape_.gelu_in_place()) backend_.gelu_forward(a.act, a.pre, shape_.model.gelu);
+    if (repeats_gelu_alone()) backend_.gelu_forward(a.act, a.pre, shape_.model.gelu);
     return;
   }
   attention_block(w, a, batch);
-  backend_.linear_forward(a.act, tp_.gather(a.norm2, batch), w.up_weight, w.up_bias,
-                          {.gelu = shape_.model.gelu, .pre = a.pre});
+  up(w, a, batch);
 }
 
 void Layer::backward(const LayerWeights& w, const LayerGrads& dw, const LayerActivations& a,
@@ -83,10 +94,12 @@ void Layer::backward(const LayerWeights& w, const LayerGrads& dw, const LayerAct
   ConstTensor dout = tp_.gather_gradient(dstream, batch);
   const bool in_place = shape_.gelu_in_place();
   const Tensor act = in_place ? a.pre : a.act;
-  const LinearInputGradOptions through_gelu{.gelu = shape_.model.gelu,
-                                            .pre = a.pre,
-                                            .dbias = dw.up_bias,
-                                            .act = in_place ? a.pre : Tensor()};
+  const LinearInputGradOptions through_gelu{
+      .gelu = shape_.model.gelu,
+      .pre = a.pre,
+      .bias = repeats_gelu_alone() ? ConstTensor() : w.up_bias,
+      .dbias = dw.up_bias,
+      .act = in_place ? a.pre : Tensor()};
   if (deferred) {
     backend_.linear_backward_input(g.dpre, dout, w.down_weight, through_gelu);
     backend_.copy(g.dmlp, dstream);

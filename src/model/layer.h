@@ -46,6 +46,8 @@ class Layer {
 
  private:
   void attention_block(const LayerWeights& w, const LayerActivations& a, int64_t batch);
+  void up(const LayerWeights& w, const LayerActivations& a, int64_t batch);
+  bool repeats_gelu_alone() const;
   void row_parallel(Tensor sum, ConstTensor stream, ConstTensor inp, ConstTensor weight,
                     ConstTensor bias, int64_t batch);
 

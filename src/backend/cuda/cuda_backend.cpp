@@ -39,12 +39,12 @@ cudaDeviceProp read_properties(int device) {
 CudaBackend::CudaBackend(int device, const CudaOptions& options)
     : device_(open_device(device)),
       properties_(read_properties(device)),
-      gemm_(properties_.name, options.tf32, options.tune, options.tune_cache,
-            options.gemm_workspace_bytes, stream()),
+      gemm_(properties_.name, options, stream()),
       attention_(attention_kernel(options.attention)),
       repeatable_(options.repeatable),
       timing_(options.time_operators),
-      use_graphs_(options.graphs) {
+      use_graphs_(options.graphs),
+      parts_bias_(options.parts_bias) {
   scratch_.reserve(options.scratch_bytes, stream());
 }
 

@@ -14,9 +14,6 @@ namespace stretto::cuda {
 namespace {
 
 constexpr int kCandidates = 48;
-constexpr int kFinalists = 6;
-constexpr int kRounds = 4;        // of the finalists, in turn: clocks change under load
-constexpr double kBurst = 0.002;  // seconds of one algorithm in a row, as a layer would run it
 
 cudaDataType_t data_type(DType type) {
   switch (type) {
@@ -114,13 +111,15 @@ std::string GemmProblem::text() const {
                      align);
 }
 
-Gemm::Gemm(const std::string& device_name, bool tf32, bool tune, const std::string& cache_file,
-           size_t workspace_bytes, cudaStream_t stream)
-    : tf32_(tf32), tune_(tune), stream_(stream), cache_(cache_file, cache_name(device_name)) {
+Gemm::Gemm(const std::string& device_name, const CudaOptions& options, cudaStream_t stream)
+    : tf32_(options.tf32),
+      tune_(options.tune),
+      stream_(stream),
+      cache_(options.tune_cache, cache_name(device_name)) {
   CUBLAS_CHECK(cublasLtCreate(&handle_));
   CUDA_CHECK(cudaEventCreate(&begin_));
   CUDA_CHECK(cudaEventCreate(&end_));
-  workspace_.reserve(workspace_bytes, stream_);
+  workspace_.reserve(options.gemm_workspace_bytes, stream_);
 }
 
 Gemm::~Gemm() {
@@ -230,61 +229,6 @@ void Gemm::choose_algorithm(Plan& p, const GemmProblem& problem, const GemmOpera
   if (tuning()) tune(p, problem, operands, found);
 }
 
-// Timed into a scratch result, since the real one may be accumulated into.
-void Gemm::tune(Plan& p, const GemmProblem& problem, const GemmOperands& operands,
-                const std::vector<cublasLtMatmulHeuristicResult_t>& candidates) {
-  const size_t bytes = static_cast<size_t>(problem.ldd * problem.n) * dtype_size(problem.out);
-  const std::string key = problem.text() + (tf32_ ? " tf32" : "");
-  const auto refused = cache_.find(key);  // by restore()
-  GemmOperands trial = operands;
-  void* result = nullptr;
-  if (cudaMalloc(&result, bytes + (problem.epilogue == Epilogue::bgradb
-                                       ? static_cast<size_t>(problem.n) * sizeof(float)
-                                       : 0)) != cudaSuccess) {
-    cudaGetLastError();
-    spdlog::warn("cuda: no memory left to time {}; taking the library's first choice",
-                 problem.text());
-    p.tuned = true;
-    return;
-  }
-  trial.d = result;
-  if (problem.epilogue == Epilogue::bgradb) trial.bias = static_cast<char*>(result) + bytes;
-  set_pointers(p, problem, trial);
-
-  std::vector<std::pair<double, size_t>> ranking;
-  for (size_t i = 0; i < candidates.size(); ++i) {
-    if (launch(p, problem, trial, candidates[i].algo) != CUBLAS_STATUS_SUCCESS) continue;
-    const double once = measure([&] { launch(p, problem, trial, candidates[i].algo); });
-    ranking.emplace_back(once, i);
-  }
-  std::sort(ranking.begin(), ranking.end());
-  if (ranking.size() > kFinalists) ranking.resize(kFinalists);
-  std::vector<double> once(ranking.size());
-  for (size_t f = 0; f < ranking.size(); ++f) std::swap(once[f], ranking[f].first);
-  for (auto& [seconds, i] : ranking) seconds = std::numeric_limits<double>::infinity();
-  for (int round = 0; round < kRounds; ++round) {
-    for (size_t f = 0; f < ranking.size(); ++f) {
-      const int burst = std::clamp(static_cast<int>(kBurst / once[f]), 1, 20);
-      const double all = measure([&] {
-        for (int i = 0; i < burst; ++i)
-          launch(p, problem, trial, candidates[ranking[f].second].algo);
-      });
-      ranking[f].first = std::min(ranking[f].first, all / burst);
-    }
-  }
-  CUDA_CHECK(cudaFree(result));
-  p.tuned = true;
-  p.supported = !ranking.empty();
-  if (!p.supported) return;
-  const auto best = *std::min_element(ranking.begin(), ranking.end());
-  p.algo = candidates[best.second].algo;
-  p.seconds = best.first;
-
-  std::string value = fmt::format("{:.9f} ", p.seconds);
-  for (const uint64_t word : p.algo.data) value += fmt::format("{:016x}", word);
-  if (cache_.settle(key, value, refused) != value) restore(p, problem);  // another rank was first
-}
-
 bool Gemm::restore(Plan& p, const GemmProblem& problem) {
   if (!tune_) return false;
   const auto value = cache_.find(problem.text() + (tf32_ ? " tf32" : ""));
@@ -305,71 +249,6 @@ bool Gemm::restore(Plan& p, const GemmProblem& problem) {
   p.seconds = std::strtod(value->c_str(), nullptr);
   p.supported = p.tuned = true;
   return true;
-}
-
-double Gemm::measure(const std::function<void()>& work) {
-  CUDA_CHECK(cudaEventRecord(begin_, stream_));
-  work();
-  CUDA_CHECK(cudaEventRecord(end_, stream_));
-  CUDA_CHECK(cudaEventSynchronize(end_));
-  float ms = 0;
-  CUDA_CHECK(cudaEventElapsedTime(&ms, begin_, end_));
-  return static_cast<double>(ms) * 1e-3;
-}
-
-size_t Gemm::choose(const GemmProblem& problem,
-                    const std::vector<std::function<double()>>& seconds) {
-  if (const auto known = choices_.find(problem); known != choices_.end()) return known->second;
-  const std::string key =
-      fmt::format("choice of {} {}{}", seconds.size(), problem.text(), tf32_ ? " tf32" : "");
-  const auto known = tune_ ? cache_.find(key) : std::nullopt;
-  if (known) {
-    const auto index = static_cast<size_t>(std::strtoul(known->c_str(), nullptr, 10));
-    if (index < seconds.size()) return choices_[problem] = index;
-  }
-  if (!tuning()) return 0;
-  size_t best = 0;
-  double least = std::numeric_limits<double>::infinity();
-  for (size_t i = 0; i < seconds.size(); ++i) {
-    const double time = seconds[i]();
-    if (time < least) {
-      least = time;
-      best = i;
-    }
-  }
-  const std::string settled = cache_.settle(key, std::to_string(best), known);
-  best = static_cast<size_t>(std::strtoul(settled.c_str(), nullptr, 10));
-  return choices_[problem] = std::min(best, seconds.size() - 1);
-}
-
-size_t Gemm::fastest(const GemmProblem& problem, const Ways& ways) {
-  if (ways.size() == 1) return 0;
-  std::vector<double> least(ways.size(), std::numeric_limits<double>::infinity());
-  const auto race = [&] {  // bursts in turn, as for algorithms
-    if (std::isfinite(least[0])) return;
-    std::vector<double> once;
-    for (const auto& way : ways) {
-      way();  // the first run chooses algorithms and loads code
-      once.push_back(measure(way));
-    }
-    for (int round = 0; round < kRounds; ++round) {
-      for (size_t i = 0; i < ways.size(); ++i) {
-        const int burst = std::clamp(static_cast<int>(kBurst / once[i]), 1, 20);
-        const double all = measure([&] {
-          for (int n = 0; n < burst; ++n) ways[i]();
-        });
-        least[i] = std::min(least[i], all / burst);
-      }
-    }
-  };
-  std::vector<std::function<double()>> seconds;
-  for (size_t i = 0; i < ways.size(); ++i) {
-    seconds.emplace_back([&race, &least, i] {
-      race();
-      return least[i];
-    });
-  }
-  return choose(problem, seconds);
 }
 
 }  // namespace stretto::cuda

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/cuda/cuda_options.h"
 #include "backend/cuda/lanes.h"
 #include "backend/cuda/tune_cache.h"
 #include "base/dtype.h"
@@ -55,12 +56,20 @@ struct GemmOperands {
   const void* c = nullptr;  // what `accumulate` adds, laid out as d; null: d itself
 };
 
-using Ways = std::vector<std::function<void()>>;
+// A way to do something around one product. `pass`, given: the part of it that only moves memory.
+struct Way {
+  std::function<void()> run;
+  std::function<void()> pass = {};
+};
+using Ways = std::vector<Way>;
+
+// A second of a pass over memory beside one of a product: under its power cap the card runs faster
+// afterwards, since a pass draws less than a product does.
+constexpr double kPassWeight = 0.65;
 
 class Gemm {
  public:
-  Gemm(const std::string& device_name, bool tf32, bool tune, const std::string& cache_file,
-       size_t workspace_bytes, cudaStream_t stream);
+  Gemm(const std::string& device_name, const CudaOptions& options, cudaStream_t stream);
   ~Gemm();
   Gemm(const Gemm&) = delete;
   Gemm& operator=(const Gemm&) = delete;
@@ -92,6 +101,7 @@ class Gemm {
   Plan& plan(GemmProblem problem, const GemmOperands& operands);
   void describe(Plan& plan, const GemmProblem& problem);
   void choose_algorithm(Plan& plan, const GemmProblem& problem, const GemmOperands& operands);
+  std::vector<double> race(const std::vector<std::function<void()>>& runs);
   void tune(Plan& plan, const GemmProblem& problem, const GemmOperands& operands,
             const std::vector<cublasLtMatmulHeuristicResult_t>& candidates);
   bool restore(Plan& plan, const GemmProblem& problem);

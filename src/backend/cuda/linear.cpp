@@ -47,6 +47,7 @@ void CudaBackend::do_linear_forward(Tensor out, ConstTensor inp, ConstTensor wei
     }
   };
   if (eight_bit) {
+    bias_is_apart_[{rows, n}] = false;
     eight_bit_forward(sum, inp, weight, bias, options.addend);
     return activate();
   }
@@ -56,6 +57,8 @@ void CudaBackend::do_linear_forward(Tensor out, ConstTensor inp, ConstTensor wei
   const GemmProblem biased = bias.none() ? plain : with(plain, Epilogue::bias);
   GemmOperands operands{weight.data(), inp.data(), sum.data(), const_cast<void*>(bias.data())};
   operands.c = options.addend.data();
+  GemmOperands unbiased = operands;
+  unbiased.bias = nullptr;
   Ways ways;
   GemmProblem whole = biased;  // names the choice
   if (options.gelu != Gelu::none) {
@@ -66,21 +69,32 @@ void CudaBackend::do_linear_forward(Tensor out, ConstTensor inp, ConstTensor wei
     const GemmOperands in_one{weight.data(), inp.data(), out.data(), operands.bias,
                               options.pre.data()};
     if (!exact && gemm_.supports(whole, in_one)) {
-      ways.emplace_back([=, this] { gemm_.run(whole, in_one); });
+      ways.push_back({[=, this] { gemm_.run(whole, in_one); }});
     }
   }
-  ways.emplace_back([=, this] {
-    if (gemm_.supports(biased, operands)) {
-      gemm_.run(biased, operands);
-    } else {
-      GemmOperands unbiased = operands;
-      unbiased.bias = nullptr;
-      gemm_.run(plain, unbiased);
-      bias_gelu(sum, bias, Gelu::none, stream());
-    }
-    activate();
-  });
-  ways[gemm_.fastest(whole, ways)]();
+  ways.push_back({[&] {
+                    if (gemm_.supports(biased, operands)) {
+                      gemm_.run(biased, operands);
+                    } else {
+                      gemm_.run(plain, unbiased);
+                      bias_gelu(sum, bias, Gelu::none, stream());
+                    }
+                    activate();
+                  },
+                  activate});
+  // The epilogue's bias may cost more than adding it where GELU is taken, in both passes.
+  const bool may_part = keep && options.bias_apart && !bias.none() && inp.dtype() != DType::f32;
+  if (may_part) {
+    const auto gelu = [&] { gelu_biased(out, options.pre, bias, options.gelu, stream()); };
+    ways.push_back({[&, gelu] {
+                      gemm_.run(plain, unbiased);
+                      gelu();
+                    },
+                    gelu});
+  }
+  const size_t choice = may_part && parts_bias_ ? ways.size() - 1 : gemm_.fastest(whole, ways);
+  if (may_part) bias_is_apart_[{rows, n}] = choice + 1 == ways.size();
+  ways[choice].run();
 }
 
 void CudaBackend::do_linear_backward_input(Tensor dinp, ConstTensor dout, ConstTensor weight,
@@ -99,7 +113,9 @@ void CudaBackend::do_linear_backward_input(Tensor dinp, ConstTensor dout, ConstT
                     .out = dinp.dtype()};
   plain.accumulate = options.mode == Grad::accumulate;
   const bool gelu = options.gelu != Gelu::none;
-  const BeforeGelu before{options.pre, options.gelu, options.act};
+  const bool apart = !options.bias.none() && bias_is_apart_[{rows, k}];
+  const BeforeGelu before{options.pre, options.gelu, options.act,
+                          apart ? options.bias : ConstTensor()};
 
   if (gelu && plain.accumulate) {
     // The old gradient must not be scaled: the new one goes through scratch memory.
@@ -139,17 +155,19 @@ void CudaBackend::do_linear_backward_input(Tensor dinp, ConstTensor dout, ConstT
       dout.dtype() == DType::f32 || options.gelu == Gelu::exact;  // as in the forward pass
   // The epilogue does not write GELU's output; our kernel does so in passing, maybe over its input:
   // that can be run once only, and is the one way then.
-  if (options.act.none() && !exact && gemm_.supports(fused, operands)) {
-    ways.emplace_back([&] {
-      gemm_.run(fused, operands);
-      sums({});
-    });
+  if (options.act.none() && !apart && !exact && gemm_.supports(fused, operands)) {
+    ways.push_back({[&] {
+                      gemm_.run(fused, operands);
+                      sums({});
+                    },
+                    [&] { sums({}); }});
   }
-  ways.emplace_back([&] {
-    gemm_.run(plain, {weight.data(), dout.data(), dinp.data()});
-    sums(before);
-  });
-  ways[gemm_.fastest(fused, ways)]();
+  ways.push_back({[&] {
+                    gemm_.run(plain, {weight.data(), dout.data(), dinp.data()});
+                    sums(before);
+                  },
+                  [&] { sums(before); }});
+  ways[gemm_.fastest(fused, ways)].run();
   if (partial != nullptr) sum_parts(options.dbias, partial, stripes, Grad::accumulate, stream());
 }
 
@@ -195,12 +213,12 @@ void CudaBackend::do_linear_backward_weight(Tensor dweight, Tensor dbias, ConstT
   };
   if (dweight.dtype() == DType::f32 && inp.dtype() != DType::f32 &&
       gemm_.supports(fused, with_sums)) {
-    const size_t choice =
-        gemm_.choose(fused, {[&] { return gemm_.seconds(fused, with_sums); },
-                             [&] {
-                               sum_columns();
-                               return gemm_.seconds(plain, operands) + gemm_.measure(sum_columns);
-                             }});
+    const size_t choice = gemm_.choose(fused, {[&] { return gemm_.seconds(fused, with_sums); },
+                                               [&] {
+                                                 sum_columns();
+                                                 return gemm_.seconds(plain, operands) +
+                                                        kPassWeight * gemm_.measure(sum_columns);
+                                               }});
     if (choice == 0) {
       gemm_.run(fused, with_sums);
       return sum_parts(dbias, partial, 1, mode, stream());
