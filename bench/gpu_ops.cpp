@@ -1,5 +1,6 @@
 // Every operator of a training step alone, at the shapes of a model: time, rate, and nothing else.
 //   bench_gpu_ops [125m|1b|7b] [repeats]
+//   bench_gpu_ops floor [125m-1024 ...]   a step's products and attention back to back: gpu_floor.h
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,7 +11,8 @@
 #include <vector>
 
 #include "backend/cuda/cuda_options.h"
-#include "base/random.h"
+#include "gpu_floor.h"
+#include "gpu_tensors.h"
 
 namespace stretto {
 namespace {
@@ -23,40 +25,11 @@ struct Sizes {
 
 constexpr Sizes kModels[] = {
     {"125m", 64, 1024, 768, 12}, {"1b", 16, 2048, 2048, 16}, {"7b", 6, 2048, 4096, 32}};
-constexpr int64_t kVocab = 50368;
+constexpr int64_t kVocab = 50368, kWords = 50257;
 
-class Bench {
+class Bench : public GpuTensors {
  public:
-  Bench(Backend& backend, int repeats) : backend_(backend), repeats_(repeats), noise_(kNoise) {
-    const CounterRng rng(7, 1);
-    for (size_t i = 0; i < kNoise; ++i) noise_[i] = to_bf16(rng.uniform(i) - 0.5f);
-  }
-
-  Tensor zeros(DType type, Shape shape) {
-    const auto bytes = static_cast<size_t>(shape.count()) * dtype_size(type);
-    buffers_.push_back(backend_.allocate(bytes, "benchmark"));
-    Tensor t(buffers_.back().data(), type, shape);
-    backend_.fill_zero(t);
-    return t;
-  }
-  Tensor random(Shape shape) {
-    Tensor t = zeros(DType::bf16, shape);
-    for (int64_t at = 0; at < t.count(); at += kNoise) {
-      const int64_t end = std::min<int64_t>(t.count(), at + kNoise);
-      backend_.copy_from_host(t.slice(at, end), noise_.data());
-    }
-    return t;
-  }
-  Tensor tokens(Shape shape) {
-    Tensor t = zeros(DType::i32, shape);
-    std::vector<int32_t> host(static_cast<size_t>(shape.count()));
-    const CounterRng rng(7, 2);
-    for (size_t i = 0; i < host.size(); ++i) {
-      host[i] = static_cast<int32_t>(rng.bits(i) % (kVocab - 100));
-    }
-    backend_.copy_from_host(t, host.data());
-    return t;
-  }
+  Bench(Backend& backend, int repeats) : GpuTensors(backend), repeats_(repeats) {}
 
   void time(const std::string& what, const std::function<void()>& work) {
     for (int i = 0; i < 3; ++i) work();
@@ -71,17 +44,8 @@ class Bench {
     std::fflush(stdout);
   }
 
-  void forget() {
-    backend_.synchronize();
-    buffers_.clear();
-  }
-
  private:
-  static constexpr size_t kNoise = size_t{1} << 22;
-  Backend& backend_;
   int repeats_;
-  std::vector<bf16_t> noise_;
-  std::vector<Buffer> buffers_;
 };
 
 void linear(Bench& bench, Backend& b, const char* name, int64_t rows, int64_t n, int64_t k,
@@ -136,9 +100,10 @@ void rest(Bench& bench, Backend& b, const Sizes& s) {
     const Tensor db = bench.zeros(DType::f32, {s.C});
     bench.time("residual + LayerNorm forward",
                [&] { b.residual_layernorm_forward(sum, out, mean, rstd, x, y, w, w); });
+    bench.time("LayerNorm forward", [&] { b.layernorm_forward(out, mean, rstd, x, w, w); });
     bench.time("LayerNorm backward",
                [&] { b.layernorm_backward(sum, dw, db, out, x, mean, rstd, w, Grad::accumulate); });
-    const Tensor tokens = bench.tokens({s.B, s.T}), wte = bench.random({kVocab, s.C});
+    const Tensor tokens = bench.tokens({s.B, s.T}, kWords), wte = bench.random({kVocab, s.C});
     const Tensor wpe = bench.random({s.T, s.C}), dwte = bench.zeros(DType::f32, {kVocab, s.C});
     const Tensor dwpe = bench.zeros(DType::f32, {s.T, s.C});
     bench.time("embedding forward", [&] {
@@ -163,30 +128,39 @@ void rest(Bench& bench, Backend& b, const Sizes& s) {
   }
   {
     const int64_t chunk = std::min<int64_t>(rows, 16384);
-    const Tensor logits = bench.random({chunk, kVocab}), targets = bench.tokens({chunk});
+    const Tensor logits = bench.random({chunk, kVocab}), targets = bench.tokens({chunk}, kWords);
     const Tensor lse = bench.zeros(DType::f32, {chunk}), target = bench.zeros(DType::f32, {chunk});
-    const Tensor scale = bench.zeros(DType::f32, {1});
+    const Tensor scale = bench.zeros(DType::f32, {1}), loss = bench.zeros(DType::f64, {1});
     bench.time("cross entropy forward, 16384 rows", [&] {
-      b.cross_entropy_forward(lse, target, logits, targets, {0, 50257});
+      b.cross_entropy_forward(lse, target, logits, targets, {0, kWords});
     });
     bench.time("cross entropy backward, 16384 rows", [&] {
-      b.cross_entropy_backward(logits, lse, targets, scale, {0, 50257});
+      b.cross_entropy_backward(logits, lse, targets, scale, {0, kWords});
+    });
+    bench.time("loss and gradient in place, 16384", [&] {
+      b.cross_entropy_in_place(lse, target, loss, logits, targets, scale, {0, kWords});
     });
     bench.forget();
   }
   const int64_t n = int64_t{1} << 28;
-  const Tensor weight = bench.zeros(DType::bf16, {n}), master = bench.zeros(DType::f32, {n});
-  const Tensor m = bench.zeros(DType::f32, {n}), v = bench.zeros(DType::f32, {n});
-  const Tensor grad = bench.zeros(DType::f32, {n}), control = bench.zeros(DType::f32, {2});
-  const Tensor stats = bench.zeros(DType::f64, {3});
-  bench.time("gradient statistics, 2^28", [&] { b.gradient_stats(stats, grad); });
-  bench.time("AdamW, f32 master, 2^28",
-             [&] { b.adamw(weight, master, m, v, grad, control, AdamWOptions{}); });
-  bench.forget();
+  for (const DType type : {DType::f32, DType::bf16}) {
+    const bool pure = type == DType::bf16;
+    const Tensor weight = bench.random({n}), control = bench.zeros(DType::f32, {2});
+    const Tensor master = pure ? Tensor() : bench.zeros(type, {n}), m = bench.zeros(type, {n});
+    const Tensor v = bench.zeros(type, {n}), grad = bench.zeros(type, {n});
+    const Tensor stats = bench.zeros(DType::f64, {3});
+    const char* kind = pure ? "pure bf16" : "f32 master";
+    bench.time(fmt::format("gradient statistics, {}, 2^28", dtype_name(type)),
+               [&] { b.gradient_stats(stats, grad); });
+    bench.time(fmt::format("AdamW, {}, 2^28", kind),
+               [&] { b.adamw(weight, master, m, v, grad, control, AdamWOptions{}); });
+    bench.forget();
+  }
 }
 
 int run(int argc, char** argv) {
   const std::string wanted = argc > 1 ? argv[1] : "125m";
+  if (wanted == "floor") return bench::gpu_floor({argv + 2, argv + argc});
   const int repeats = argc > 2 ? std::atoi(argv[2]) : 10;
   for (const Sizes& s : kModels) {
     if (wanted != s.name) continue;
@@ -205,7 +179,7 @@ int run(int argc, char** argv) {
     rest(bench, *backend, s);
     return 0;
   }
-  fmt::print(stderr, "bench_gpu_ops [125m|1b|7b] [repeats]\n");
+  fmt::print(stderr, "bench_gpu_ops [125m|1b|7b] [repeats], or floor [points]\n");
   return 64;
 }
 

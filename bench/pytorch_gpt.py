@@ -73,7 +73,8 @@ def main():
     torch.set_num_threads(a.threads)
     torch.manual_seed(0)
     cuda = a.device == "cuda"
-    model = Gpt(a.layers, a.hidden, a.heads, a.vocab, max(a.positions, a.seq)).to(a.device)
+    with torch.device(a.device) if cuda else contextlib.nullcontext():  # weights drawn where they stay
+        model = Gpt(a.layers, a.hidden, a.heads, a.vocab, max(a.positions, a.seq))
     if a.precision == "bf16":
         model = model.to(torch.bfloat16)
     decay = [p for p in model.parameters() if p.dim() == 2]

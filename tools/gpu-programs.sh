@@ -1,9 +1,9 @@
 # Sourced by gpu-check and gpu-bench: sets $programs (folder of the programs) and $logs, and finds
 # the CUDA libraries where no toolkit is installed but Python wheels carry them.
 logs=${OUT:-$(mktemp -d)}
-if [ -f "$bundle" ]; then
-  programs=$(mktemp -d)
-  tar -C "$programs" -xJf "$bundle" || exit 74
+if [ -n "${STRETTO_PROGRAMS:-}" ] || [ -f "$bundle" ]; then
+  programs=${STRETTO_PROGRAMS:-$(mktemp -d)}  # unpacked before, or now
+  [ -x "$programs/stretto" ] || tar -C "$programs" -xJf "$bundle" || exit 74
   export LD_LIBRARY_PATH="$programs/lib:${LD_LIBRARY_PATH:-}"
   if [ -d "$programs/mpi" ]; then
     export OPAL_PREFIX=$programs/mpi PATH="$programs/mpi/bin:$PATH"

@@ -1,0 +1,179 @@
+#include "gpu_floor.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+
+#include "backend/cuda/cuda_options.h"
+#include "backend/cuda/telemetry.h"
+#include "gpu_tensors.h"
+
+namespace stretto::bench {
+namespace {
+
+struct Point {
+  const char* name;
+  int64_t L, C, H, T, B;
+  bool pure;  // bf16 throughout
+  int64_t n() const { return B * T; }
+  int64_t parameters() const { return 50368 * C + T * C + L * (12 * C * C + 13 * C) + 2 * C; }
+};
+
+constexpr Point kPoints[] = {
+    {"125m-1024", 12, 768, 12, 1024, 64, false},  {"125m-2048", 12, 768, 12, 2048, 64, false},
+    {"350m-2048", 24, 1024, 16, 2048, 32, false}, {"760m-2048", 24, 1536, 12, 2048, 24, false},
+    {"1b-2048", 24, 2048, 16, 2048, 16, false},   {"1b-8192", 24, 2048, 16, 8192, 4, false},
+    {"3b-2048", 32, 2560, 20, 2048, 8, false},    {"7b-2048", 32, 4096, 32, 2048, 6, true}};
+constexpr int64_t kVocab = 50368, kChunk = 16384;
+constexpr double kCopy = 4.29e12;  // bytes per second of a device-to-device copy on an H200
+constexpr double kSettle = 0.5, kTimed = 1.0;  // seconds
+
+// Mean seconds of one call once the clock has settled under the load.
+double sustained(Backend& backend, const std::function<void()>& work) {
+  const auto run = [&](int count) {
+    const auto start = std::chrono::steady_clock::now();
+    for (int i = 0; i < count; ++i) work();
+    backend.synchronize();
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() / count;
+  };
+  run(1);  // chooses algorithms
+  const double once = run(1);
+  const auto calls = [&](double seconds) { return std::max(1, static_cast<int>(seconds / once)); };
+  run(calls(kSettle));
+  return run(calls(kTimed));
+}
+
+// The matrices of one layer and the head; all layers share them.
+class Step {
+ public:
+  Step(Backend& backend, const Point& p) : b_(backend), p_(p), make_(backend) {
+    const DType grads = p.pure ? DType::bf16 : DType::f32;
+    const int64_t n = p.n(), C = p.C, D = C / p.H;
+    const int64_t shapes[4][2] = {{3 * C, C}, {C, C}, {4 * C, C}, {C, 4 * C}};
+    for (int i = 0; i < 4; ++i) {
+      const auto [rows, columns] = shapes[i];
+      weight_[i] = make_.random({rows, columns});
+      dweight_[i] = make_.zeros(grads, {rows, columns});
+    }
+    norm_ = make_.random({n, C});
+    dnorm_ = make_.random({n, C});
+    stream_ = make_.random({n, C});
+    act_ = make_.random({n, 4 * C});
+    dact_ = make_.random({n, 4 * C});
+    qkv_ = make_.random({p.B, p.T, 3, p.H, D});
+    dqkv_ = make_.random({p.B, p.T, 3, p.H, D});
+    att_ = make_.random({p.B, p.T, p.H, D});
+    datt_ = make_.random({p.B, p.T, p.H, D});
+    lse_ = make_.zeros(DType::f32, {p.B, p.H, p.T});
+    words_ = make_.random({kVocab, C});
+    dwords_ = make_.zeros(grads, {kVocab, C});
+    logits_ = make_.random({std::min(n, kChunk), kVocab});
+    attention_.heads = attention_.total_heads = p.H;
+  }
+
+  void products() {
+    for (int64_t l = 0; l < p_.L; ++l) forward(true, false);
+    head();
+    for (int64_t l = 0; l < p_.L; ++l) backward(true, false);
+  }
+  void attention() {
+    for (int64_t l = 0; l < p_.L; ++l) forward(false, true);
+    for (int64_t l = 0; l < p_.L; ++l) backward(false, true);
+  }
+  void all() {
+    for (int64_t l = 0; l < p_.L; ++l) forward(true, true);
+    head();
+    for (int64_t l = 0; l < p_.L; ++l) backward(true, true);
+  }
+
+ private:
+  Tensor rows(const Tensor& t) const { return t.view({p_.n(), t.count() / p_.n()}); }
+
+  void forward(bool products, bool attention) {
+    if (products) b_.linear_forward(rows(qkv_), norm_, weight_[0], {});
+    if (attention) b_.attention_forward(att_, lse_, qkv_, attention_);
+    if (!products) return;
+    b_.linear_forward(stream_, rows(att_), weight_[1], {});
+    b_.linear_forward(act_, norm_, weight_[2], {});
+    b_.linear_forward(stream_, act_, weight_[3], {});
+  }
+  void backward(bool products, bool attention) {
+    const auto both = [&](const Tensor& dinp, const Tensor& dout, const Tensor& inp, int i) {
+      b_.linear_backward_input(dinp, dout, weight_[i]);
+      b_.linear_backward_weight(dweight_[i], {}, inp, dout, Grad::overwrite);
+    };
+    if (products) {
+      both(dact_, dnorm_, act_, 3);
+      both(stream_, dact_, norm_, 2);
+      both(rows(datt_), dnorm_, rows(att_), 1);
+    }
+    if (attention) b_.attention_backward(dqkv_, datt_, qkv_, att_, lse_, attention_);
+    if (products) both(stream_, rows(dqkv_), norm_, 0);
+  }
+  void head() {
+    for (int64_t at = 0; at < p_.n(); at += kChunk) {
+      const int64_t end = std::min(p_.n(), at + kChunk);
+      const Tensor logits = logits_.row_range(0, end - at);
+      b_.linear_forward(logits, norm_.row_range(at, end), words_, {});
+      b_.linear_backward_input(stream_.row_range(at, end), logits, words_);
+      b_.linear_backward_weight(dwords_, {}, norm_.row_range(at, end), logits,
+                                at == 0 ? Grad::overwrite : Grad::accumulate);
+    }
+  }
+
+  Backend& b_;
+  Point p_;
+  GpuTensors make_;
+  Tensor weight_[4], dweight_[4];
+  Tensor norm_, dnorm_, stream_, act_, dact_, qkv_, dqkv_, att_, datt_, lse_, words_, dwords_,
+      logits_;
+  AttentionOptions attention_;
+};
+
+// Bytes of the passes that no product can take over, each operand once: LayerNorm forward (one
+// read, one write) and backward (its input, two gradients, the sum), the loss (logits to
+// gradients), gradient statistics, AdamW.
+double pass_bytes(const Point& p) {
+  const auto rows = static_cast<double>(2 * p.L + 1) * static_cast<double>(p.n() * p.C) * 2;
+  const double loss = static_cast<double>(p.n() * kVocab) * 2 * 2;
+  return rows * (2 + 4) + loss + static_cast<double>(p.parameters()) * (p.pure ? 14 + 2 : 30 + 4);
+}
+
+void measure(const Point& p, Backend& backend, GpuTelemetry* telemetry) {
+  Step step(backend, p);
+  const double products = sustained(backend, [&] { step.products(); });
+  const double attention = sustained(backend, [&] { step.attention(); });
+  if (telemetry != nullptr) telemetry->start();
+  const double all = sustained(backend, [&] { step.all(); });
+  GpuWindow window;
+  if (telemetry != nullptr) {
+    window = telemetry->take();
+    telemetry->stop();
+  }
+  const double passes = pass_bytes(p) / kCopy, floor = all + passes;
+  fmt::print("{:>10} {:>9.1f} {:>9.1f} {:>9.1f} {:>8.1f} {:>8.1f} {:>9.0f} {:>5.0f} {:>4.0f}\n",
+             p.name, 1e3 * products, 1e3 * attention, 1e3 * all, 1e3 * passes, 1e3 * floor,
+             static_cast<double>(p.n()) / floor, window.sm_clock_mhz_mean, window.power_watts_mean);
+  std::fflush(stdout);
+}
+
+}  // namespace
+
+int gpu_floor(const std::vector<std::string>& points) {
+  const auto telemetry = open_gpu_telemetry(0);
+  fmt::print("{:>10} {:>9} {:>9} {:>9} {:>8} {:>8} {:>9} {:>5} {:>4}   ms a step\n", "point",
+             "products", "attention", "together", "passes", "floor", "tok/s", "MHz", "W");
+  for (const Point& p : kPoints) {
+    if (!points.empty() && std::find(points.begin(), points.end(), p.name) == points.end())
+      continue;
+    CudaOptions options;
+    options.repeatable = false;
+    const auto backend = make_cuda_backend(0, options);
+    measure(p, *backend, telemetry.get());
+  }
+  return 0;
+}
+
+}  // namespace stretto::bench
