@@ -2,6 +2,7 @@
 // spread over our own threads. So the result does not depend on their number, and a call from
 // several std::threads at once never starts threads inside threads.
 #include <cblas.h>
+#include <omp.h>
 
 #include <algorithm>
 #include <mutex>
@@ -12,10 +13,23 @@
 namespace stretto {
 namespace {
 
-void one_blas_thread() {
-  static std::once_flag once;
-  std::call_once(once, [] { openblas_set_num_threads(1); });
-}
+// While it lives, OpenBLAS uses no other thread than the caller. Built with OpenMP it takes as many
+// as OpenMP would give the caller, a setting that every thread has for itself; otherwise its own
+// number.
+class OneBlasThread {
+ public:
+  OneBlasThread() {
+    static std::once_flag once;
+    std::call_once(once, [] { openblas_set_num_threads(1); });
+    omp_set_num_threads(1);
+  }
+  ~OneBlasThread() { omp_set_num_threads(before_); }
+  OneBlasThread(const OneBlasThread&) = delete;
+  OneBlasThread& operator=(const OneBlasThread&) = delete;
+
+ private:
+  const int before_ = omp_get_max_threads();
+};
 
 // A block of an operand as f32: the operand itself, or a converted copy in `scratch`.
 ConstMatrix block_f32(const ConstMatrix& m, int64_t row, int64_t column, int64_t rows,
@@ -46,6 +60,7 @@ void run_block(const GemmArgs& args, int64_t row, int64_t column, Scratch& scrat
   const int64_t x_stride = in_place ? args.c.stride : columns;
   const auto order = [](bool transposed) { return transposed ? CblasTrans : CblasNoTrans; };
   const auto narrow = [](int64_t size) { return static_cast<blasint>(size); };
+  const OneBlasThread alone;
   cblas_sgemm(CblasRowMajor, order(a.transposed), order(b.transposed), narrow(rows),
               narrow(columns), narrow(args.k), 1.0f, static_cast<const float*>(a.data),
               narrow(a.stride), static_cast<const float*>(b.data), narrow(b.stride),
@@ -58,7 +73,6 @@ void run_block(const GemmArgs& args, int64_t row, int64_t column, Scratch& scrat
 bool supports_openblas(const GemmArgs&) { return true; }
 
 void gemm_openblas(const GemmArgs& args, GemmContext& context) {
-  one_blas_thread();
   const int64_t across = (args.n + kLibraryColumns - 1) / kLibraryColumns;
   const int64_t down = (args.m + kLibraryRows - 1) / kLibraryRows;
   parallel_for(context.threads, across * down, [&](int64_t piece, int worker) {
