@@ -60,9 +60,9 @@ void say_emulated(DType type) {
 
 // From bench/gemm_bench.cpp. bf16 with AMX: our tiles lead oneDNN on every product of a GPT-2 step
 // but the head's weight gradient. f32: one choice per instruction set, none per shape: with AVX-512
-// our kernel, though a library leads on some forward shapes; with AVX2 OpenBLAS's assembly, which
-// leads by some percent. Narrow types without hardware: ours, which converts while packing. Few
-// rows against stored rows of B (generation): dot products.
+// our kernel, which leads; with AVX2 OpenBLAS's assembly, which was ahead by some percent when last
+// measured on such a machine. Narrow types without hardware: ours, which converts while packing.
+// Few rows against stored rows of B (generation): dot products.
 GemmChoice choose_gemm(const GemmArgs& args) {
   if (supports_dot(args)) return GemmChoice::dot;
   if (args.a.type != DType::f32) {

@@ -75,7 +75,7 @@ class Scratch {
 // What a caller of gemm() keeps between calls: one per backend, never shared by two at once.
 struct GemmContext {
   int threads = 1;
-  Scratch shared;               // packed B
+  Scratch shared;               // what all threads use
   std::vector<Scratch> worker;  // one per thread
 
   explicit GemmContext(int thread_count) : threads(thread_count), worker(thread_count) {}
