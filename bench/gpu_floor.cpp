@@ -6,27 +6,34 @@
 #include <chrono>
 #include <functional>
 
+#include "account/parameters.h"
 #include "backend/cuda/cuda_options.h"
 #include "backend/cuda/telemetry.h"
+#include "config/registry.h"
 #include "gpu_tensors.h"
 
 namespace stretto::bench {
 namespace {
 
 struct Point {
-  const char* name;
-  int64_t L, C, H, T, B;
-  bool pure;  // bf16 throughout
+  const char *name, *model;
+  int64_t T, B;
+  bool pure = false;  // bf16 throughout
+
   int64_t n() const { return B * T; }
-  int64_t parameters() const { return 50368 * C + T * C + L * (12 * C * C + 13 * C) + 2 * C; }
+  ModelShape shape() const {
+    ModelShape shape = find_model(model);
+    shape.positions = T;
+    return shape;
+  }
 };
 
 constexpr Point kPoints[] = {
-    {"125m-1024", 12, 768, 12, 1024, 64, false},  {"125m-2048", 12, 768, 12, 2048, 64, false},
-    {"350m-2048", 24, 1024, 16, 2048, 32, false}, {"760m-2048", 24, 1536, 12, 2048, 24, false},
-    {"1b-2048", 24, 2048, 16, 2048, 16, false},   {"1b-8192", 24, 2048, 16, 8192, 4, false},
-    {"3b-2048", 32, 2560, 20, 2048, 8, false},    {"7b-2048", 32, 4096, 32, 2048, 6, true}};
-constexpr int64_t kVocab = 50368, kChunk = 16384;
+    {"125m-1024", "mpt-125m", 1024, 64}, {"125m-2048", "mpt-125m", 2048, 64},
+    {"350m-2048", "mpt-350m", 2048, 32}, {"760m-2048", "mpt-760m", 2048, 24},
+    {"1b-2048", "mpt-1b", 2048, 16},     {"1b-8192", "mpt-1b", 8192, 4},
+    {"3b-2048", "mpt-3b", 2048, 8},      {"7b-2048", "mpt-7b", 2048, 6, true}};
+constexpr int64_t kChunk = 16384;
 constexpr double kCopy = 4.29e12;  // bytes per second of a device-to-device copy on an H200
 constexpr double kSettle = 0.5, kTimed = 1.0;  // seconds
 
@@ -48,9 +55,12 @@ double sustained(Backend& backend, const std::function<void()>& work) {
 // The matrices of one layer and the head; all layers share them.
 class Step {
  public:
-  Step(Backend& backend, const Point& p) : b_(backend), p_(p), make_(backend) {
+  Step(Backend& backend, const Point& p)
+      : b_(backend), p_(p), layers_(p.shape().layers), make_(backend) {
     const DType grads = p.pure ? DType::bf16 : DType::f32;
-    const int64_t n = p.n(), C = p.C, D = C / p.H;
+    const ModelShape shape = p.shape();
+    const int64_t n = p.n(), C = shape.hidden, H = shape.heads, D = shape.head_size();
+    const int64_t words = shape.vocab;
     const int64_t shapes[4][2] = {{3 * C, C}, {C, C}, {4 * C, C}, {C, 4 * C}};
     for (int i = 0; i < 4; ++i) {
       const auto [rows, columns] = shapes[i];
@@ -62,30 +72,30 @@ class Step {
     stream_ = make_.random({n, C});
     act_ = make_.random({n, 4 * C});
     dact_ = make_.random({n, 4 * C});
-    qkv_ = make_.random({p.B, p.T, 3, p.H, D});
-    dqkv_ = make_.random({p.B, p.T, 3, p.H, D});
-    att_ = make_.random({p.B, p.T, p.H, D});
-    datt_ = make_.random({p.B, p.T, p.H, D});
-    lse_ = make_.zeros(DType::f32, {p.B, p.H, p.T});
-    words_ = make_.random({kVocab, C});
-    dwords_ = make_.zeros(grads, {kVocab, C});
-    logits_ = make_.random({std::min(n, kChunk), kVocab});
-    attention_.heads = attention_.total_heads = p.H;
+    qkv_ = make_.random({p.B, p.T, 3, H, D});
+    dqkv_ = make_.random({p.B, p.T, 3, H, D});
+    att_ = make_.random({p.B, p.T, H, D});
+    datt_ = make_.random({p.B, p.T, H, D});
+    lse_ = make_.zeros(DType::f32, {p.B, H, p.T});
+    words_ = make_.random({words, C});
+    dwords_ = make_.zeros(grads, {words, C});
+    logits_ = make_.random({std::min(n, kChunk), words});
+    attention_.heads = attention_.total_heads = H;
   }
 
   void products() {
-    for (int64_t l = 0; l < p_.L; ++l) forward(true, false);
+    for (int64_t l = 0; l < layers_; ++l) forward(true, false);
     head();
-    for (int64_t l = 0; l < p_.L; ++l) backward(true, false);
+    for (int64_t l = 0; l < layers_; ++l) backward(true, false);
   }
   void attention() {
-    for (int64_t l = 0; l < p_.L; ++l) forward(false, true);
-    for (int64_t l = 0; l < p_.L; ++l) backward(false, true);
+    for (int64_t l = 0; l < layers_; ++l) forward(false, true);
+    for (int64_t l = 0; l < layers_; ++l) backward(false, true);
   }
   void all() {
-    for (int64_t l = 0; l < p_.L; ++l) forward(true, true);
+    for (int64_t l = 0; l < layers_; ++l) forward(true, true);
     head();
-    for (int64_t l = 0; l < p_.L; ++l) backward(true, true);
+    for (int64_t l = 0; l < layers_; ++l) backward(true, true);
   }
 
  private:
@@ -125,6 +135,7 @@ class Step {
 
   Backend& b_;
   Point p_;
+  int64_t layers_;
   GpuTensors make_;
   Tensor weight_[4], dweight_[4];
   Tensor norm_, dnorm_, stream_, act_, dact_, qkv_, dqkv_, att_, datt_, lse_, words_, dwords_,
@@ -136,9 +147,12 @@ class Step {
 // read, one write) and backward (its input, two gradients, the sum), the loss (logits to
 // gradients), gradient statistics, AdamW.
 double pass_bytes(const Point& p) {
-  const auto rows = static_cast<double>(2 * p.L + 1) * static_cast<double>(p.n() * p.C) * 2;
-  const double loss = static_cast<double>(p.n() * kVocab) * 2 * 2;
-  return rows * (2 + 4) + loss + static_cast<double>(p.parameters()) * (p.pure ? 14 + 2 : 30 + 4);
+  const ModelShape shape = p.shape();
+  const auto parameters = static_cast<double>(parameter_count(shape));
+  const double rows =
+      static_cast<double>(2 * shape.layers + 1) * static_cast<double>(p.n() * shape.hidden) * 2;
+  const double loss = static_cast<double>(p.n() * shape.vocab) * 2 * 2;
+  return rows * (2 + 4) + loss + parameters * (p.pure ? 14 + 2 : 30 + 4);
 }
 
 void measure(const Point& p, Backend& backend, GpuTelemetry* telemetry) {

@@ -11,6 +11,7 @@ std::string describe(const Layout& l) {
       fmt::format("dp{} tp{} pp{} mbs{} zero{}", l.dp, l.tp, l.pp, l.micro_batch, l.zero);
   if (l.zero_group > 0) text += fmt::format("/{}", l.zero_group);
   if (l.schedule == PipelineSchedule::zero_bubble) text += " zb";
+  if (l.schedule == PipelineSchedule::eager_one_f_one_b) text += " eager";
   if (l.interleave > 1) text += fmt::format(" v{}", l.interleave);
   if (l.recompute != Checkpointing::none) text += fmt::format(" {}", name_of(l.recompute));
   if (l.sequence_parallel && l.tp > 1) text += " sp";

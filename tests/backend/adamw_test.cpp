@@ -90,19 +90,25 @@ TEST(AdamW, ControlScalesTheGradientOrSkips) {
   EXPECT_TRUE(skipped.v.same_bits(before.v));
 }
 
+// bf16 weights of 1 after a first step, which moves each by `lr` before it is rounded.
+Values ones_moved_by(float lr, int64_t count) {
+  const auto all = static_cast<size_t>(count);
+  const Operand weight(DType::bf16, {count}, Values(all, 1.0));
+  const Operand m = Operand::zeros(DType::f32, {count}), v = m;
+  const Operand grad(DType::f32, {count}, Values(all, -1.0));
+  AdamWOptions options = options_at(1);
+  options.weight_decay = 0;
+  options.lr = lr;
+  cpu().adamw(weight, {}, m, v, grad, kGo, options);
+  return weight.values();
+}
+
 // bf16 weights near 1 have steps of 2^-7; an update of 1/16 of that must move the mean all the
 // same, and no weight may leave the two neighbours.
 TEST(AdamW, PureBf16RoundsStochastically) {
   constexpr int64_t kCount = 40000;
-  const Operand weight(DType::bf16, {kCount}, Values(kCount, 1.0));
-  const Operand m = Operand::zeros(DType::f32, {kCount}), v = m;
-  const Operand grad(DType::f32, {kCount}, Values(kCount, -1.0));
-  AdamWOptions options = options_at(1);
-  options.weight_decay = 0;
-  options.lr = 0x1p-11f;  // the first step moves every weight by lr
-  cpu().adamw(weight, {}, m, v, grad, kGo, options);
   double up = 0;
-  for (const double x : weight.values()) {
+  for (const double x : ones_moved_by(0x1p-11f, kCount)) {
     ASSERT_TRUE(x == 1.0 || x == 1.0 + 0x1p-7) << x;
     up += x > 1.0 ? 1 : 0;
   }
@@ -114,14 +120,7 @@ TEST(AdamW, PureBf16RoundsStochastically) {
 // any two of them together as often as chance has it. So must neighbours of different fours.
 TEST(AdamW, NeighboursRoundIndependently) {
   constexpr int64_t kCount = 160000;
-  const Operand weight(DType::bf16, {kCount}, Values(kCount, 1.0));
-  const Operand m = Operand::zeros(DType::f32, {kCount}), v = m;
-  const Operand grad(DType::f32, {kCount}, Values(kCount, -1.0));
-  AdamWOptions options = options_at(1);
-  options.weight_decay = 0;
-  options.lr = 0x1p-9f;  // a quarter of the way to the neighbour
-  cpu().adamw(weight, {}, m, v, grad, kGo, options);
-  const Values moved = weight.values();
+  const Values moved = ones_moved_by(0x1p-9f, kCount);  // a quarter of the way to the neighbour
   const auto up = [&](int64_t i) { return moved[static_cast<size_t>(i)] > 1.0; };
   constexpr double kFours = kCount / 4;
   for (int64_t a = 0; a < 4; ++a) {

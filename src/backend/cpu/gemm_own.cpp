@@ -118,7 +118,6 @@ struct Cut {
     // Narrow pieces read A more often, short ones pack B more often: first one, then the other.
     across = std::max(across, std::min(wanted, b_panels / 2));
     while (across * down < wanted && a_panels / (2 * down) >= kBlockPanels / 2) down *= 2;
-    if (across * down < wanted) across = std::max(across, std::min(wanted / down, b_panels / 2));
   }
 };
 
