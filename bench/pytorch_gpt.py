@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""The same GPT in PyTorch, timed step by step: the peer of bench/side_by_side.
+"""The same GPT in PyTorch, timed step by step: the peer of bench/side_by_side and tools/gpu-train-bench.
 
-Prints one JSON line per step: {"step": i, "seconds": s, "loss": x}, and last {"rss_bytes": n}.
+Prints one JSON line per step: {"step": i, "seconds": s, "loss": x}, and last {"rss_bytes": n}. All tokens lie
+on the device before the first step; between two steps nothing happens but the line.
 """
 import argparse
 import contextlib
@@ -87,19 +88,19 @@ def main():
         importlib.import_module("torch.nn.attention")
     kernels = [torch.nn.attention.SDPBackend.CUDNN_ATTENTION,
                torch.nn.attention.SDPBackend.FLASH_ATTENTION] if cuda else None
-    for step in range(a.steps):
-        tokens = torch.randint(0, a.vocab, (a.batch, a.seq + 1)).to(a.device)
-        if cuda:
-            torch.cuda.synchronize()
+    data = [torch.randint(0, a.vocab, (a.batch, a.seq + 1)).to(a.device) for _ in range(a.steps)]
+    if cuda:
+        torch.cuda.synchronize()
+    for step, tokens in enumerate(data):
         start = time.perf_counter()
         with torch.autocast(a.device, torch.bfloat16, enabled=a.precision == "amp_bf16"), \
                 (torch.nn.attention.sdpa_kernel(kernels, set_priority=True) if cuda
                  else contextlib.nullcontext()):
             loss = run(tokens[:, :-1], tokens[:, 1:].contiguous())
-        optimizer.zero_grad(set_to_none=True)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
         value = loss.detach().item()
         if cuda:
             torch.cuda.synchronize()
