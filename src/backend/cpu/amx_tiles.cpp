@@ -4,9 +4,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cstring>
-
 namespace stretto::amx {
 namespace {
 
@@ -20,44 +17,6 @@ bool ask_for_tiles() {
   __asm__("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
   const bool bf16 = (d >> 22 & 1) != 0, tile = (d >> 24 & 1) != 0;
   return bf16 && tile && syscall(SYS_arch_prctl, kAskPermission, kTileData) == 0;
-}
-
-// dst[r][k] = src[r][k], zero beyond `rows` and `depth`; rows of src lie `stride` apart.
-void copy_rows(bf16_t* dst, const bf16_t* src, int64_t stride, int64_t rows, int64_t depth) {
-  if (rows == kSide && depth == kDepth) {
-    for (int64_t r = 0; r < kSide; ++r) std::memcpy(dst + r * kDepth, src + r * stride, 64);
-    return;
-  }
-  std::memset(dst, 0, kTile * sizeof(bf16_t));
-  for (int64_t r = 0; r < rows; ++r) {
-    std::memcpy(dst + r * kDepth, src + r * stride, static_cast<size_t>(depth) * sizeof(bf16_t));
-  }
-}
-
-// Sixteen rows of pairs, turned: dst[p][r] = src[r][p].
-void turn_pairs(bf16_t* dst, const bf16_t* src) {
-  uint32_t from[kSide * kSide], to[kSide * kSide];
-  std::memcpy(from, src, sizeof(from));
-  for (int64_t r = 0; r < kSide; ++r) {
-    for (int64_t p = 0; p < kSide; ++p) to[p * kSide + r] = from[r * kSide + p];
-  }
-  std::memcpy(dst, to, sizeof(to));
-}
-
-// dst[p][c] = the pair (src[2p][c], src[2p + 1][c]).
-void join_rows(bf16_t* dst, const bf16_t* src, int64_t stride, int64_t depth, int64_t columns) {
-  const bool whole = columns == kSide;
-  for (int64_t p = 0; p < kSide; ++p) {
-    uint16_t low[kSide] = {}, high[kSide] = {};
-    uint32_t joined[kSide];
-    const bf16_t* row = src + 2 * p * stride;
-    const size_t bytes = static_cast<size_t>(columns) * sizeof(bf16_t);
-    if (2 * p < depth) whole ? std::memcpy(low, row, 32) : std::memcpy(low, row, bytes);
-    row += stride;
-    if (2 * p + 1 < depth) whole ? std::memcpy(high, row, 32) : std::memcpy(high, row, bytes);
-    for (int64_t c = 0; c < kSide; ++c) joined[c] = low[c] | static_cast<uint32_t>(high[c]) << 16;
-    std::memcpy(dst + p * kDepth, joined, sizeof(joined));
-  }
 }
 
 struct alignas(64) TileShapes {  // what the hardware wants to know of its eight tiles
@@ -125,26 +84,6 @@ void multiply_emulated(const Square& s) {
 bool native() {
   static const bool has = ask_for_tiles();
   return has;
-}
-
-void pack_a(bf16_t* dst, const bf16_t* src, int64_t stride, int64_t rows, int64_t depth) {
-  copy_rows(dst, src, stride, rows, depth);
-}
-
-void pack_a_turned(bf16_t* dst, const bf16_t* src, int64_t stride, int64_t rows, int64_t depth) {
-  alignas(64) bf16_t joined[kTile];
-  join_rows(joined, src, stride, depth, rows);
-  turn_pairs(dst, joined);
-}
-
-void pack_b(bf16_t* dst, const bf16_t* src, int64_t stride, int64_t columns, int64_t depth) {
-  join_rows(dst, src, stride, depth, columns);
-}
-
-void pack_b_turned(bf16_t* dst, const bf16_t* src, int64_t stride, int64_t columns, int64_t depth) {
-  alignas(64) bf16_t rows[kTile];
-  copy_rows(rows, src, stride, columns, depth);
-  turn_pairs(dst, rows);
 }
 
 Session::Session() {
