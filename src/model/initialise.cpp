@@ -1,6 +1,7 @@
 #include "model/initialise.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "base/parallel_for.h"
@@ -34,30 +35,32 @@ void fill(const ParameterSpec& spec, const CounterRng& rng, int64_t vocab, Run r
 
 void initial_values(const FlatLayout& layout, int64_t vocab, int64_t tp, int64_t tp_rank,
                     uint64_t seed, const ValueVisitor& visit) {
-  int64_t most = 0;
-  for (const FlatUnit& unit : layout.units) {
-    for (const FlatParameter& p : unit.parameters) most = std::max(most, p.count);
-  }
-  std::vector<float> values(static_cast<size_t>(most));
+  constexpr int64_t kPiece = int64_t{1} << 16;   // elements that a thread draws at a time
+  constexpr int64_t kAtOnce = int64_t{1} << 22;  // elements between two visits
+  std::vector<float> values(static_cast<size_t>(kAtOnce));
   for (size_t u = 0; u < layout.units.size(); ++u) {
     for (const FlatParameter& p : layout.units[u].parameters) {
       const CounterRng rng(seed, stream_of(p.spec.name));
-      // Short runs (columns of a matrix) or stretches of a long one, many at a time.
-      std::vector<std::pair<Run, int64_t>> pieces;  // run, place in the shard
-      int64_t place = 0;
+      // Short runs (columns of a matrix) or parts of a long one, many at a time.
+      std::vector<std::pair<Run, int64_t>> pieces;  // run, place among the values
+      int64_t begin = 0, held = 0;                  // of the shard
+      const auto hand_over = [&] {
+        parallel_for(omp_get_max_threads(), static_cast<int64_t>(pieces.size()), [&](int64_t i) {
+          const auto& [run, at] = pieces[static_cast<size_t>(i)];
+          fill(p.spec, rng, vocab, run, values.data() + at);
+        });
+        if (held > 0) visit(u, p.offset + begin, values.data(), held);
+        pieces.clear();
+        begin += std::exchange(held, 0);
+      };
       for (const Run& run : shard_runs(p.spec, tp, tp_rank)) {
-        constexpr int64_t kStretch = 1 << 16;
-        for (int64_t begin = 0; begin < run.count; begin += kStretch) {
-          const int64_t count = std::min(kStretch, run.count - begin);
-          pieces.push_back({{run.global_begin + begin, count}, place});
-          place += count;
+        for (int64_t done = 0; done < run.count; done += pieces.back().first.count) {
+          if (held + kPiece > kAtOnce) hand_over();
+          pieces.push_back({{run.global_begin + done, std::min(kPiece, run.count - done)}, held});
+          held += pieces.back().first.count;
         }
       }
-      parallel_for(omp_get_max_threads(), static_cast<int64_t>(pieces.size()), [&](int64_t i) {
-        const auto& [run, at] = pieces[static_cast<size_t>(i)];
-        fill(p.spec, rng, vocab, run, values.data() + at);
-      });
-      visit(u, p.offset, values.data(), p.count);
+      hand_over();
     }
   }
 }
