@@ -21,8 +21,9 @@ namespace {
 
 constexpr int kGo = 3, kDone = 4;  // descriptors in the program that plays
 constexpr int kPipes[] = {kGo, kDone};
-constexpr int64_t kMostRounds = 900;       // `bench` plans a thousand steps
-constexpr int kPatience = 10 * 60 * 1000;  // milliseconds for one step, start included
+constexpr int64_t kMostRounds = 900;  // `bench` plans a thousand steps
+// Milliseconds: for one step, start included; between two looks at whether to stop.
+constexpr int kPatience = 10 * 60 * 1000, kLook = 100;
 
 Error no_pipe() {
   return {ExitCode::os_error, fmt::format("cannot make a pipe: {}", std::strerror(errno)),
@@ -54,7 +55,8 @@ cpu_set_t cores_of(const Turns& turns) {
 
 class Running {
  public:
-  Running(const Player& player, const cpu_set_t& cores) : player_(player) {
+  Running(const Player& player, const Turns& turns, const cpu_set_t& cores)
+      : player_(player), turns_(turns) {
     int go[2], done[2];
     if (pipe(go) != 0 || pipe(done) != 0) throw no_pipe();
     for (int* end : {&go[0], &go[1], &done[0], &done[1]}) *end = high(*end);
@@ -81,8 +83,17 @@ class Running {
 
   void hear_end_of_step() const {
     pollfd waiting{done_, POLLIN, 0};
+    int ready = 0;
+    for (int waited = 0; ready != 1; waited += kLook) {
+      if (turns_.stop && turns_.stop()) {
+        throw Error(ExitCode::resumable, "stopped before the programs had taken all their turns",
+                    "run the same command again");
+      }
+      if (waited > kPatience) fail("took too long for a step");
+      ready = poll(&waiting, 1, kLook);
+    }
     char byte = 0;
-    if (poll(&waiting, 1, kPatience) != 1 || read(done_, &byte, 1) != 1) fail("ended too early");
+    if (read(done_, &byte, 1) != 1) fail("ended too early");
   }
 
   void play() const {
@@ -108,6 +119,7 @@ class Running {
   }
 
   const Player& player_;
+  const Turns& turns_;
   pid_t child_ = -1;
   int go_ = -1, done_ = -1;
 };
@@ -130,7 +142,7 @@ void run_in_turns(const Player& a, const Player& b, const Turns& turns) {
   using Clock = std::chrono::steady_clock;
   signal(SIGPIPE, SIG_IGN);  // a program that has gone is an answer, not our end
   const cpu_set_t cores = cores_of(turns);
-  Running first(a, cores), second(b, cores);
+  Running first(a, turns, cores), second(b, turns, cores);
   first.hear_end_of_step();
   second.hear_end_of_step();
   const auto start = Clock::now();

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,7 @@ struct Turns {
   // Both programs get the same cores, as many as they use: of a shared machine one core can be
   // quicker than another. 0: all. `first_core` counts those that this process may use, around.
   int64_t cores = 0, first_core = 0;
+  std::function<bool()> stop;  // true: both programs are ended, and Error (resumable) says so
 };
 
 // Starts both and lets them step in turns, A B then B A; their first steps run at once and belong

@@ -17,6 +17,7 @@
 #include "config/reader.h"
 #include "config/rules.h"
 #include "train/launch.h"
+#include "train/signals.h"
 
 namespace stretto::cli {
 namespace {
@@ -93,7 +94,9 @@ void bench_in_turns(const Options& options, const std::string& directory) {
   const std::string machine = directory + "/machine.json";
   write_file_atomic(posix_fs(), machine, to_json(survey_machine(false)).dump());
   const std::string pair = fmt::format("{} {}", utc_now(), getpid());
-  Turns turns{options.steps, options.seconds, config.world_size() * config.threads, 0};
+  install_stop_signals();
+  Turns turns{options.steps, options.seconds, config.world_size() * config.threads, 0,
+              [] { return stop_signal() != 0; }};
   for (int64_t run = 0; run < options.runs; ++run) {
     const auto player = [&](const std::string& program, const char* side) {
       const std::string base = fmt::format("{}/{}/run{}", directory, side, run);

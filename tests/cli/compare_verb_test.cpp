@@ -1,7 +1,9 @@
 // compare --bench: two programs that take their steps in turns.
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "support/program.h"
 
@@ -70,6 +72,24 @@ TEST(CompareVerb, AProgramThatCannotPlayIsNamed) {
   EXPECT_EQ(alone.code, 64) << alone.err;
   const Answer config = in_turns(STRETTO_PROGRAM, STRETTO_PROGRAM, "", {"parallel.tp=3"});
   EXPECT_EQ(config.code, 78) << config.err;
+}
+
+TEST(CompareVerb, CtrlCLeavesNothingBehind) {
+  const TempDir dir{Where::memory};
+  ::setenv("TMPDIR", (dir / "").c_str(), 1);
+  Program program({"compare", STRETTO_PROGRAM, STRETTO_PROGRAM, "--bench", "tiny-100k",
+                   "seq_len=16", "threads=1", "--steps", "900", "--seconds", "600"});
+  ::unsetenv("TMPDIR");
+  const auto records = [&] {
+    const std::filesystem::directory_iterator found(dir / "");
+    return found == end(found) ? "" : found->path().string();
+  };
+  while (!std::filesystem::exists(records() + "/b/run0.log")) std::this_thread::yield();
+  program.signal(SIGINT);
+  const Answer answer = program.wait();
+  EXPECT_EQ(answer.code, 75) << answer.err;
+  EXPECT_TRUE(answer.says("run the same command again")) << answer.err;
+  EXPECT_EQ(records(), "");
 }
 
 }  // namespace
