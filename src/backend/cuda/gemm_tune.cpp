@@ -59,8 +59,15 @@ void Gemm::tune(Plan& p, const GemmProblem& problem, const GemmOperands& operand
   p.algo = candidates[ranking[static_cast<size_t>(best - seconds.begin())].second].algo;
   p.seconds = *best;
 
-  std::string value = fmt::format("{:.9f} ", p.seconds);
-  for (const uint64_t word : p.algo.data) value += fmt::format("{:016x}", word);
+  const auto remembered = [](double time, const cublasLtMatmulAlgo_t& algo) {
+    std::string text = fmt::format("{:.9f} ", time);
+    for (const uint64_t word : algo.data) text += fmt::format("{:016x}", word);
+    return text;
+  };
+  for (size_t i = 0; i < ranking.size(); ++i) {
+    spdlog::debug("cuda: {}: {}", key, remembered(seconds[i], candidates[ranking[i].second].algo));
+  }
+  const std::string value = remembered(p.seconds, p.algo);
   if (cache_.settle(key, value, refused) != value) restore(p, problem);  // another rank was first
 }
 
