@@ -145,7 +145,7 @@ void append_workspace(std::vector<TensorSpec>& plan, const RankShape& s) {
   // The MLP's gradient is used up before attention has one.
   std::vector<TensorSpec> gradients = layer_gradient_specs(s);
   std::stable_sort(gradients.begin(), gradients.end(),
-                   [](const auto& a, const auto& b) { return a.bytes() > b.bytes(); });
+                   [](const auto& a, const auto& b) { return a.shape.count() > b.shape.count(); });
   append(plan, "grad.", gradients);
   plan.back().over = plan[plan.size() - 2].label;
 }

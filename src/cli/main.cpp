@@ -1,8 +1,12 @@
 // Parses the command line and runs one verb. The only place, beside the rank runner, that catches.
 #include <fmt/format.h>
 
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
 #include <exception>
 #include <new>
+#include <system_error>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -23,10 +27,17 @@ constexpr const char* kExamples =
     "  stretto flops mpt-125m                           parameters, FLOPs and memory\n"
     "  stretto doctor                                   what this machine delivers\n";
 
+// Whatever becomes of stderr, the exit code says it too.
 int report(const Error& error) {
-  fmt::print(stderr, "stretto: {}\n", error.what());
-  if (!error.hint().empty()) fmt::print(stderr, "  fix: {}\n", error.hint());
+  std::string text = fmt::format("stretto: {}\n", error.what());
+  if (!error.hint().empty()) text += fmt::format("  fix: {}\n", error.hint());
+  std::fputs(text.c_str(), stderr);
   return static_cast<int>(error.code());
+}
+
+Error lost_output(const char* why) {
+  return {ExitCode::io_error, fmt::format("cannot write to standard output: {}", why),
+          "make room where it goes, and repeat the command"};
 }
 
 }  // namespace
@@ -34,11 +45,16 @@ int report(const Error& error) {
 int run(int argc, char** argv) {
   init_log(LogLevel::normal);
   try {
-    return parse_and_run(argc, argv, kExamples);
+    const int code = parse_and_run(argc, argv, kExamples);
+    const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+    return written || code != 0 ? code : report(lost_output(std::strerror(errno)));
   } catch (const Error& error) {
     return report(error);
   } catch (const std::bad_alloc&) {
     return report({ExitCode::out_of_memory, "out of memory", "use a smaller batch or model"});
+  } catch (const std::system_error& error) {
+    if (std::ferror(stdout) != 0) return report(lost_output(error.what()));
+    return report({ExitCode::internal, error.what(), "this is a bug in Stretto; please report it"});
   } catch (const std::exception& error) {
     return report({ExitCode::internal, error.what(), "this is a bug in Stretto; please report it"});
   }

@@ -247,6 +247,14 @@ void derive(ResolvedConfig& out, bool from_registry, Problems& problems) {
   }
 }
 
+bool is_value_of_a_group(YamlNode& root, const std::string& name) {
+  const YamlNode* node = root.find(name);
+  if (node == nullptr || node->is_mapping() || node->kind == YamlNode::Kind::null) return false;
+  if (name == "model") return false;  // a model's name
+  return std::any_of(config_keys().begin(), config_keys().end(),
+                     [&](const Key& key) { return key.name.starts_with(name + "."); });
+}
+
 }  // namespace
 
 const Place& ResolvedConfig::origin_of(std::string_view key) const {
@@ -375,7 +383,10 @@ ResolvedConfig load_config(const std::vector<std::string>& words) {
     }
   }
   for (const YamlNode& tree : models) merge_yaml(root, tree);
-  for (const YamlNode& tree : overrides) merge_yaml(root, tree);
+  for (const YamlNode& tree : overrides) {
+    // `train: 5` in a file must not vanish under train.steps=1: it stays, to be refused.
+    if (!is_value_of_a_group(root, tree.keys[0].name)) merge_yaml(root, tree);
+  }
   return resolve_config(std::move(root));
 }
 

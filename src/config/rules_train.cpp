@@ -1,6 +1,8 @@
 // Rules about the optimizer, its schedule, data, checkpoints and output.
 #include <fmt/format.h>
 
+#include <limits>
+
 #include "config/rule_set.h"
 
 namespace stretto {
@@ -36,9 +38,13 @@ void decay(const Config& c, Report& report) {
 }
 
 void adam(const Config& c, Report& report) {
-  if (c.train.beta1 >= 1) report.add("train.beta1", "must be below one", "use 0.9");
-  if (c.train.beta2 >= 1) report.add("train.beta2", "must be below one", "use 0.95");
-  if (c.train.eps <= 0) report.add("train.eps", "must be above zero", "use 1e-8");
+  // As f32, which is what the optimizer works with.
+  const auto one = [](double x) { return static_cast<float>(x) >= 1; };
+  if (one(c.train.beta1)) report.add("train.beta1", "must be below one in f32", "use 0.9");
+  if (one(c.train.beta2)) report.add("train.beta2", "must be below one in f32", "use 0.95");
+  if (static_cast<float>(c.train.eps) < std::numeric_limits<float>::min()) {
+    report.add("train.eps", "must be above 1.2e-38, the smallest normal f32", "use 1e-8");
+  }
 }
 
 void loss_scale(const Config& c, Report& report) {
@@ -59,10 +65,12 @@ void eval_data(const Config& c, Report& report) {
   if (!c.data.eval_path.empty() && c.data.path.empty()) {
     report.add("data.eval_path", "is given without data.path", "set data.path");
   }
-  const bool cut = c.train.eval_every > 0 && !c.data.path.empty() && c.data.eval_path.empty();
-  if (cut && (c.data.eval_fraction <= 0 || c.data.eval_fraction >= 1)) {
+  if (c.data.path.empty() || !c.data.eval_path.empty()) return;
+  if (c.data.eval_fraction >= 1) {
+    report.add("data.eval_fraction", "leaves nothing to train on", "use e.g. 0.05");
+  } else if (c.train.eval_every > 0 && c.data.eval_fraction <= 0) {
     report.add("data.eval_fraction",
-               "leaves nothing to evaluate or to train on with " + shown(c, "train.eval_every"),
+               "leaves nothing to evaluate with " + shown(c, "train.eval_every"),
                "use e.g. 0.05, or set data.eval_path");
   }
 }

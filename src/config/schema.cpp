@@ -105,14 +105,14 @@ void add_model(std::vector<Key>& keys) {
   keys.push_back(
       count("model.layers", "", 1, kMaxLayers, "transformer blocks", FIELD(model.layers)));
   keys.push_back(
-      count("model.hidden", "", 1, kMaxWidth, "width of the residual stream", FIELD(model.hidden)));
+      count("model.hidden", "", 2, kMaxWidth, "width of the residual stream", FIELD(model.hidden)));
   keys.push_back(count("model.heads", "", 1, kMaxWidth, "attention heads", FIELD(model.heads)));
   keys.push_back(
       count("model.vocab", "tokens", 1, kMaxTokens, "vocabulary size", FIELD(model.vocab)));
   keys.push_back(count("model.positions", "tokens", 1, kMaxTokens,
                        "rows of the position table; the longest sequence with alibi",
                        FIELD(model.positions)));
-  keys.push_back(count("model.ffn", "", 1, 8 * kMaxWidth,
+  keys.push_back(count("model.ffn", "", 2, 8 * kMaxWidth,
                        "feed-forward width; 4 x hidden unless given", FIELD(model.ffn)));
   keys.push_back(choice("model.position_kind", {"learned", "alibi"}, "how positions enter",
                         FIELD(model.position_kind)));

@@ -18,10 +18,6 @@ double flops_per_rank(const Config& config, const StepRecord& record, Convention
   return per_token * record.tokens_per_second() / static_cast<double>(config.world_size());
 }
 
-std::string number(double value) {
-  return std::isfinite(value) ? fmt::format("{:.17g}", value) : "null";
-}
-
 // Clocks, power and what held the GPU back while the step ran.
 std::string gpu_json(const StepRecord& r) {
   if (r.device_bytes == 0) return "";
@@ -29,12 +25,16 @@ std::string gpu_json(const StepRecord& r) {
   return fmt::format(
       ",\"gpu\":{{\"bytes\":{},\"samples\":{},\"sm_clock_mhz\":{},\"sm_clock_mhz_min\":{},"
       "\"memory_clock_mhz\":{},\"power_watts\":{},\"temperature_c\":{},\"held_back_by\":\"{}\"}}",
-      r.device_bytes, g.samples, number(g.sm_clock_mhz_mean), number(g.sm_clock_mhz_min),
-      number(g.memory_clock_mhz_mean), number(g.power_watts_mean), number(g.temperature_c_max),
-      throttle_text(g.throttle_reasons));
+      r.device_bytes, g.samples, json_number(g.sm_clock_mhz_mean), json_number(g.sm_clock_mhz_min),
+      json_number(g.memory_clock_mhz_mean), json_number(g.power_watts_mean),
+      json_number(g.temperature_c_max), throttle_text(g.throttle_reasons));
 }
 
 }  // namespace
+
+std::string json_number(double value) {
+  return std::isfinite(value) ? fmt::format("{:.17g}", value) : "null";
+}
 
 double model_flops_per_rank(const Config& config, const StepRecord& record) {
   return flops_per_rank(config, record, Convention::mpt, false);
@@ -74,15 +74,16 @@ std::string json_line(const Config& config, const StepRecord& r) {
   std::string ops;
   for (int c = 0; c < kOpClasses; ++c) {
     ops += fmt::format("\"{}\":{},", name_of(static_cast<OpClass>(c)),
-                       number(r.times.ops[static_cast<size_t>(c)]));
+                       json_number(r.times.ops[static_cast<size_t>(c)]));
   }
   std::string operators;  // calls, seconds, FLOPs and bytes of each
   for (int op = 0; op < kOps; ++op) {
     const OpTotals& totals = r.operators[static_cast<size_t>(op)];
     if (totals.calls == 0) continue;
-    operators += fmt::format("{}\"{}\":[{},{},{},{}]", operators.empty() ? "" : ",",
-                             name_of(static_cast<Op>(op)), totals.calls, number(totals.seconds),
-                             number(totals.flops), number(totals.bytes));
+    operators +=
+        fmt::format("{}\"{}\":[{},{},{},{}]", operators.empty() ? "" : ",",
+                    name_of(static_cast<Op>(op)), totals.calls, json_number(totals.seconds),
+                    json_number(totals.flops), json_number(totals.bytes));
   }
   if (!operators.empty()) operators = fmt::format(",\"operators\":{{{}}}", operators);
   operators += gpu_json(r);
@@ -95,12 +96,13 @@ std::string json_line(const Config& config, const StepRecord& r) {
       "\"comm_tp\":{},\"comm_pp\":{},\"data\":{},\"host\":{}}},\"comm_bytes\":{{\"dp\":{},\"tp\":{}"
       ","
       "\"pp\":{}}}{}}}",
-      r.step, r.updates, r.consumed_samples, r.consumed_tokens, r.global_batch, number(r.loss),
-      number(r.learning_rate), number(r.loss_scale), number(r.grad_norm), number(r.zeros),
-      r.skipped, r.skipped_total, r.nan_total, number(r.times.total), number(r.tokens_per_second()),
-      number(model_flops_per_rank(config, r)), ops, number(r.times.comm_dp),
-      number(r.times.comm_tp), number(r.times.comm_pp), number(r.times.data),
-      number(r.times.host()), r.comm_bytes_dp, r.comm_bytes_tp, r.comm_bytes_pp, operators);
+      r.step, r.updates, r.consumed_samples, r.consumed_tokens, r.global_batch, json_number(r.loss),
+      json_number(r.learning_rate), json_number(r.loss_scale), json_number(r.grad_norm),
+      json_number(r.zeros), r.skipped, r.skipped_total, r.nan_total, json_number(r.times.total),
+      json_number(r.tokens_per_second()), json_number(model_flops_per_rank(config, r)), ops,
+      json_number(r.times.comm_dp), json_number(r.times.comm_tp), json_number(r.times.comm_pp),
+      json_number(r.times.data), json_number(r.times.host()), r.comm_bytes_dp, r.comm_bytes_tp,
+      r.comm_bytes_pp, operators);
 }
 
 }  // namespace stretto

@@ -17,6 +17,8 @@ std::string megatron_line(const Config& config, const StepRecord& record);
 // One JSON object, all digits; not-a-number becomes null.
 std::string json_line(const Config& config, const StepRecord& record);
 
+std::string json_number(double value);
+
 // Model FLOP/s per rank of a step, recomputation left out (mpt convention) or counted (megatron).
 double model_flops_per_rank(const Config& config, const StepRecord& record);
 double megatron_flops_per_rank(const Config& config, const StepRecord& record);

@@ -22,10 +22,12 @@ class LossScaler {
   };
 
   double scale() const { return state_.scale; }
-  bool at_floor() const { return dynamic_ && state_.scale <= settings_.minimum; }
+  // The last step overflowed with the smallest scale there is.
+  bool stuck() const { return stuck_; }
 
   void update(bool overflowed) {
     if (!dynamic_) return;
+    stuck_ = overflowed && state_.scale <= settings_.minimum;
     if (overflowed) {
       state_.good_steps = 0;
       if (--state_.tolerance <= 0) state_.scale = std::max(settings_.minimum, state_.scale / 2);
@@ -41,6 +43,7 @@ class LossScaler {
  private:
   LossScale settings_;
   bool dynamic_;
+  bool stuck_ = false;
   State state_;
 };
 

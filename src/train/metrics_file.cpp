@@ -35,6 +35,23 @@ std::uintmax_t bytes_up_to(const std::string& path, int64_t step) {
   return bytes;
 }
 
+// What lies there already must be a file of ours: it will be cut and written to.
+void require_ours(const std::string& path) {
+  std::error_code ignored;
+  const auto status = std::filesystem::symlink_status(path, ignored);
+  if (!std::filesystem::exists(status)) return;
+  std::string line;
+  if (std::filesystem::is_regular_file(status)) {
+    std::ifstream file(path, std::ios::binary);
+    if (!std::getline(file, line) || file.eof() || step_of(line) >= 0) return;
+  }
+  throw Error(
+      ExitCode::cannot_create,
+      fmt::format("{}: {}", path,
+                  line.empty() ? "is no regular file" : "holds something else than metrics"),
+      "move it away, or set output= to another directory");
+}
+
 // One system call cuts the file: it is there before or after, whenever this process dies.
 void cut_after(const std::string& path, int64_t step) {
   std::error_code failed;
@@ -55,6 +72,7 @@ MetricsFile::MetricsFile(const std::string& directory, int64_t step) {
   std::error_code failed;
   std::filesystem::create_directories(directory, failed);
   path_ = directory + "/metrics.jsonl";
+  require_ours(path_);
   cut_after(path_, step);
   if (!failed) file_ = std::fopen(path_.c_str(), "a");
   if (file_ == nullptr) {

@@ -56,15 +56,22 @@ int agreed_stop(Comm& world, const std::string& run_directory, const RunOptions&
   return code == 1 ? kEnough : std::max(code - 1, 0);
 }
 
+// Skipped steps are part of finding a loss scale; where there is none to find, a run must not end
+// with one as if all were well.
 void require_progress(const Config& config, Trainer& trainer) {
   const TrainerState& state = trainer.state();
-  if (state.skipped_in_a_row < config.train.max_skipped && !trainer.scaler().at_floor()) return;
-  if (state.skipped_in_a_row == 0) return;
+  const bool scaled = config.precision == Precision::amp_fp16;
+  const bool ends_so = !scaled && state.step == config.train.steps && state.skipped_in_a_row > 0;
+  const bool too_many = state.skipped_in_a_row >= config.train.max_skipped;
+  if (!too_many && !trainer.scaler().stuck() && !ends_so) return;
   throw Error(
       ExitCode::diverged,
-      fmt::format("step {}: {} steps in a row had NaN or infinite gradients (loss scale {:g})",
-                  state.step, state.skipped_in_a_row, state.loss_scale.scale),
-      "lower train.lr or train.clip, check the data, or use bf16 or fp32");
+      fmt::format("step {}: {} steps in a row had NaN or infinite gradients{}", state.step,
+                  state.skipped_in_a_row,
+                  scaled ? fmt::format(" (loss scale {:g})", state.loss_scale.scale) : ""),
+      trainer.scaler().stuck()
+          ? "lower train.loss_scale.minimum or train.lr, check the data, or use bf16 or fp32"
+          : "lower train.lr or train.clip, check the data, or use bf16 or fp32");
 }
 
 void record_save(CheckpointSaver& saver, MetricsFile& metrics) {
@@ -131,6 +138,10 @@ RunResult run_training(const Config& config, Comm& world, const RunOptions& opti
     saver.emplace(trainer, fs, resumed);
   }
   if (resumed < 0) trainer.initialise();
+  if (speaks && config.train.eval_every > 0 && !trainer.has_held_out()) {
+    spdlog::warn("train.eval_every={}: nothing is held out to evaluate; set data.path",
+                 config.train.eval_every);
+  }
   if (speaks && trainer.state().step >= config.train.steps) {
     spdlog::info("step {} of {}: nothing to do; train.steps says how far to go",
                  trainer.state().step, config.train.steps);
@@ -162,8 +173,8 @@ RunResult run_training(const Config& config, Comm& world, const RunOptions& opti
         (last || record.step % config.train.eval_every == 0)) {
       watchdog.enter(Section::eval, record.step);
       result.eval_loss = trainer.evaluate(config.train.eval_batches);
-      metrics.write(
-          fmt::format("{{\"step\":{},\"eval_loss\":{:.17g}}}", record.step, result.eval_loss));
+      metrics.write(fmt::format("{{\"step\":{},\"eval_loss\":{}}}", record.step,
+                                json_number(result.eval_loss)));
       if (speaks)
         fmt::print("eval at step {} | loss {:.4f} | perplexity {:.2f}\n", record.step,
                    result.eval_loss, std::exp(result.eval_loss));
@@ -178,8 +189,12 @@ RunResult run_training(const Config& config, Comm& world, const RunOptions& opti
     if (signal == kEnough) break;
     if (signal != 0) {
       if (speaks) {
-        spdlog::warn("{}: stopped after step {} of {}{}", strsignal(signal), record.step,
-                     config.train.steps, saver ? "; the same command continues" : "");
+        const bool file = stop_file_exists(config.output);
+        spdlog::warn("{}: stopped after step {} of {}{}",
+                     file ? "a file `stop`" : strsignal(signal), record.step, config.train.steps,
+                     file    ? "; remove it, then the same command continues"
+                     : saver ? "; the same command continues"
+                             : "");
       }
       result.code = ExitCode::resumable;
       break;

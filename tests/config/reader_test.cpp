@@ -233,6 +233,14 @@ TEST(Reader, OverridesAreReadStrictlyToo) {
   }
 }
 
+TEST(Reader, AnOverrideDoesNotHideAValueWhereKeysBelong) {
+  const TempDir dir;
+  const std::string file = dir.write("a.yaml", "model: tiny\ntrain: 5\n");
+  const Error error = error_of([&] { load_config({file, "train.steps=1"}); });
+  EXPECT_EQ(error.code(), ExitCode::bad_config);
+  EXPECT_CONTAINS(std::string(error.what()), "a.yaml:2:8  train: 5");
+}
+
 TEST(Reader, AlibiBringsItsGeluUnlessToldOtherwise) {
   const auto gelu = [](std::vector<std::string> words) {
     return load_config(words).config.model.gelu;

@@ -57,6 +57,31 @@ TEST(BadInput, ZeroAndNegativeSizes) {
   }
 }
 
+TEST(BadInput, ARunThatEndsInNanDoesNotEndWell) {
+  const TempDir dir;
+  Config config = tiny_config();
+  config.train.steps = 12;
+  config.train.warmup = 0;
+  config.train.lr = 1000;
+  config.train.schedule = LrSchedule::constant;
+  config.train.clip = 0;
+  config.output = dir / "run";
+  EXPECT_ERROR(train(config), ExitCode::diverged, "NaN or infinite gradients");
+  EXPECT_FALSE(std::filesystem::exists(dir / "run/checkpoints/step-12"));
+}
+
+// Widths at which the gradients of attention and of the MLP are almost, or exactly, of one size.
+TEST(BadInput, EveryFeedForwardWidthFitsItsMemory) {
+  Config config = tiny_config();
+  config.train.steps = 1;
+  config.train.warmup = 0;
+  const int64_t same = 3 * config.model.hidden;
+  for (const int64_t ffn : {int64_t{2}, same - 2, same - 1, same, same + 1, same + 2}) {
+    config.model.ffn = ffn;
+    EXPECT_NO_THROW(train(config)) << ffn;
+  }
+}
+
 TEST(BadInput, UnwritableOutput) {
   const TempDir dir;
   Config config = tiny_config();

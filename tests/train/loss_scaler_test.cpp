@@ -17,11 +17,18 @@ TEST(LossScaler, HysteresisBackOffAndGrowth) {
   EXPECT_EQ(scaler.scale(), 1024);  // growth renews the tolerance
 }
 
-TEST(LossScaler, StopsAtItsFloor) {
+TEST(LossScaler, TheFloorIsTriedBeforeItIsCalledStuck) {
   LossScaler scaler({4, 1, 100, 1}, Precision::amp_fp16);
-  for (int i = 0; i < 10; ++i) scaler.update(true);
+  for (const double reached : {2.0, 1.0}) {
+    scaler.update(true);
+    EXPECT_EQ(scaler.scale(), reached);
+    EXPECT_FALSE(scaler.stuck());
+  }
+  scaler.update(true);
   EXPECT_EQ(scaler.scale(), 1);
-  EXPECT_TRUE(scaler.at_floor());
+  EXPECT_TRUE(scaler.stuck());
+  scaler.update(false);
+  EXPECT_FALSE(scaler.stuck());
 }
 
 TEST(LossScaler, OtherPrecisionsDoNotScale) {

@@ -2,6 +2,7 @@
 #include "train/metrics_file.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include "support/expect_error.h"
 #include "support/temp_dir.h"
@@ -38,6 +39,17 @@ TEST(MetricsFile, AnUnfinishedLineGoes) {
   for (size_t cut = last; cut < all.size(); ++cut) {
     EXPECT_EQ(after(all.substr(0, cut), 10), all.substr(0, last) + "{\"step\":99}\n") << cut;
   }
+}
+
+TEST(MetricsFile, WhatIsNotOursIsLeftAlone) {
+  const TempDir dir(Where::memory);
+  dir.write("metrics.jsonl", "my notes\n");
+  EXPECT_ERROR(MetricsFile(dir.path(), 0), ExitCode::cannot_create, "something else");
+  std::ifstream file(dir / "metrics.jsonl");
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), "my notes\n");
+  ASSERT_EQ(std::rename((dir / "metrics.jsonl").c_str(), (dir / "notes").c_str()), 0);
+  ASSERT_EQ(mkfifo((dir / "metrics.jsonl").c_str(), 0600), 0);  // opening it would wait for ever
+  EXPECT_ERROR(MetricsFile(dir.path(), 0), ExitCode::cannot_create, "no regular file");
 }
 
 TEST(MetricsFile, NoDirectoryNoFile) {
