@@ -84,10 +84,14 @@ void record_save(CheckpointSaver& saver, MetricsFile& metrics) {
                   save->times.write, save->times.sync));
 }
 
-// Saves when it is time to, and otherwise looks after a save under way.
-void take_care_of(CheckpointSaver& saver, const Config& config, int64_t step, bool stopping) {
+// Saves when it is time to, and otherwise looks after a save under way. After a step without finite
+// gradients there is nothing new to save, and weights that are NaN must not push out good ones; but
+// with a loss scale such steps are part of the course.
+void take_care_of(CheckpointSaver& saver, const Config& config, const TrainerState& state,
+                  bool stopping) {
   const int64_t every = config.checkpoint.every;
-  if (stopping || (every > 0 && step % every == 0)) {
+  const bool sound = state.skipped_in_a_row == 0 || config.precision == Precision::amp_fp16;
+  if (stopping || (sound && every > 0 && state.step % every == 0)) {
     saver.save();
   } else {
     saver.poll();
@@ -182,7 +186,7 @@ RunResult run_training(const Config& config, Comm& world, const RunOptions& opti
     const int signal = last ? 0 : agreed_stop(world, config.output, options);
     if (saver) {
       watchdog.enter(Section::save, record.step);
-      take_care_of(*saver, config, record.step, last || signal != 0);
+      take_care_of(*saver, config, trainer.state(), last || signal != 0);
       record_save(*saver, metrics);
     }
     tracer.after_step(trainer, record.step, speaks);
