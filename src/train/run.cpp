@@ -142,6 +142,11 @@ RunResult run_training(const Config& config, Comm& world, const RunOptions& opti
     saver.emplace(trainer, fs, resumed);
   }
   if (resumed < 0) trainer.initialise();
+  const std::string& tokenizer = config.data.tokenizer;
+  if (speaks && !tokenizer.empty() && tokenizer != "bytes" && !fs.info(tokenizer)) {
+    spdlog::warn("data.tokenizer={} is not there: training goes on, `generate` will want it",
+                 tokenizer);
+  }
   if (speaks && config.train.eval_every > 0 && !trainer.has_held_out()) {
     spdlog::warn("train.eval_every={}: nothing is held out to evaluate; set data.path",
                  config.train.eval_every);
