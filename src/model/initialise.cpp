@@ -37,7 +37,11 @@ void initial_values(const FlatLayout& layout, int64_t vocab, int64_t tp, int64_t
                     uint64_t seed, const ValueVisitor& visit) {
   constexpr int64_t kPiece = int64_t{1} << 16;   // elements that a thread draws at a time
   constexpr int64_t kAtOnce = int64_t{1} << 22;  // elements between two visits
-  std::vector<float> values(static_cast<size_t>(kAtOnce));
+  int64_t longest = 0;
+  for (const FlatUnit& unit : layout.units) {
+    for (const FlatParameter& p : unit.parameters) longest = std::max(longest, p.count);
+  }
+  std::vector<float> values(static_cast<size_t>(std::min(longest, kAtOnce)));
   for (size_t u = 0; u < layout.units.size(); ++u) {
     for (const FlatParameter& p : layout.units[u].parameters) {
       const CounterRng rng(seed, stream_of(p.spec.name));
