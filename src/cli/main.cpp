@@ -6,7 +6,6 @@
 #include <cstring>
 #include <exception>
 #include <new>
-#include <system_error>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -52,10 +51,8 @@ int run(int argc, char** argv) {
     return report(error);
   } catch (const std::bad_alloc&) {
     return report({ExitCode::out_of_memory, "out of memory", "use a smaller batch or model"});
-  } catch (const std::system_error& error) {
-    if (std::ferror(stdout) != 0) return report(lost_output(error.what()));
-    return report({ExitCode::internal, error.what(), "this is a bug in Stretto; please report it"});
   } catch (const std::exception& error) {
+    if (std::ferror(stdout) != 0) return report(lost_output(error.what()));
     return report({ExitCode::internal, error.what(), "this is a bug in Stretto; please report it"});
   }
 }

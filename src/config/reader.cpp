@@ -194,7 +194,7 @@ bool expand_model(YamlNode& root) {
   if (written.find("hidden") != nullptr && written.find("ffn") == nullptr) {
     fields.set("ffn", yaml_scalar("0", {Source::derived, "4 x model.hidden", 0, 0}));
   }
-  merge_yaml(fields, written);
+  merge_yaml(fields, written, "model");
   *model = std::move(fields);
   return true;
 }
@@ -247,12 +247,10 @@ void derive(ResolvedConfig& out, bool from_registry, Problems& problems) {
   }
 }
 
-bool is_value_of_a_group(YamlNode& root, const std::string& name) {
-  const YamlNode* node = root.find(name);
-  if (node == nullptr || node->is_mapping() || node->kind == YamlNode::Kind::null) return false;
-  if (name == "model") return false;  // a model's name
+// "train", "train.loss_scale": keys lie below it.
+bool is_group(const std::string& path) {
   return std::any_of(config_keys().begin(), config_keys().end(),
-                     [&](const Key& key) { return key.name.starts_with(name + "."); });
+                     [&](const Key& key) { return key.name.starts_with(path + "."); });
 }
 
 }  // namespace
@@ -265,7 +263,7 @@ const Place& ResolvedConfig::origin_of(std::string_view key) const {
   return none;
 }
 
-void merge_yaml(YamlNode& base, const YamlNode& over) {
+void merge_yaml(YamlNode& base, const YamlNode& over, const std::string& path) {
   for (size_t i = 0; i < over.keys.size(); ++i) {
     const std::string& name = over.keys[i].name;
     const YamlNode& value = over.items[i];
@@ -275,8 +273,12 @@ void merge_yaml(YamlNode& base, const YamlNode& over) {
       named.set("name", *old);
       *old = std::move(named);
     }
+    const std::string here = path.empty() ? name : path + "." + name;
     if (old != nullptr && old->is_mapping() && value.is_mapping()) {
-      merge_yaml(*old, value);
+      merge_yaml(*old, value, here);
+    } else if (old != nullptr && old->kind != YamlNode::Kind::null && value.is_mapping() &&
+               is_group(here)) {
+      continue;  // `train: 5` must not vanish under train.steps=1: it stays, to be refused
     } else if (old != nullptr) {
       *old = value;
     } else {
@@ -383,10 +385,7 @@ ResolvedConfig load_config(const std::vector<std::string>& words) {
     }
   }
   for (const YamlNode& tree : models) merge_yaml(root, tree);
-  for (const YamlNode& tree : overrides) {
-    // `train: 5` in a file must not vanish under train.steps=1: it stays, to be refused.
-    if (!is_value_of_a_group(root, tree.keys[0].name)) merge_yaml(root, tree);
-  }
+  for (const YamlNode& tree : overrides) merge_yaml(root, tree);
   return resolve_config(std::move(root));
 }
 

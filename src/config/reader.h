@@ -34,8 +34,9 @@ ResolvedConfig load_config_text(std::string_view text, const std::string& name);
 // The same from a tree that was read or built elsewhere (sweeps, records).
 ResolvedConfig resolve_config(YamlNode root);
 
-// Lays `over` on `base`, mapping by mapping; other values are replaced.
-void merge_yaml(YamlNode& base, const YamlNode& over);
+// Lays `over` on `base`, mapping by mapping; other values are replaced, but for one that stands
+// where a group of keys belongs. `path` is where both lie in the configuration.
+void merge_yaml(YamlNode& base, const YamlNode& over, const std::string& path = "");
 
 // Whether a command-line word is an override, and its tree: a.b=c gives {a: {b: c}}.
 bool is_override(std::string_view word);

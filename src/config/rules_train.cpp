@@ -39,9 +39,9 @@ void decay(const Config& c, Report& report) {
 
 void adam(const Config& c, Report& report) {
   // As f32, which is what the optimizer works with.
-  const auto one = [](double x) { return static_cast<float>(x) >= 1; };
-  if (one(c.train.beta1)) report.add("train.beta1", "must be below one in f32", "use 0.9");
-  if (one(c.train.beta2)) report.add("train.beta2", "must be below one in f32", "use 0.95");
+  const auto reaches_one = [](double x) { return static_cast<float>(x) >= 1; };
+  if (reaches_one(c.train.beta1)) report.add("train.beta1", "must be below one in f32", "use 0.9");
+  if (reaches_one(c.train.beta2)) report.add("train.beta2", "must be below one in f32", "use 0.95");
   if (static_cast<float>(c.train.eps) < std::numeric_limits<float>::min()) {
     report.add("train.eps", "must be above 1.2e-38, the smallest normal f32", "use 1e-8");
   }

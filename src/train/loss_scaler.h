@@ -21,6 +21,7 @@ class LossScaler {
     int64_t tolerance = 0;  // overflows left before the scale falls
   };
 
+  bool dynamic() const { return dynamic_; }
   double scale() const { return state_.scale; }
   // The last step overflowed with the smallest scale there is.
   bool stuck() const { return stuck_; }

@@ -40,16 +40,16 @@ void require_ours(const std::string& path) {
   std::error_code ignored;
   const auto status = std::filesystem::symlink_status(path, ignored);
   if (!std::filesystem::exists(status)) return;
-  std::string line;
-  if (std::filesystem::is_regular_file(status)) {
+  const bool regular = std::filesystem::is_regular_file(status);
+  if (regular) {
+    std::string line;
     std::ifstream file(path, std::ios::binary);
     if (!std::getline(file, line) || file.eof() || step_of(line) >= 0) return;
   }
-  throw Error(
-      ExitCode::cannot_create,
-      fmt::format("{}: {}", path,
-                  line.empty() ? "is no regular file" : "holds something else than metrics"),
-      "move it away, or set output= to another directory");
+  throw Error(ExitCode::cannot_create,
+              fmt::format("{}: {}", path,
+                          regular ? "holds something else than metrics" : "is no regular file"),
+              "move it away, or set output= to another directory");
 }
 
 // One system call cuts the file: it is there before or after, whenever this process dies.

@@ -60,7 +60,7 @@ int agreed_stop(Comm& world, const std::string& run_directory, const RunOptions&
 // with one as if all were well.
 void require_progress(const Config& config, Trainer& trainer) {
   const TrainerState& state = trainer.state();
-  const bool scaled = config.precision == Precision::amp_fp16;
+  const bool scaled = trainer.scaler().dynamic();
   const bool ends_so = !scaled && state.step == config.train.steps && state.skipped_in_a_row > 0;
   const bool too_many = state.skipped_in_a_row >= config.train.max_skipped;
   if (!too_many && !trainer.scaler().stuck() && !ends_so) return;
@@ -87,10 +87,10 @@ void record_save(CheckpointSaver& saver, MetricsFile& metrics) {
 // Saves when it is time to, and otherwise looks after a save under way. After a step without finite
 // gradients there is nothing new to save, and weights that are NaN must not push out good ones; but
 // with a loss scale such steps are part of the course.
-void take_care_of(CheckpointSaver& saver, const Config& config, const TrainerState& state,
-                  bool stopping) {
-  const int64_t every = config.checkpoint.every;
-  const bool sound = state.skipped_in_a_row == 0 || config.precision == Precision::amp_fp16;
+void take_care_of(CheckpointSaver& saver, Trainer& trainer, bool stopping) {
+  const TrainerState& state = trainer.state();
+  const int64_t every = trainer.config().checkpoint.every;
+  const bool sound = state.skipped_in_a_row == 0 || trainer.scaler().dynamic();
   if (stopping || (sound && every > 0 && state.step % every == 0)) {
     saver.save();
   } else {
@@ -191,7 +191,7 @@ RunResult run_training(const Config& config, Comm& world, const RunOptions& opti
     const int signal = last ? 0 : agreed_stop(world, config.output, options);
     if (saver) {
       watchdog.enter(Section::save, record.step);
-      take_care_of(*saver, config, trainer.state(), last || signal != 0);
+      take_care_of(*saver, trainer, last || signal != 0);
       record_save(*saver, metrics);
     }
     tracer.after_step(trainer, record.step, speaks);

@@ -84,7 +84,9 @@ TEST(CompareVerb, CtrlCLeavesNothingBehind) {
     const std::filesystem::directory_iterator found(dir / "");
     return found == end(found) ? "" : found->path().string();
   };
-  while (!std::filesystem::exists(records() + "/b/run0.log")) std::this_thread::yield();
+  while (!program.ended() && !std::filesystem::exists(records() + "/b/run0.log")) {
+    std::this_thread::yield();
+  }
   program.signal(SIGINT);
   const Answer answer = program.wait();
   EXPECT_EQ(answer.code, 75) << answer.err;

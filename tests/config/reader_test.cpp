@@ -236,9 +236,17 @@ TEST(Reader, OverridesAreReadStrictlyToo) {
 TEST(Reader, AnOverrideDoesNotHideAValueWhereKeysBelong) {
   const TempDir dir;
   const std::string file = dir.write("a.yaml", "model: tiny\ntrain: 5\n");
-  const Error error = error_of([&] { load_config({file, "train.steps=1"}); });
-  EXPECT_EQ(error.code(), ExitCode::bad_config);
-  EXPECT_CONTAINS(std::string(error.what()), "a.yaml:2:8  train: 5");
+  const std::string inner = dir.write("b.yaml", "model: tiny\ntrain:\n  loss_scale: 5\n");
+  const std::string right = dir.write("c.yaml", "train:\n  steps: 1\n");
+  const std::pair<std::vector<std::string>, const char*> cases[] = {
+      {{file, "train.steps=1"}, "a.yaml:2:8  train: 5"},
+      {{file, right}, "a.yaml:2:8  train: 5"},
+      {{inner, "train.loss_scale.initial=4"}, "b.yaml:3:15  train.loss_scale: 5"}};
+  for (const auto& [words, message] : cases) {
+    const Error error = error_of([w = words] { load_config(w); });
+    EXPECT_EQ(error.code(), ExitCode::bad_config) << message;
+    EXPECT_CONTAINS(std::string(error.what()), message);
+  }
 }
 
 TEST(Reader, AlibiBringsItsGeluUnlessToldOtherwise) {

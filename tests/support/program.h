@@ -59,14 +59,18 @@ class Program {
   pid_t pid() const { return pid_; }
   void signal(int number) const { ::kill(pid_, number); }
 
+  bool ended() const {
+    siginfo_t info = {};
+    ::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT);
+    return info.si_pid == pid_;
+  }
+
   // Waits until `path` holds `lines` lines; false when the program ended before.
   bool wrote(const std::string& path, int64_t lines) const {
     while (true) {
       const std::string text = content_of(path);
       if (std::count(text.begin(), text.end(), '\n') >= lines) return true;
-      siginfo_t info = {};
-      ::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT);
-      if (info.si_pid == pid_) return false;
+      if (ended()) return false;
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
   }

@@ -45,6 +45,18 @@ TEST(Memory, PlanEqualsUse) {
   }
 }
 
+// Widths at which the gradients of attention and of the MLP are almost, or exactly, of one size.
+TEST(Memory, EveryFeedForwardWidthFits) {
+  Config config = tiny_config();
+  config.train.steps = 1;
+  config.train.warmup = 0;
+  const int64_t same = 3 * config.model.hidden;
+  for (const int64_t ffn : {int64_t{2}, same - 2, same - 1, same, same + 1, same + 2}) {
+    config.model.ffn = ffn;
+    EXPECT_NO_THROW(train(config)) << ffn;
+  }
+}
+
 // Every rank of every topology, to the byte.
 TEST(Memory, PlanEqualsUseOnEveryRank) {
   Config base = tiny_config();
