@@ -19,6 +19,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "backend/profile.h"
 #include "base/gelu.h"
@@ -83,6 +84,13 @@ struct AdamWSegment {
   uint64_t first_index = 0;
 };
 
+// A choice that changes the speed of a step and the order of its sums, never what is computed.
+struct Tunable {
+  std::string name;
+  int options = 1;
+  int now = 0;
+};
+
 struct WorkspaceUse {
   size_t used = 0;    // bytes of the workspace that operators have asked for so far
   size_t beyond = 0;  // bytes the backend allocated because the workspace was too small
@@ -124,6 +132,11 @@ class Backend {
   // Runs `work`, which must queue the same operators on the same tensors whenever `key` is the same
   // and wait for nothing. A backend may replay what an earlier run queued instead; false says so.
   virtual bool repeat(uint64_t key, const std::function<void()>& work);
+  // Where the backend was made to collect them: the choices met so far. set_tunables() takes one
+  // option for each, in their order; remember_tunables() keeps those set last for later runs.
+  virtual std::vector<Tunable> tunables() { return {}; }
+  virtual void set_tunables(std::span<const int>) {}
+  virtual void remember_tunables() {}
   // Device memory that this process holds now, workspaces and the driver's own included; 0 where
   // tensors live in host memory.
   virtual size_t device_bytes() const { return 0; }

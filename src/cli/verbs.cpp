@@ -17,6 +17,7 @@ void add_verbs(Command& app) {
   add_collect(app);
   add_report(app);
   add_compare(app);
+  add_tune(app);
   add_doctor(app);
   add_flops(app);
   add_reference(app);

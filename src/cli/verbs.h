@@ -25,6 +25,7 @@ void add_slurm(Command& app);
 void add_sweep(Command& app);
 void add_tokenizer(Command& app);
 void add_train(Command& app);
+void add_tune(Command& app);
 void add_verify(Command& app);
 void add_version(Command& app);
 

@@ -36,7 +36,8 @@ struct DeviceComms {
 class Trainer {
  public:
   // Collective over `world`. `config` is valid (require_valid) and has a definite micro_batch.
-  Trainer(const Config& config, Comm& world);
+  // `collect_tunables`: the backend keeps the choices that a StepTuner goes through.
+  Trainer(const Config& config, Comm& world, bool collect_tunables = false);
 
   void initialise();  // fresh weights
   StepRecord step();

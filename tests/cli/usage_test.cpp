@@ -34,5 +34,22 @@ TEST(Usage, NoWordsAtAllShowTheHelp) {
   EXPECT_LT(answer.out.find("Examples:"), answer.out.find("Usage:"));
 }
 
+TEST(Usage, TuneSaysWhatItCannotTune) {
+  const auto refused = [](std::vector<std::string> more, int code, const std::string& text) {
+    std::vector<std::string> words{"tune",          "gpt2-124m",      "seq_len=8",
+                                   "micro_batch=1", "model.layers=1", "model.hidden=16",
+                                   "model.heads=1", "model.vocab=64"};
+    words.insert(words.end(), more.begin(), more.end());
+    const VerbAnswer answer = run_verb(words);
+    EXPECT_EQ(answer.code, code) << answer.err;
+    EXPECT_EQ(answer.out, "");
+    EXPECT_NE(answer.err.find(text), std::string::npos) << answer.err;
+  };
+  refused({"device=cpu"}, 78, "device=cpu has nothing to tune");
+  refused({"parallel.dp=2", "global_batch=2"}, 78, "tuning with 2 ranks");
+  refused({"--turns", "1"}, 64, "--turns 1");
+  refused({"--draws", "0"}, 64, "--draws 0");
+}
+
 }  // namespace
 }  // namespace stretto

@@ -7,7 +7,9 @@
 
 #include "backend/cuda/cuda_options.h"
 #include "train/gpu_fault.h"
+#include "train/trainer.h"
 #include "train/training.h"
+#include "train/tune.h"
 
 namespace stretto {
 namespace {
@@ -110,6 +112,48 @@ TEST_F(OnGpu, CheckpointsMoveBetweenCpuAndGpu) {
             1e-5);
   EXPECT_LE(largest_difference(in_two_parts(config, Device::cuda, Device::cpu, folder_), reference),
             1e-5);
+}
+
+// Whatever algorithms are chosen, the model is the same, and what is remembered is used again.
+TEST_F(OnGpu, TuningChangesNothingButSpeed) {
+  setenv("XDG_CACHE_HOME", folder_.c_str(), 1);
+  Config config = config_on(Device::cuda, Precision::amp_bf16);
+  config.model.hidden = 64;
+  config.model.ffn = 256;
+  config.train.steps = 12;
+  const std::vector<double> reference = losses(config);
+  const auto world = make_self_comm("world");
+  std::vector<double> shuffled;
+  {
+    Trainer trainer(config, *world, true);
+    trainer.initialise();
+    std::vector<Tunable> choices;
+    for (int step = 0; step < config.train.steps; ++step) {
+      if (step == 3) {
+        choices = trainer.backend().tunables();
+        EXPECT_GT(choices.size(), 10u);
+      }
+      std::vector<int> options;
+      for (const Tunable& choice : choices) {
+        EXPECT_LT(choice.now, choice.options) << choice.name;
+        options.push_back((step + static_cast<int>(options.size())) % choice.options);
+      }
+      if (step >= 3) trainer.backend().set_tunables(options);
+      shuffled.push_back(trainer.step().loss);
+    }
+    trainer.backend().remember_tunables();
+  }
+  EXPECT_LE(largest_difference(shuffled, reference), 2 * 4.2e-4);
+  const std::vector<double> remembered = losses(config);
+  EXPECT_LE(largest_difference(remembered, reference), 2 * 4.2e-4);
+  EXPECT_EQ(losses(config), remembered);
+
+  const TuneResult result = tune_steps(config, *world, {.draws = 8, .turns = 2, .hold = 0});
+  EXPECT_EQ(result.chosen.size(), result.choices.size());
+  EXPECT_EQ(result.draws.size(), 8u);
+  EXPECT_GT(result.before, 0);
+  EXPECT_GT(result.after, 0);
+  unsetenv("XDG_CACHE_HOME");
 }
 
 // Last in its program: the process cannot use CUDA afterwards.

@@ -42,6 +42,9 @@ class CudaBackend final : public Backend {
   void eight_bit_products(bool on) override { eight_bit_ = on; }
   bool repeat(uint64_t key, const std::function<void()>& work) override;
   size_t device_bytes() const override;
+  std::vector<Tunable> tunables() override { return gemm_.tunables(); }
+  void set_tunables(std::span<const int> options) override { gemm_.set_tunables(options); }
+  void remember_tunables() override { gemm_.remember_tunables(); }
   bool sums_stream_columns() const override { return true; }
   bool adds_in_products() const override { return true; }
 

@@ -111,9 +111,18 @@ std::string GemmProblem::text() const {
                      align);
 }
 
+std::string Gemm::key_of(const GemmProblem& problem) const {
+  return problem.text() + (tf32_ ? " tf32" : "");
+}
+
+std::string Gemm::choice_key(const GemmProblem& problem, size_t ways) const {
+  return fmt::format("choice of {} {}", ways, key_of(problem));
+}
+
 Gemm::Gemm(const std::string& device_name, const CudaOptions& options, cudaStream_t stream)
     : tf32_(options.tf32),
       tune_(options.tune),
+      collect_(options.collect),
       stream_(stream),
       cache_(options.tune_cache, cache_name(device_name)) {
   CUBLAS_CHECK(cublasLtCreate(&handle_));
@@ -204,7 +213,7 @@ void Gemm::describe(Plan& p, const GemmProblem& problem) {
 }
 
 void Gemm::choose_algorithm(Plan& p, const GemmProblem& problem, const GemmOperands& operands) {
-  if (restore(p, problem)) return;
+  if (restore(p, problem) && !collect_) return;
   Preference preference;
   set(preference.handle, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace_.bytes());
   // Split-k only with partial sums in f32, added in order: the other schemes add in the output
@@ -217,7 +226,7 @@ void Gemm::choose_algorithm(Plan& p, const GemmProblem& problem, const GemmOpera
     set(preference.handle, attribute, static_cast<uint32_t>(problem.align));
   }
   set_pointers(p, problem, operands);
-  std::vector<cublasLtMatmulHeuristicResult_t> found(kCandidates);
+  Candidates found(kCandidates);
   int count = 0;
   const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
       handle_, p.desc, p.a, p.b, p.d, p.d, preference.handle, kCandidates, found.data(), &count);
@@ -225,13 +234,14 @@ void Gemm::choose_algorithm(Plan& p, const GemmProblem& problem, const GemmOpera
   std::erase_if(found, [](const auto& r) { return r.state != CUBLAS_STATUS_SUCCESS; });
   p.supported = !found.empty();
   if (!p.supported) return;
-  p.algo = found.front().algo;
+  if (!p.tuned) p.algo = found.front().algo;
+  if (collect_) widen(found, p, problem);
   if (tuning()) tune(p, problem, operands, found);
 }
 
 bool Gemm::restore(Plan& p, const GemmProblem& problem) {
   if (!tune_) return false;
-  const auto value = cache_.find(problem.text() + (tf32_ ? " tf32" : ""));
+  const auto value = cache_.find(key_of(problem));
   if (!value) return false;
   const size_t space = value->find(' ');
   constexpr size_t kWords = sizeof(p.algo.data) / sizeof(uint64_t);

@@ -9,9 +9,11 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "backend/backend.h"
 #include "backend/cuda/cuda_options.h"
 #include "backend/cuda/lanes.h"
 #include "backend/cuda/tune_cache.h"
@@ -88,7 +90,18 @@ class Gemm {
   double measure(const std::function<void()>& work);  // seconds on the device
   bool tuning() const { return tune_ && !is_capturing(stream_); }
 
+  // With CudaOptions::collect: each product's algorithms and each choice of ways, as of the first
+  // call.
+  std::vector<Tunable> tunables();
+  void set_tunables(std::span<const int> options);
+  void remember_tunables();
+
  private:
+  struct Algorithm {
+    cublasLtMatmulAlgo_t algo{};
+    double seconds = 0;
+  };
+  using Candidates = std::vector<cublasLtMatmulHeuristicResult_t>;
   struct Plan {
     cublasLtMatmulDesc_t desc = nullptr;
     cublasLtMatrixLayout_t a = nullptr, b = nullptr, d = nullptr;
@@ -96,6 +109,7 @@ class Gemm {
     bool supported = false;
     bool tuned = false;
     double seconds = 0;
+    std::vector<Algorithm> collected;  // the one in use among them
   };
 
   Plan& plan(GemmProblem problem, const GemmOperands& operands);
@@ -103,7 +117,13 @@ class Gemm {
   void choose_algorithm(Plan& plan, const GemmProblem& problem, const GemmOperands& operands);
   std::vector<double> race(const std::vector<std::function<void()>>& runs);
   void tune(Plan& plan, const GemmProblem& problem, const GemmOperands& operands,
-            const std::vector<cublasLtMatmulHeuristicResult_t>& candidates);
+            const Candidates& candidates);
+  // Further settings of the algorithms found: all tiles, clusters and options they can run with.
+  void widen(Candidates& found, const Plan& plan, const GemmProblem& problem);
+  static void collect(Plan& plan, const std::vector<Algorithm>& sorted);
+  static std::string cache_value(const Algorithm& algorithm);
+  std::string key_of(const GemmProblem& problem) const;
+  std::string choice_key(const GemmProblem& problem, size_t ways) const;
   bool restore(Plan& plan, const GemmProblem& problem);
   void set_pointers(const Plan& plan, const GemmProblem& problem, const GemmOperands& operands);
   cublasStatus_t launch(const Plan& plan, const GemmProblem& problem, const GemmOperands& operands,
@@ -111,13 +131,19 @@ class Gemm {
 
   cublasLtHandle_t handle_ = nullptr;
   bool tf32_;
-  bool tune_;
+  bool tune_, collect_;
   cudaStream_t stream_;
   Workspace workspace_{"cuBLASLt"};
   TuneCache cache_;
   cudaEvent_t begin_ = nullptr, end_ = nullptr;
   std::map<GemmProblem, Plan> plans_;
   std::map<GemmProblem, size_t> choices_;
+  std::map<GemmProblem, size_t> ways_;  // how many there are to choose from
+  struct Handle {                       // of a tunable: one of the two
+    Plan* plan = nullptr;
+    GemmProblem problem;
+  };
+  std::vector<Handle> handles_;
 };
 
 }  // namespace stretto::cuda

@@ -11,6 +11,7 @@ namespace stretto::cuda {
 namespace {
 
 constexpr int kFinalists = 6;
+constexpr int kWider = 12;        // finalists where further settings compete too
 constexpr int kRounds = 4;        // of the finalists, in turn: clocks change under load
 constexpr double kBurst = 0.002;  // seconds of one algorithm in a row, as a layer would run it
 
@@ -18,9 +19,9 @@ constexpr double kBurst = 0.002;  // seconds of one algorithm in a row, as a lay
 
 // Timed into a scratch result, since the real one may be accumulated into.
 void Gemm::tune(Plan& p, const GemmProblem& problem, const GemmOperands& operands,
-                const std::vector<cublasLtMatmulHeuristicResult_t>& candidates) {
+                const Candidates& candidates) {
   const size_t bytes = static_cast<size_t>(problem.ldd * problem.n) * dtype_size(problem.out);
-  const std::string key = problem.text() + (tf32_ ? " tf32" : "");
+  const std::string key = key_of(problem);
   const auto refused = cache_.find(key);  // by restore()
   GemmOperands trial = operands;
   void* result = nullptr;
@@ -44,7 +45,8 @@ void Gemm::tune(Plan& p, const GemmProblem& problem, const GemmOperands& operand
     ranking.emplace_back(once, i);
   }
   std::sort(ranking.begin(), ranking.end());
-  if (ranking.size() > kFinalists) ranking.resize(kFinalists);
+  const size_t most = collect_ ? kWider : kFinalists;
+  if (ranking.size() > most) ranking.resize(most);
   std::vector<std::function<void()>> finalists;
   for (const auto& candidate : ranking) {
     const size_t i = candidate.second;
@@ -52,22 +54,21 @@ void Gemm::tune(Plan& p, const GemmProblem& problem, const GemmOperands& operand
   }
   const std::vector<double> seconds = race(finalists);
   CUDA_CHECK(cudaFree(result));
-  p.tuned = true;
-  p.supported = !ranking.empty();
-  if (!p.supported) return;
-  const auto best = std::min_element(seconds.begin(), seconds.end());
-  p.algo = candidates[ranking[static_cast<size_t>(best - seconds.begin())].second].algo;
-  p.seconds = *best;
-
-  const auto remembered = [](double time, const cublasLtMatmulAlgo_t& algo) {
-    std::string text = fmt::format("{:.9f} ", time);
-    for (const uint64_t word : algo.data) text += fmt::format("{:016x}", word);
-    return text;
-  };
+  std::vector<Algorithm> timed;
   for (size_t i = 0; i < ranking.size(); ++i) {
-    spdlog::debug("cuda: {}: {}", key, remembered(seconds[i], candidates[ranking[i].second].algo));
+    timed.push_back({candidates[ranking[i].second].algo, seconds[i]});
+    spdlog::debug("cuda: {}: {}", key, cache_value(timed.back()));
   }
-  const std::string value = remembered(p.seconds, p.algo);
+  std::stable_sort(timed.begin(), timed.end(),
+                   [](const Algorithm& a, const Algorithm& b) { return a.seconds < b.seconds; });
+  if (collect_) collect(p, timed);
+  if (p.tuned) return;  // one was in use already, and stays so
+  p.tuned = true;
+  p.supported = !timed.empty();
+  if (!p.supported) return;
+  p.algo = timed.front().algo;
+  p.seconds = timed.front().seconds;
+  const std::string value = cache_value(timed.front());
   if (cache_.settle(key, value, refused) != value) restore(p, problem);  // another rank was first
 }
 
@@ -84,9 +85,12 @@ double Gemm::measure(const std::function<void()>& work) {
 size_t Gemm::choose(const GemmProblem& problem,
                     const std::vector<std::function<double()>>& seconds) {
   if (const auto known = choices_.find(problem); known != choices_.end()) return known->second;
-  const std::string key =
-      fmt::format("choice of {} {}{}", seconds.size(), problem.text(), tf32_ ? " tf32" : "");
+  const std::string key = choice_key(problem, seconds.size());
   const auto known = tune_ ? cache_.find(key) : std::nullopt;
+  if (collect_) {
+    ways_[problem] = seconds.size();
+    for (const auto& measure_way : seconds) measure_way();  // every way must know its algorithms
+  }
   if (known) {
     const auto index = static_cast<size_t>(std::strtoul(known->c_str(), nullptr, 10));
     if (index < seconds.size()) return choices_[problem] = index;

@@ -9,6 +9,7 @@
 #include <fstream>
 #include <system_error>
 
+#include "base/error.h"
 #include "base/log.h"
 
 namespace stretto::cuda {
@@ -82,6 +83,16 @@ std::string TuneCache::settle(const std::string& key, const std::string& value,
     spdlog::debug("cuda: cannot remember measurements in {}", path_);
   }
   return value;
+}
+
+// A later line of the file outdoes an earlier one.
+void TuneCache::replace(const std::string& key, const std::string& value) {
+  const Locked file(path_);
+  entries_[key] = value;
+  if (!file.append(key + '\t' + value + kEnd + '\n')) {
+    throw Error(ExitCode::io_error, fmt::format("cannot write {}", path_),
+                "XDG_CACHE_HOME names another folder");
+  }
 }
 
 }  // namespace stretto::cuda

@@ -19,6 +19,7 @@ class TuneCache {
   // useless (`refused`) gives way.
   std::string settle(const std::string& key, const std::string& value,
                      const std::optional<std::string>& refused = std::nullopt);
+  void replace(const std::string& key, const std::string& value);  // whatever is there
   const std::string& path() const { return path_; }
 
  private:

@@ -1,0 +1,137 @@
+#include "train/step_tuner.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+
+namespace stretto {
+namespace {
+
+// A step this much longer than the median met something else than its options.
+constexpr double kHiccup = 1.2;
+constexpr size_t kSteady = 30;  // steps that share a base
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + std::ssize(values) / 2;
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+// x of a x = b for a symmetric positive definite matrix, row by row; both are used up.
+std::vector<double> solve(std::vector<double> a, std::vector<double> b) {
+  const size_t n = b.size();
+  for (size_t j = 0; j < n; ++j) {  // a = l l^T
+    for (size_t k = 0; k < j; ++k) a[j * n + j] -= a[j * n + k] * a[j * n + k];
+    a[j * n + j] = std::sqrt(a[j * n + j]);
+    for (size_t i = j + 1; i < n; ++i) {
+      for (size_t k = 0; k < j; ++k) a[i * n + j] -= a[i * n + k] * a[j * n + k];
+      a[i * n + j] /= a[j * n + j];
+    }
+  }
+  for (size_t i = 0; i < n; ++i) {
+    for (size_t k = 0; k < i; ++k) b[i] -= a[i * n + k] * b[k];
+    b[i] /= a[i * n + i];
+  }
+  for (size_t i = n; i-- > 0;) {
+    for (size_t k = i + 1; k < n; ++k) b[i] -= a[k * n + i] * b[k];
+    b[i] /= a[i * n + i];
+  }
+  return b;
+}
+
+}  // namespace
+
+StepTuner::StepTuner(std::vector<int> options, uint64_t seed)
+    : options_(std::move(options)), random_(seed, stream_of("step tuner")) {
+  for (const int count : options_) {
+    STRETTO_CHECK(count > 0, "a choice of {} options", count);
+    std::vector<int>& all = left_.emplace_back();
+    for (int o = 0; o < count; ++o) all.push_back(o);
+    effects_.emplace_back(static_cast<size_t>(count), 0.0);
+  }
+}
+
+std::vector<int> StepTuner::draw() {
+  std::vector<int> drawn;
+  for (const auto& left : left_) {
+    drawn.push_back(left[random_.bits(draws_++) % left.size()]);
+  }
+  return drawn;
+}
+
+void StepTuner::observe(std::span<const int> drawn, double seconds) {
+  STRETTO_CHECK(drawn.size() == options_.size() && seconds > 0);
+  steps_.push_back({{drawn.begin(), drawn.end()}, seconds});
+}
+
+int StepTuner::rounds() const {
+  size_t most = 1;
+  for (const auto& left : left_) most = std::max(most, left.size());
+  int rounds = 0;
+  for (; most > 1; most = (most + 1) / 2) ++rounds;
+  return rounds;
+}
+
+void StepTuner::halve() {
+  estimate();
+  for (size_t i = 0; i < left_.size(); ++i) {
+    std::stable_sort(left_[i].begin(), left_[i].end(), [&](int a, int b) {
+      return effects_[i][static_cast<size_t>(a)] < effects_[i][static_cast<size_t>(b)];
+    });
+    left_[i].resize((left_[i].size() + 1) / 2);
+  }
+}
+
+std::vector<int> StepTuner::best() const {
+  std::vector<int> best;
+  for (size_t i = 0; i < left_.size(); ++i) {
+    best.push_back(*std::min_element(left_[i].begin(), left_[i].end(), [&](int a, int b) {
+      return effects_[i][static_cast<size_t>(a)] < effects_[i][static_cast<size_t>(b)];
+    }));
+  }
+  return best;
+}
+
+// Least squares over all steps: a base for every few (clocks wander), and one unknown per option,
+// drawn towards zero by a weak spring, which also settles what the sum over options leaves open.
+void StepTuner::estimate() {
+  if (steps_.empty()) return;
+  std::vector<double> times;
+  for (const Step& step : steps_) times.push_back(step.seconds);
+  const double middle = median(times);
+
+  std::vector<size_t> first;
+  const size_t bases = (steps_.size() + kSteady - 1) / kSteady;
+  size_t unknowns = bases;
+  for (const int count : options_) {
+    first.push_back(unknowns);
+    unknowns += static_cast<size_t>(count);
+  }
+  constexpr double kSpring = 1.0;  // as strong as one step
+  std::vector<double> matrix(unknowns * unknowns), right(unknowns);
+  for (size_t u = 0; u < unknowns; ++u) {
+    matrix[u * unknowns + u] = u < bases ? 1e-6 : kSpring;
+  }
+  for (size_t s = 0; s < steps_.size(); ++s) {
+    const Step& step = steps_[s];
+    const double excess = step.seconds / middle - 1;
+    if (excess > kHiccup - 1) continue;
+    std::vector<size_t> active{s / kSteady};
+    for (size_t i = 0; i < first.size(); ++i) {
+      active.push_back(first[i] + static_cast<size_t>(step.drawn[i]));
+    }
+    for (const size_t row : active) {
+      right[row] += excess;
+      for (const size_t column : active) matrix[row * unknowns + column] += 1;
+    }
+  }
+  const std::vector<double> found = solve(std::move(matrix), std::move(right));
+  for (size_t i = 0; i < first.size(); ++i) {
+    for (size_t o = 0; o < effects_[i].size(); ++o) {
+      effects_[i][o] = found[first[i] + o] * middle;
+    }
+  }
+}
+
+}  // namespace stretto

@@ -1,0 +1,115 @@
+#include "train/tune.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/error.h"
+#include "train/step_tuner.h"
+#include "train/trainer.h"
+
+namespace stretto {
+namespace {
+
+constexpr int kWarmUp = 3;     // steps until every shape has been met
+constexpr double kHeatUp = 5;  // seconds: a cold card is a few percent faster
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + std::ssize(values) / 2;
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+class Tuning {
+ public:
+  Tuning(const Config& config, Comm& world, const TuneOptions& options)
+      : options_(options), trainer_(endless(config), world, true) {
+    trainer_.initialise();
+    double seconds = 0;
+    for (int i = 0; i < kWarmUp; ++i) seconds = trainer_.step().times.total;
+    result_.choices = trainer_.backend().tunables();
+    if (result_.choices.empty()) {
+      throw Error(ExitCode::bad_config,
+                  fmt::format("device={} has nothing to tune", trainer_.backend().name()),
+                  "tuning chooses algorithms of matrix products on a GPU: device=cuda");
+    }
+    for (double spent = 0; spent < kHeatUp; spent += seconds) seconds = trainer_.step().times.total;
+    held_ = std::max<int64_t>(1, std::lround(options.hold / seconds));
+  }
+
+  TuneResult run() {
+    search();
+    compare();
+    result_.kept = options_.keep && result_.before > result_.after * (1 + result_.uncertainty);
+    if (result_.kept) {
+      trainer_.backend().set_tunables(result_.chosen);
+      trainer_.backend().remember_tunables();
+    }
+    return result_;
+  }
+
+ private:
+  static Config endless(Config config) {
+    config.train.steps = std::numeric_limits<int32_t>::max();
+    return config;
+  }
+
+  double timed(std::span<const int> options) {
+    trainer_.backend().set_tunables(options);
+    double seconds = 0;
+    for (int64_t i = 0; i < held_; ++i) seconds += trainer_.step().times.total;
+    if (options_.progress) options_.progress(++done_);
+    return seconds / static_cast<double>(held_);
+  }
+
+  void search() {
+    std::vector<int> counts;
+    for (const Tunable& choice : result_.choices) counts.push_back(choice.options);
+    StepTuner tuner(counts, trainer_.config().seed);
+    const int rounds = tuner.rounds();
+    for (int round = 0; round < rounds; ++round) {
+      const int64_t from = options_.draws * round / rounds;
+      const int64_t to = options_.draws * (round + 1) / rounds;
+      for (int64_t i = from; i < to; ++i) {
+        const std::vector<int> drawn = tuner.draw();
+        const double seconds = timed(drawn);
+        tuner.observe(drawn, seconds);
+        result_.draws.push_back({drawn, seconds});
+      }
+      tuner.halve();
+    }
+    result_.chosen = tuner.best();
+    result_.effects = tuner.effects();
+  }
+
+  void compare() {
+    std::vector<int> old;
+    for (const Tunable& choice : result_.choices) old.push_back(choice.now);
+    std::vector<double> before, after, ratios;
+    for (int64_t i = 0; i < options_.turns; ++i) {
+      before.push_back(timed(old));
+      after.push_back(timed(result_.chosen));
+      ratios.push_back(before.back() / after.back());
+    }
+    result_.before = median(before);
+    result_.after = median(after);
+    double squares = 0;
+    const double middle = result_.before / result_.after;
+    for (const double ratio : ratios) squares += (ratio - middle) * (ratio - middle);
+    result_.uncertainty = std::sqrt(squares) / static_cast<double>(ratios.size());
+  }
+
+  TuneOptions options_;
+  Trainer trainer_;
+  TuneResult result_;
+  int64_t held_ = 1;  // steps per draw
+  int64_t done_ = 0;
+};
+
+}  // namespace
+
+TuneResult tune_steps(const Config& config, Comm& world, const TuneOptions& options) {
+  return Tuning(config, world, options).run();
+}
+
+}  // namespace stretto
