@@ -228,7 +228,6 @@ void Backend::linear_backward_input(Tensor dinp, ConstTensor dout, ConstTensor w
   check_same("linear: act", options.act, dinp);
   STRETTO_CHECK(options.act.none() || !options.pre.none(), "linear: act without pre");
   check_count("linear: dbias", options.dbias, k);
-  check_count("linear: bias", options.bias, k);
   Range range(*this, Op::linear_backward_input, 2 * d(m) * d(n) * d(k),
               sizes_of(dinp, dout, weight, options.pre) + sizes_of(options.act));
   do_linear_backward_input(dinp, dout, weight, options);

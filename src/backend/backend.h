@@ -45,16 +45,14 @@ struct AttentionOptions {
 struct LinearOptions {
   Gelu gelu = Gelu::none;  // out = gelu(inp W^T + b)
   Tensor pre;  // with gelu: receives the value before it, for the backward pass; may be none
-  bool bias_apart = false;  // pre may be kept without the bias: only for linear_backward_input()
   ConstTensor addend = {};  // given, without gelu: added to the result; not `out` itself
 };
 
 struct LinearInputGradOptions {
   Gelu gelu = Gelu::none;  // dinp is multiplied by gelu'(pre), fused
   ConstTensor pre;
-  ConstTensor bias;  // of the product that wrote `pre` with bias_apart; else none
-  Tensor dbias;      // given: column sums of the final dinp are accumulated here
-  Tensor act;        // given, with pre: receives gelu(pre); may be pre itself
+  Tensor dbias;  // given: column sums of the final dinp are accumulated here
+  Tensor act;    // given, with pre: receives gelu(pre); may be pre itself
   Grad mode = Grad::overwrite;
 };
 

@@ -42,11 +42,10 @@ void Layer::attention_block(const LayerWeights& w, const LayerActivations& a, in
   }
 }
 
-// From norm2 to act. Where GELU is repeated by itself it needs the whole of pre.
+// From norm2 to act.
 void Layer::up(const LayerWeights& w, const LayerActivations& a, int64_t batch) {
-  backend_.linear_forward(
-      a.act, tp_.gather(a.norm2, batch), w.up_weight, w.up_bias,
-      {.gelu = shape_.model.gelu, .pre = a.pre, .bias_apart = !repeats_gelu_alone()});
+  backend_.linear_forward(a.act, tp_.gather(a.norm2, batch), w.up_weight, w.up_bias,
+                          {.gelu = shape_.model.gelu, .pre = a.pre});
 }
 
 bool Layer::repeats_gelu_alone() const {
@@ -94,12 +93,10 @@ void Layer::backward(const LayerWeights& w, const LayerGrads& dw, const LayerAct
   ConstTensor dout = tp_.gather_gradient(dstream, batch);
   const bool in_place = shape_.gelu_in_place();
   const Tensor act = in_place ? a.pre : a.act;
-  const LinearInputGradOptions through_gelu{
-      .gelu = shape_.model.gelu,
-      .pre = a.pre,
-      .bias = repeats_gelu_alone() ? ConstTensor() : w.up_bias,
-      .dbias = dw.up_bias,
-      .act = in_place ? a.pre : Tensor()};
+  const LinearInputGradOptions through_gelu{.gelu = shape_.model.gelu,
+                                            .pre = a.pre,
+                                            .dbias = dw.up_bias,
+                                            .act = in_place ? a.pre : Tensor()};
   if (deferred) {
     backend_.linear_backward_input(g.dpre, dout, w.down_weight, through_gelu);
     backend_.copy(g.dmlp, dstream);

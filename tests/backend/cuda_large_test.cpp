@@ -102,14 +102,8 @@ TEST_F(Gpu, StochasticRoundingHasTheBitsOfTheCpu) {
   EXPECT_LT(different, kCount / 1000);
 }
 
-// GELU of a product whose bias is added where GELU is taken, forward and back: what comes out of
-// both passes is that of the cpu, which knows no such thing. In place, too, as checkpointing has
-// it.
-TEST_F(Gpu, BiasOfGeluMayBeKeptApart) {
-  CudaOptions apart;
-  apart.tune = false;
-  apart.parts_bias = true;
-  const auto parted = make_staged_backend(make_cuda_backend(0, apart));
+// A product with GELU, forward and back, beside the cpu's: in place, too, as checkpointing has it.
+TEST_F(Gpu, GeluOfAProductForwardAndBack) {
   const int64_t rows = 531, n = 1000, k = 264;
   for (const DType type : {DType::bf16, DType::f16}) {
     for (const bool in_place : {false, true}) {
@@ -125,16 +119,14 @@ TEST_F(Gpu, BiasOfGeluMayBeKeptApart) {
         Results r{Operand::output(type, {rows, n}), Operand::output(type, {rows, n}),
                   Operand::zeros(DType::f32, {n})};
         const Operand pre = Operand::output(type, {rows, n});
-        backend.linear_forward(r.act, inp, weight, bias,
-                               {.gelu = Gelu::tanh, .pre = pre, .bias_apart = true});
-        LinearInputGradOptions options{
-            .gelu = Gelu::tanh, .pre = pre, .bias = bias, .dbias = r.dbias, .act = {}};
+        backend.linear_forward(r.act, inp, weight, bias, {.gelu = Gelu::tanh, .pre = pre});
+        LinearInputGradOptions options{.gelu = Gelu::tanh, .pre = pre, .dbias = r.dbias, .act = {}};
         if (in_place) options.act = pre;
         backend.linear_backward_input(r.dinp, dout, down, options);
         if (in_place) r.act = pre;
         return r;
       };
-      const Results gpu = run(*parted), cpu = run(*cpu_);
+      const Results gpu = run(*gpu_), cpu = run(*cpu_);
       EXPECT_TRUE(close(gpu.act, cpu.act.values(), type, 8));
       EXPECT_TRUE(close(gpu.dinp, cpu.dinp.values(), type, 8));
       EXPECT_TRUE(close(gpu.dbias, cpu.dbias.values(), type, 8));

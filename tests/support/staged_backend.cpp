@@ -143,7 +143,6 @@ class StagedBackend final : public Backend {
     stage([&](Staged& s) {
       LinearInputGradOptions staged = options;
       staged.pre = s.in(options.pre);
-      staged.bias = s.in(options.bias);
       staged.dbias = s.out(options.dbias);
       staged.act = s.out(options.act);
       device_->linear_backward_input(s.out(dinp), s.in(dout), s.in(weight), staged);

@@ -14,16 +14,13 @@ constexpr int kAhead = 4;   // of a thread's own rows: loaded before the first i
 // Grid: (column packs / 32, stripes). Each thread sums its V columns down its stripe's rows.
 template <typename T, int V, Gelu kGelu>
 __global__ void __launch_bounds__(kLanes* kRows, 3)
-    column_sum_kernel(float* partial, T* x, const T* pre, const T* bias, T* act, int64_t rows,
-                      int64_t n) {
+    column_sum_kernel(float* partial, T* x, const T* pre, T* act, int64_t rows, int64_t n) {
   const int64_t column = (int64_t(blockIdx.x) * kLanes + threadIdx.x) * V;
   const int64_t per_stripe = (rows + gridDim.y - 1) / gridDim.y;
   const int64_t begin = blockIdx.y * per_stripe;
   const int64_t end = min(begin + per_stripe, rows);
   float sum[V] = {};
   if (column < n) {
-    Pack<T, V> shift{};
-    if (kGelu != Gelu::none && bias != nullptr) shift = Pack<T, V>::load(bias + column);
     for (int64_t first = begin + threadIdx.y; first < end; first += kRows * kAhead) {
       Pack<T, V> packs[kAhead], before[kAhead];
 #pragma unroll
@@ -43,7 +40,7 @@ __global__ void __launch_bounds__(kLanes* kRows, 3)
           float gradient[V], value[V];
 #pragma unroll
           for (int i = 0; i < V; ++i) {
-            const GeluAt<kGelu> at(before[k][i] + shift[i]);
+            const GeluAt<kGelu> at(before[k][i]);
             gradient[i] = packs[k][i] * at.derivative;
             value[i] = at.value;
           }
@@ -125,14 +122,14 @@ void launch_column_sum(float* partial, int stripes, Tensor x, const BeforeGelu& 
   const int64_t rows = x.rows(), n = x.last();
   with_float_type(x.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    const void *pre = before.pre.data(), *bias = before.bias.data(), *act = before.act.data();
-    with_vector<T>(can_vectorise<T>(n, x.data(), pre, bias, act), [&](auto vector) {
+    const void *pre = before.pre.data(), *act = before.act.data();
+    with_vector<T>(can_vectorise<T>(n, x.data(), pre, act), [&](auto vector) {
       constexpr int V = decltype(vector)::value;
       const dim3 grid(blocks_for(n, kLanes * V), stripes), block(kLanes, kRows);
       with_gelu(before.form, [&](auto form) {
-        column_sum_kernel<T, V, decltype(form)::value><<<grid, block, 0, stream>>>(
-            partial, data_of<T>(x), static_cast<const T*>(pre), static_cast<const T*>(bias),
-            static_cast<T*>(before.act.data()), rows, n);
+        column_sum_kernel<T, V, decltype(form)::value>
+            <<<grid, block, 0, stream>>>(partial, data_of<T>(x), static_cast<const T*>(pre),
+                                         static_cast<T*>(before.act.data()), rows, n);
       });
     });
   });

@@ -14,8 +14,7 @@ namespace stretto::cuda {
 struct BeforeGelu {
   ConstTensor pre;
   Gelu form = Gelu::none;
-  Tensor act;        // receives gelu(pre); may be none, or pre itself
-  ConstTensor bias;  // given: still to be added to pre
+  Tensor act;  // receives gelu(pre); may be none, or pre itself
 };
 
 // Stripes that column_sum_partials() cuts a (rows, n) matrix into: depends on the shape alone.
@@ -33,8 +32,6 @@ struct PartialSums {
 void sum_parts(std::initializer_list<PartialSums> sums, int parts, Grad mode, cudaStream_t stream);
 // x += bias along rows; then gelu when asked (x in place).
 void bias_gelu(Tensor x, ConstTensor bias, Gelu form, cudaStream_t stream);
-// out = gelu(pre + bias).
-void gelu_biased(Tensor out, ConstTensor pre, ConstTensor bias, Gelu form, cudaStream_t stream);
 // x *= gelu'(pre), in place; act as above.
 void gelu_backward(Tensor x, const BeforeGelu& before, cudaStream_t stream);
 

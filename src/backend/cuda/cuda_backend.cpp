@@ -43,8 +43,7 @@ CudaBackend::CudaBackend(int device, const CudaOptions& options)
       attention_(attention_kernel(options.attention)),
       repeatable_(options.repeatable),
       timing_(options.time_operators),
-      use_graphs_(options.graphs),
-      parts_bias_(options.parts_bias) {
+      use_graphs_(options.graphs) {
   scratch_.reserve(options.scratch_bytes, stream());
 }
 

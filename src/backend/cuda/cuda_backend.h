@@ -8,9 +8,7 @@
 
 #include <cuda_runtime.h>
 
-#include <map>
 #include <string>
-#include <utility>
 
 #include "backend/backend.h"
 #include "backend/cuda/attention.h"
@@ -147,11 +145,8 @@ class CudaBackend final : public Backend {
   bool repeatable_;
   bool timing_;
   bool use_graphs_;
-  bool parts_bias_;
   bool span_open_ = false;
   bool eight_bit_ = false;
-  // Whether `pre` of this many rows and columns was last written without its bias.
-  std::map<std::pair<int64_t, int64_t>, bool> bias_is_apart_;
 };
 
 }  // namespace stretto::cuda

@@ -10,14 +10,13 @@
 namespace stretto {
 
 struct CudaOptions {
-  bool tf32 = false;        // f32 matrix products on the tensor cores (10 bits of mantissa)
-  bool tune = true;         // time the candidate algorithms of each matrix product at first use
-  bool collect = false;     // keep several algorithms of each product, for Backend::tunables()
-  std::string tune_cache;   // file of earlier choices; empty: in the user's cache folder
-  std::string attention;    // a row of the attention table ("cudnn", "flash", "plain"); empty: best
-  bool repeatable = true;   // false: attention may add in any order, which is faster
-  bool parts_bias = false;  // GELU's bias is always kept apart, whatever is faster
-  bool graphs = true;       // record repeated work and replay it
+  bool tf32 = false;       // f32 matrix products on the tensor cores (10 bits of mantissa)
+  bool tune = true;        // time the candidate algorithms of each matrix product at first use
+  bool collect = false;    // keep several algorithms of each product, for Backend::tunables()
+  std::string tune_cache;  // file of earlier choices; empty: in the user's cache folder
+  std::string attention;   // a row of the attention table ("cudnn", "flash", "plain"); empty: best
+  bool repeatable = true;  // false: attention may add in any order, which is faster
+  bool graphs = true;      // record repeated work and replay it
   bool time_operators = false;  // per-operator device times in profile(), resolved by synchronize()
   size_t gemm_workspace_bytes = size_t{64} << 20;
   size_t scratch_bytes = size_t{64} << 20;  // partial sums; grows at warm-up if a shape needs more

@@ -58,16 +58,19 @@ struct GemmOperands {
   const void* c = nullptr;  // what `accumulate` adds, laid out as d; null: d itself
 };
 
+// A second of a pass over memory beside one of a product: under its power cap the card runs faster
+// afterwards, since a pass draws less than a product does. An epilogue with GELU draws still more:
+// what whole steps say of mpt-125m to mpt-1b (`stretto tune`, docs/cuda.md).
+constexpr double kPassWeight = 0.65;
+constexpr double kGeluPassWeight = 0.25;
+
 // A way to do something around one product. `pass`, given: the part of it that only moves memory.
 struct Way {
   std::function<void()> run;
   std::function<void()> pass = {};
+  double pass_weight = kPassWeight;
 };
 using Ways = std::vector<Way>;
-
-// A second of a pass over memory beside one of a product: under its power cap the card runs faster
-// afterwards, since a pass draws less than a product does.
-constexpr double kPassWeight = 0.65;
 
 class Gemm {
  public:

@@ -125,7 +125,9 @@ size_t Gemm::fastest(const GemmProblem& problem, const Ways& ways) {
     }
     costs = race(runs);
     const std::vector<double> light = race(passes);
-    for (size_t k = 0; k < light.size(); ++k) costs[owner[k]] -= (1 - kPassWeight) * light[k];
+    for (size_t k = 0; k < light.size(); ++k) {
+      costs[owner[k]] -= (1 - ways[owner[k]].pass_weight) * light[k];
+    }
   };
   std::vector<std::function<double()>> seconds;
   for (size_t i = 0; i < ways.size(); ++i) {

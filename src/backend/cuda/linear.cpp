@@ -47,7 +47,6 @@ void CudaBackend::do_linear_forward(Tensor out, ConstTensor inp, ConstTensor wei
     }
   };
   if (eight_bit) {
-    bias_is_apart_[{rows, n}] = false;
     eight_bit_forward(sum, inp, weight, bias, options.addend);
     return activate();
   }
@@ -81,20 +80,8 @@ void CudaBackend::do_linear_forward(Tensor out, ConstTensor inp, ConstTensor wei
                     }
                     activate();
                   },
-                  activate});
-  // The epilogue's bias may cost more than adding it where GELU is taken, in both passes.
-  const bool may_part = keep && options.bias_apart && !bias.none() && inp.dtype() != DType::f32;
-  if (may_part) {
-    const auto gelu = [&] { gelu_biased(out, options.pre, bias, options.gelu, stream()); };
-    ways.push_back({[&, gelu] {
-                      gemm_.run(plain, unbiased);
-                      gelu();
-                    },
-                    gelu});
-  }
-  const size_t choice = may_part && parts_bias_ ? ways.size() - 1 : gemm_.fastest(whole, ways);
-  if (may_part) bias_is_apart_[{rows, n}] = choice + 1 == ways.size();
-  ways[choice].run();
+                  activate, kGeluPassWeight});
+  ways[gemm_.fastest(whole, ways)].run();
 }
 
 void CudaBackend::do_linear_backward_input(Tensor dinp, ConstTensor dout, ConstTensor weight,
@@ -113,9 +100,7 @@ void CudaBackend::do_linear_backward_input(Tensor dinp, ConstTensor dout, ConstT
                     .out = dinp.dtype()};
   plain.accumulate = options.mode == Grad::accumulate;
   const bool gelu = options.gelu != Gelu::none;
-  const bool apart = !options.bias.none() && bias_is_apart_[{rows, k}];
-  const BeforeGelu before{options.pre, options.gelu, options.act,
-                          apart ? options.bias : ConstTensor()};
+  const BeforeGelu before{options.pre, options.gelu, options.act};
 
   if (gelu && plain.accumulate) {
     // The old gradient must not be scaled: the new one goes through scratch memory.
@@ -155,7 +140,7 @@ void CudaBackend::do_linear_backward_input(Tensor dinp, ConstTensor dout, ConstT
       dout.dtype() == DType::f32 || options.gelu == Gelu::exact;  // as in the forward pass
   // The epilogue does not write GELU's output; our kernel does so in passing, maybe over its input:
   // that can be run once only, and is the one way then.
-  if (options.act.none() && !apart && !exact && gemm_.supports(fused, operands)) {
+  if (options.act.none() && !exact && gemm_.supports(fused, operands)) {
     ways.push_back({[&] {
                       gemm_.run(fused, operands);
                       sums({});
