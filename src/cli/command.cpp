@@ -51,8 +51,11 @@ std::string verb_of(const CLI::App& app) {
 }
 
 // Caught before CLI11 does, which would only say that a verb is missing.
-void check_verb(const CLI::App& app, const std::string& word) {
-  if (word.starts_with('-')) return;
+void check_verb(const CLI::App& app, const std::vector<std::string>& words) {
+  const auto first = std::find_if(words.begin(), words.end(),
+                                  [](const std::string& word) { return !word.starts_with('-'); });
+  if (first == words.end()) return;
+  const std::string& word = *first;
   std::vector<std::string> known;
   for (const CLI::App* verb : app.get_subcommands({})) known.push_back(verb->get_name());
   if (std::find(known.begin(), known.end(), word) != known.end()) return;
@@ -113,14 +116,21 @@ int parse_and_run(int argc, char** argv, const char* examples) {
   CLI::App app{examples, "stretto"};
   app.require_subcommand(1);
   app.formatter(std::make_shared<HelpFormatter>());  // verbs inherit it
+  app.fallthrough();                                 // and know the options of all verbs
   Command root(&app);
   add_verbs(root);
   bool version = false;  // for --help; the word stands for the verb, so that its options work
   app.add_flag("--version", version, "Short for: stretto version");
+  bool quiet = false, verbose = false;
+  app.add_flag("-q,--quiet", quiet, "Of any verb: warnings and errors alone on stderr");
+  app.add_flag("-v,--verbose", verbose, "Of any verb: more messages on stderr");
+  app.parse_complete_callback([&] {
+    if (quiet || verbose) init_log(verbose ? LogLevel::verbose : LogLevel::quiet);
+  });
   std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
   if (words.empty()) words = {"--help"};
   if (words[0] == "--version") words[0] = "version";
-  check_verb(app, words[0]);
+  check_verb(app, words);
   std::reverse(words.begin(), words.end());  // CLI11 takes them off the back
   try {
     app.parse(std::move(words));

@@ -34,6 +34,32 @@ TEST(Usage, NoWordsAtAllShowTheHelp) {
   EXPECT_LT(answer.out.find("Examples:"), answer.out.find("Usage:"));
 }
 
+// Before the verb and after it; of both, the one that says more counts.
+TEST(Usage, AnyVerbMayBeQuietOrVerbose) {
+  const std::vector<std::string> verify{"verify",         "gpt2-124m",
+                                        "seq_len=8",      "micro_batch=1",
+                                        "model.layers=1", "model.hidden=16",
+                                        "model.heads=1",  "model.vocab=64",
+                                        "--steps",        "1",
+                                        "--ranks",        "1"};
+  const auto says = [&](std::vector<std::string> before, std::vector<std::string> after) {
+    std::vector<std::string> words = std::move(before);
+    words.insert(words.end(), verify.begin(), verify.end());
+    words.insert(words.end(), after.begin(), after.end());
+    const VerbAnswer answer = run_verb(words);
+    EXPECT_EQ(answer.code, 0) << answer.err;
+    EXPECT_NE(answer.out, "");
+    return answer.err.find("info:") != std::string::npos;
+  };
+  EXPECT_TRUE(says({}, {}));
+  EXPECT_FALSE(says({"-q"}, {}));
+  EXPECT_FALSE(says({}, {"--quiet"}));
+  EXPECT_TRUE(says({}, {"-v"}));
+  EXPECT_TRUE(says({"-q"}, {"-v"}));
+  EXPECT_EQ(run_verb({"verify", "-x", "gpt2-124m"}).code, 64);
+  EXPECT_NE(run_verb({"-q", "trian"}).err.find("did you mean 'train'?"), std::string::npos);
+}
+
 TEST(Usage, TuneSaysWhatItCannotTune) {
   const auto refused = [](std::vector<std::string> more, int code, const std::string& text) {
     std::vector<std::string> words{"tune",          "gpt2-124m",      "seq_len=8",
