@@ -82,10 +82,11 @@ void tune(const Options& options) {
     throw Error(ExitCode::bad_config, fmt::format("tuning with {} ranks", ranks),
                 "tune one rank's shapes: its micro_batch, without parallel.*");
   }
-  if (options.tune.draws < 1 || options.tune.turns < 2) {
+  const TuneOptions& t = options.tune;
+  if (t.draws < 1 || t.turns < 2 || !(t.settle >= 0 && t.settle <= 10)) {
     throw Error(ExitCode::usage,
-                fmt::format("--draws {} --turns {}", options.tune.draws, options.tune.turns),
-                "at least one draw and two turns");
+                fmt::format("--draws {} --turns {} --settle {}", t.draws, t.turns, t.settle),
+                "at least one draw and two turns, and 0 to 10 seconds");
   }
   fit_memory(config);
   config.output.clear();
@@ -110,6 +111,9 @@ void add_tune(Command& app) {
   verb->add_option("--draws", options->tune.draws, "how often options are drawn at random")
       ->capture_default_str();
   verb->add_option("--turns", options->tune.turns, "pairs of steps that compare before and after")
+      ->capture_default_str();
+  verb->add_option("--settle", options->tune.settle,
+                   "seconds that each algorithm runs alone to be among the few; 0: bursts of 2 ms")
       ->capture_default_str();
   verb->add_flag("--dry-run", options->dry, "later runs go on with what they have");
   verb->add_flag("--json", options->json, "with every draw, for machines");

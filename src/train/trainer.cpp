@@ -35,7 +35,8 @@ int gpu_of(const Comm& world) {
   return here % std::max(1, cuda_device_count());
 }
 
-std::unique_ptr<Backend> make_backend(const Config& config, const Comm& world, bool collect) {
+std::unique_ptr<Backend> make_backend(const Config& config, const Comm& world,
+                                      const TunableOptions& tunables) {
   if (config.device == Device::cpu) {
     return make_cpu_backend(threads_per_rank(config, ranks_here(config)));
   }
@@ -44,8 +45,9 @@ std::unique_ptr<Backend> make_backend(const Config& config, const Comm& world, b
   options.repeatable = config.repeatable;
   options.time_operators = config.trace > 0;
   const char* graphs = std::getenv("STRETTO_CUDA_GRAPHS");
-  options.graphs = !collect && (graphs == nullptr || std::string_view(graphs) != "0");
-  options.collect = collect;
+  options.graphs = !tunables.collect && (graphs == nullptr || std::string_view(graphs) != "0");
+  options.collect = tunables.collect;
+  options.settle = tunables.settle;
   if (const char* attention = std::getenv("STRETTO_CUDA_ATTENTION")) options.attention = attention;
   return make_cuda_backend(gpu_of(world), options);
 }
@@ -64,14 +66,14 @@ void require_tokens(const Config& config, const TokenSource& source) {
 
 }  // namespace
 
-Trainer::Trainer(const Config& config, Comm& world, bool collect_tunables)
+Trainer::Trainer(const Config& config, Comm& world, const TunableOptions& tunables)
     : config_(config),
       world_(world),
       mesh_(config.parallel.dp, config.parallel.tp, config.parallel.pp, config.parallel.order,
             config.parallel.zero_group),
       at_(mesh_.coordinates(world.rank())),
       comms_(make_mesh_comms(mesh_, world)),
-      backend_(make_backend(config, world, collect_tunables)),
+      backend_(make_backend(config, world, tunables)),
       scaler_(config.train.loss_scale, config.precision) {
   if (mesh_.pp() > 1) world.monitor().set_stage(at_.pp);
   config_.seq_len = seq_len(config);

@@ -33,11 +33,16 @@ struct DeviceComms {
   std::unique_ptr<Comm> dp, tp, pp, ends, replica;
 };
 
+// The backend keeps the choices that a StepTuner goes through.
+struct TunableOptions {
+  bool collect = false;
+  double settle = 0;  // seconds that each algorithm runs alone before the fastest few are kept
+};
+
 class Trainer {
  public:
   // Collective over `world`. `config` is valid (require_valid) and has a definite micro_batch.
-  // `collect_tunables`: the backend keeps the choices that a StepTuner goes through.
-  Trainer(const Config& config, Comm& world, bool collect_tunables = false);
+  Trainer(const Config& config, Comm& world, const TunableOptions& tunables = {});
 
   void initialise();  // fresh weights
   StepRecord step();

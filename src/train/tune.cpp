@@ -23,7 +23,8 @@ double median(std::vector<double> values) {
 class Tuning {
  public:
   Tuning(const Config& config, Comm& world, const TuneOptions& options)
-      : options_(options), trainer_(endless(config), world, true) {
+      : options_(options),
+        trainer_(endless(config), world, {.collect = true, .settle = options.settle}) {
     trainer_.initialise();
     double seconds = 0;
     for (int i = 0; i < kWarmUp; ++i) seconds = trainer_.step().times.total;

@@ -17,6 +17,7 @@ struct TuneOptions {
   int64_t draws = 200;  // of options, each held for some steps
   int64_t turns = 20;   // then: with the old options and with the new ones, as often
   double hold = 0.4;    // seconds: how fast a step is depends on what the steps before it drew
+  double settle = 0;    // seconds: of each algorithm alone, before the fastest few take part
   bool keep = true;     // remember what is faster
   std::function<void(int64_t done)> progress = {};  // of draws + 2 turns
 };

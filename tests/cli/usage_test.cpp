@@ -75,6 +75,8 @@ TEST(Usage, TuneSaysWhatItCannotTune) {
   refused({"parallel.dp=2", "global_batch=2"}, 78, "tuning with 2 ranks");
   refused({"--turns", "1"}, 64, "--turns 1");
   refused({"--draws", "0"}, 64, "--draws 0");
+  refused({"--settle", "-1"}, 64, "--settle -1");
+  refused({"--settle", "nan"}, 64, "--settle nan");
 }
 
 }  // namespace

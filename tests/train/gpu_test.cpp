@@ -125,7 +125,7 @@ TEST_F(OnGpu, TuningChangesNothingButSpeed) {
   const auto world = make_self_comm("world");
   std::vector<double> shuffled;
   {
-    Trainer trainer(config, *world, true);
+    Trainer trainer(config, *world, {.collect = true});
     trainer.initialise();
     std::vector<Tunable> choices;
     for (int step = 0; step < config.train.steps; ++step) {

@@ -123,6 +123,7 @@ Gemm::Gemm(const std::string& device_name, const CudaOptions& options, cudaStrea
     : tf32_(options.tf32),
       tune_(options.tune),
       collect_(options.collect),
+      settle_(options.settle),
       stream_(stream),
       cache_(options.tune_cache, cache_name(device_name)) {
   CUBLAS_CHECK(cublasLtCreate(&handle_));

@@ -119,6 +119,7 @@ class Gemm {
   void describe(Plan& plan, const GemmProblem& problem);
   void choose_algorithm(Plan& plan, const GemmProblem& problem, const GemmOperands& operands);
   std::vector<double> race(const std::vector<std::function<void()>>& runs);
+  std::vector<double> settled(const std::vector<std::function<void()>>& runs);
   void tune(Plan& plan, const GemmProblem& problem, const GemmOperands& operands,
             const Candidates& candidates);
   // Further settings of the algorithms found: all tiles, clusters and options they can run with.
@@ -135,6 +136,7 @@ class Gemm {
   cublasLtHandle_t handle_ = nullptr;
   bool tf32_;
   bool tune_, collect_;
+  double settle_;
   cudaStream_t stream_;
   Workspace workspace_{"cuBLASLt"};
   TuneCache cache_;

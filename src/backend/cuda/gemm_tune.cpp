@@ -52,7 +52,7 @@ void Gemm::tune(Plan& p, const GemmProblem& problem, const GemmOperands& operand
     const size_t i = candidate.second;
     finalists.emplace_back([&, i] { launch(p, problem, trial, candidates[i].algo); });
   }
-  const std::vector<double> seconds = race(finalists);
+  const std::vector<double> seconds = settle_ > 0 ? settled(finalists) : race(finalists);
   CUDA_CHECK(cudaFree(result));
   std::vector<Algorithm> timed;
   for (size_t i = 0; i < ranking.size(); ++i) {
@@ -153,6 +153,22 @@ std::vector<double> Gemm::race(const std::vector<std::function<void()>>& runs) {
     }
   }
   return least;
+}
+
+// Seconds of each on a card as hot and as held back as in training: the last two thirds of a long
+// burst, there and back.
+std::vector<double> Gemm::settled(const std::vector<std::function<void()>>& runs) {
+  std::vector<double> sums(runs.size());
+  for (size_t turn = 0; turn < 2 * runs.size(); ++turn) {
+    const size_t i = turn < runs.size() ? turn : 2 * runs.size() - 1 - turn;
+    const int third = std::max(1, static_cast<int>(settle_ / 3 / measure(runs[i])));
+    const auto repeat = [&](int count) {
+      for (int n = 0; n < count; ++n) runs[i]();
+    };
+    repeat(third);
+    sums[i] += measure([&] { repeat(2 * third); }) / (2 * third) / 2;
+  }
+  return sums;
 }
 
 }  // namespace stretto::cuda
