@@ -116,7 +116,8 @@ class Backend {
   void start_copy_from_host(Lane lane, Tensor dst, const void* host);
   virtual void synchronize() {}  // all lanes idle on return
   virtual Event record(Lane) { return {}; }
-  virtual void wait(Lane, Event) {}
+  virtual void wait(Lane, Event) {}    // the lane goes on after the event, the caller at once
+  virtual void wait_on_host(Event) {}  // returns after the event; what came later may still run
   virtual bool host_memory() const { return true; }  // tensors can be read by the CPU
   // Where operators keep what they need while they run: one part for all threads, and one row per
   // thread. None, or too small: the backend allocates what is missing, once.

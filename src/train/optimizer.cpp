@@ -20,6 +20,7 @@ Optimizer::Optimizer(Backend& backend, Gpt& gpt, OptimizerSettings settings)
   pieces_ = memory.at("stats.pieces");
   sum_ = memory.at("stats.sum");
   control_ = memory.at("stats.control");
+  sent_ = backend.allocate_host(sizeof(Numbers), "a step's numbers");
   plan_segments();
   offload ? plan_windows() : attach_state();
   plan_pieces();
@@ -89,6 +90,10 @@ void Optimizer::collect_stats() {
 void Optimizer::start_step(double lr, double loss_scale, int64_t step) {
   collect_stats();
   backend_.clip_control(control_, sum_, settings_.clip, static_cast<float>(1.0 / loss_scale));
+  auto* numbers = static_cast<Numbers*>(sent_.data());
+  backend_.start_copy_to_host(Lane::compute, numbers->sums, sum_);
+  backend_.start_copy_to_host(Lane::compute, numbers->control, control_);
+  arrived_ = backend_.record(Lane::compute);
   const AdamWOptions options{static_cast<float>(lr), settings_.beta1,
                              settings_.beta2,        settings_.eps,
                              settings_.weight_decay, step,
@@ -123,10 +128,8 @@ void Optimizer::update_windows(const AdamWOptions& options) {
 }
 
 StepResult Optimizer::result(double loss_scale) {
-  double sums[3];
-  float control[2];
-  backend_.copy_to_host(sums, sum_);
-  backend_.copy_to_host(control, control_);
+  backend_.wait_on_host(arrived_);
+  const auto& [sums, control] = *static_cast<const Numbers*>(sent_.data());
   return {std::sqrt(sums[0]) / loss_scale, sums[1], control[1] != 0};
 }
 

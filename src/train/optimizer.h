@@ -44,7 +44,8 @@ class Optimizer {
     start_step(lr, loss_scale, step);
     return result(loss_scale);
   }
-  // The same in two: what is queued, and what waits for it. The host is free in between.
+  // The same in two: what is queued, and what waits for its numbers. The host is free in between,
+  // and free again while the device still updates: norm and decision are known before.
   void start_step(double lr, double loss_scale, int64_t step);
   StepResult result(double loss_scale);
 
@@ -79,6 +80,12 @@ class Optimizer {
   OptimizerSettings settings_;
   Tensor master_, m_, v_;
   Tensor pieces_, sum_, control_;
+  struct Numbers {  // of a step, as the device sends them
+    double sums[3];
+    float control[2];
+  };
+  Buffer sent_;  // one Numbers
+  Event arrived_;
   // Owned parameters by decay setting, made once: a step allocates nothing.
   std::vector<AdamWSegment> segments_;
   std::vector<int64_t> state_begin_;  // of each segment's first element, in the state tensors

@@ -92,7 +92,7 @@ Trainer::Trainer(const Config& config, Comm& world, const TunableOptions& tunabl
   losses_.resize(
       static_cast<size_t>(rounds(config_.global_batch, config_.micro_batch, config_.parallel.dp) *
                           config_.parallel.dp));
-  my_losses_.resize(losses_.size());
+  my_losses_ = backend_->allocate_host(losses_.size() * sizeof(double), "losses");
   open_data();
   if (!backend_->host_memory()) telemetry_ = open_gpu_telemetry(gpu_of(world));
   if (telemetry_) telemetry_->start();
@@ -213,6 +213,7 @@ StepRecord Trainer::step() {
   const double scale = scaler_.scale() / static_cast<double>(record.tokens);
   gpt_->begin_step(static_cast<int64_t>(shares.size()), static_cast<float>(scale));
   pipeline_->train(shares, [this](size_t chunk, const MicroBatch& mb) { load_batch(chunk, mb); });
+  send_losses(static_cast<int64_t>(shares.size()));
   const StepResult result = update(record);
   record.loss = global_loss(static_cast<int64_t>(shares.size()), record.tokens);
 
@@ -250,13 +251,17 @@ StepResult Trainer::update(const StepRecord& record) {
   return optimizer_->result(scaler_.scale());
 }
 
+void Trainer::send_losses(int64_t count) {
+  if (at_.pp != mesh_.pp() - 1) return;
+  backend_->start_copy_to_host(Lane::compute, my_losses_.data(), gpt_->loss_sums().slice(0, count));
+}
+
 // Sums the micro-batches' losses in their order in the global batch, whatever dp is.
 double Trainer::global_loss(int64_t count, int64_t tokens) {
   const auto dp = static_cast<int64_t>(mesh_.dp());
   const bool last = at_.pp == mesh_.pp() - 1;
   double loss = 0;
   if (last) {
-    backend_->copy_to_host(my_losses_.data(), gpt_->loss_sums().slice(0, count));
     const Tensor all(losses_.data(), DType::f64, {dp, count});
     comms_.dp->all_gather(all, ConstTensor(my_losses_.data(), DType::f64, {count}));
     for (int64_t round = 0; round < count; ++round) {
@@ -310,6 +315,8 @@ double Trainer::evaluate(int64_t batches) {
     pipeline_->evaluate(shares,
                         [this](size_t chunk, const MicroBatch& mb) { load_batch(chunk, mb); });
     const int64_t tokens = samples * config_.seq_len;
+    send_losses(static_cast<int64_t>(shares.size()));
+    backend_->wait_on_host(backend_->record(Lane::compute));
     sum += global_loss(static_cast<int64_t>(shares.size()), tokens) * static_cast<double>(tokens);
     done += samples;
   }

@@ -72,6 +72,8 @@ class Trainer {
   void read_samples(const Sampler& sampler, int64_t first, int64_t samples);
   void read_ahead(int64_t first_sample);
   StepResult update(const StepRecord& record);
+  // Losses of this rank's micro-batches: sent, and added up once they have arrived.
+  void send_losses(int64_t count);
   double global_loss(int64_t count, int64_t tokens);
   void take_times(StepRecord& record, double start);
 
@@ -92,7 +94,8 @@ class Trainer {
   std::unique_ptr<TokenSource> source_, eval_source_;
   std::unique_ptr<Sampler> sampler_, eval_sampler_;
   std::vector<int32_t> tokens_, targets_;
-  std::vector<double> losses_, my_losses_;
+  std::vector<double> losses_;
+  Buffer my_losses_;                 // where the device sends them
   const Sampler* dealer_ = nullptr;  // what load_batch() reads
   int64_t first_sample_ = 0;
   std::vector<Share> shares_;

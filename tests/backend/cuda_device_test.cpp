@@ -66,6 +66,25 @@ TEST_F(OnDevice, WorkThatWaitsIsLaunchedOneByOne) {
 }
 
 // Both gradients of a layer from one rounding of dout, or each from its own: the same bits.
+// A number that is sent is the one of its moment, whatever is queued behind it.
+TEST_F(OnDevice, WhatIsSentArrivesWithItsEvent) {
+  const Tensor sum = upload(Operand::zeros(DType::f32, {1 << 20}));
+  const Tensor one = upload(Operand(DType::f32, {1 << 20}, Values(1 << 20, 1.0)));
+  const Buffer host = gpu_->allocate_host(2 * sizeof(float), "two numbers");
+  auto* numbers = static_cast<float*>(host.data());
+  for (int round = 0; round < 3; ++round) {
+    numbers[0] = numbers[1] = -1;
+    gpu_->add(sum, sum, one);
+    gpu_->start_copy_to_host(Lane::compute, numbers, sum.slice(0, 1));
+    gpu_->start_copy_to_host(Lane::compute, numbers + 1, sum.slice((1 << 20) - 1, 1 << 20));
+    const Event sent = gpu_->record(Lane::compute);
+    for (int later = 0; later < 99; ++later) gpu_->add(sum, sum, one);
+    gpu_->wait_on_host(sent);
+    EXPECT_EQ(numbers[0], static_cast<float>(100 * round + 1));
+    EXPECT_EQ(numbers[1], static_cast<float>(100 * round + 1));
+  }
+}
+
 TEST_F(OnDevice, EightBitGradientsShareTheirOperand) {
   const int64_t rows = 256, n = 192, k = 128;
   const Tensor inp = upload(Operand::random(DType::bf16, {rows, k}, 1));

@@ -4,6 +4,7 @@
 #include <fstream>
 
 #include "backend/cuda/tune_cache.h"
+#include "base/error.h"
 #include "support/temp_dir.h"
 
 namespace stretto::test {
@@ -48,6 +49,35 @@ TEST(TuneCache, TheFirstDecidesWhateverWasStoredInBetween) {
   EXPECT_EQ(other.settle("product", "7"), "7");
   EXPECT_EQ(other.settle("choice", "1"), "0");
   EXPECT_EQ(TuneCache(path, "unused").find("choice"), "0");
+}
+
+TEST(TuneCache, ReplacesWhateverIsThere) {
+  const TempDir dir;
+  const std::string path = std::filesystem::path(dir.path()) / "new" / "cache.txt";
+  TuneCache one(path, "unused"), other(path, "unused");
+  EXPECT_EQ(one.settle("768x1024", "1 2"), "1 2");
+  other.replace("768x1024", "3 4");
+  other.replace("new", "5");
+  EXPECT_EQ(other.find("768x1024"), "3 4");
+  const TuneCache again(path, "unused");
+  EXPECT_EQ(again.find("768x1024"), "3 4");
+  EXPECT_EQ(again.find("new"), "5");
+}
+
+// What was asked for by name must not be lost without a word.
+TEST(TuneCache, SaysSoWhereItCannotReplace) {
+  const TempDir dir;
+  const std::string file = std::filesystem::path(dir.path()) / "file";
+  std::ofstream(file) << "a file, not a folder";
+  TuneCache cache(file + "/cache.txt", "unused");
+  EXPECT_EQ(cache.settle("key", "1"), "1");  // costs the memory only
+  try {
+    cache.replace("key", "2");
+    FAIL() << "replaced in a file that cannot be";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::io_error);
+    EXPECT_NE(std::string(error.what()).find(file), std::string::npos) << error.what();
+  }
 }
 
 // A killed run leaves half a line; another program's file has none of ours.

@@ -36,6 +36,7 @@ class CudaBackend final : public Backend {
   void synchronize() override;
   Event record(Lane lane) override { return lanes_.record(lane); }
   void wait(Lane lane, Event event) override { lanes_.wait(lane, event); }
+  void wait_on_host(Event event) override { lanes_.wait_on_host(event); }
   void time_operators(bool on) override { timing_ = on; }
   void eight_bit_products(bool on) override { eight_bit_ = on; }
   bool repeat(uint64_t key, const std::function<void()>& work) override;

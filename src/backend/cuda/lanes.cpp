@@ -36,11 +36,17 @@ Event Lanes::record(Lane lane) {
   return {1 + number * events_.size() + which};  // 0 is no event
 }
 
-void Lanes::wait(Lane lane, Event event) {
-  if (event.id == 0) return;
+cudaEvent_t Lanes::native(Event event) const {
   const uint64_t number = (event.id - 1) / events_.size();
-  const auto& ring = events_[(event.id - 1) % events_.size()];
-  CUDA_CHECK(cudaStreamWaitEvent(stream(lane), ring[number % kEvents], 0));
+  return events_[(event.id - 1) % events_.size()][number % kEvents];
+}
+
+void Lanes::wait(Lane lane, Event event) {
+  if (event.id != 0) CUDA_CHECK(cudaStreamWaitEvent(stream(lane), native(event), 0));
+}
+
+void Lanes::wait_on_host(Event event) {
+  if (event.id != 0) CUDA_CHECK(cudaEventSynchronize(native(event)));
 }
 
 void Lanes::synchronize() {

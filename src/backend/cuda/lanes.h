@@ -24,9 +24,12 @@ class Lanes {
   cudaStream_t stream(Lane lane) const { return streams_[static_cast<size_t>(lane)]; }
   Event record(Lane lane);
   void wait(Lane lane, Event event);
+  void wait_on_host(Event event);
   void synchronize();
 
  private:
+  cudaEvent_t native(Event event) const;
+
   static constexpr size_t kEvents = 512;
   std::array<cudaStream_t, 3> streams_{};
   std::array<std::array<cudaEvent_t, kEvents>, 3> events_{};

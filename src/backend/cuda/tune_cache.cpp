@@ -29,8 +29,10 @@ constexpr const char* kEnd = " .";
 // The file, held by one rank at a time.
 class Locked {
  public:
-  explicit Locked(const std::string& path)
-      : fd_(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666)) {
+  explicit Locked(const std::filesystem::path& path) {
+    std::error_code ignored;
+    std::filesystem::create_directories(path.parent_path(), ignored);
+    fd_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     if (fd_ >= 0) ::flock(fd_, LOCK_EX);
   }
   ~Locked() {
@@ -45,7 +47,7 @@ class Locked {
   }
 
  private:
-  int fd_;
+  int fd_ = -1;
 };
 
 }  // namespace
@@ -73,8 +75,6 @@ std::optional<std::string> TuneCache::find(const std::string& key) const {
 
 std::string TuneCache::settle(const std::string& key, const std::string& value,
                               const std::optional<std::string>& refused) {
-  std::error_code ignored;
-  std::filesystem::create_directories(std::filesystem::path(path_).parent_path(), ignored);
   const Locked file(path_);
   if (file.open()) read();
   if (const auto first = find(key); first && first != refused) return *first;
