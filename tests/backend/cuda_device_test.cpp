@@ -2,7 +2,9 @@
 // what they derived from an operand.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <list>
+#include <vector>
 
 #include "backend/cuda/cuda_options.h"
 #include "support/ops.h"
@@ -65,7 +67,6 @@ TEST_F(OnDevice, WorkThatWaitsIsLaunchedOneByOne) {
   }
 }
 
-// Both gradients of a layer from one rounding of dout, or each from its own: the same bits.
 // A number that is sent is the one of its moment, whatever is queued behind it.
 TEST_F(OnDevice, WhatIsSentArrivesWithItsEvent) {
   const Tensor sum = upload(Operand::zeros(DType::f32, {1 << 20}));
@@ -85,6 +86,30 @@ TEST_F(OnDevice, WhatIsSentArrivesWithItsEvent) {
   }
 }
 
+// More than the pinned slots hold, and not a whole number of them.
+TEST_F(OnDevice, LargeBuffersArriveWhole) {
+  const int64_t count = (21 << 20) / 4 + 3;
+  Operand host(DType::i32, {count});
+  auto* values = static_cast<int32_t*>(host.tensor().data());
+  for (int64_t i = 0; i < count; ++i) values[i] = static_cast<int32_t>(i * 7919 % 1000003);
+  const Tensor device = upload(host);
+  std::vector<int32_t> sent(values, values + count), back(static_cast<size_t>(count));
+  std::fill(values, values + count, -1);  // the caller's memory is free again
+  gpu_->copy_to_host(back.data(), device);
+  EXPECT_EQ(back, sent);
+}
+
+// A replayed copy would bring the values of its recording.
+TEST_F(OnDevice, CopiesFromTheHostAreNotRecorded) {
+  const Tensor x = upload(Operand::zeros(DType::f32, {8}));
+  for (int i = 1; i <= 4; ++i) {
+    const std::vector<float> now(8, static_cast<float>(i));
+    EXPECT_TRUE(gpu_->repeat(11, [&] { gpu_->copy_from_host(x, now.data()); }));
+    EXPECT_EQ(download(x).values()[0], i);
+  }
+}
+
+// Both gradients of a layer from one rounding of dout, or each from its own: the same bits.
 TEST_F(OnDevice, EightBitGradientsShareTheirOperand) {
   const int64_t rows = 256, n = 192, k = 128;
   const Tensor inp = upload(Operand::random(DType::bf16, {rows, k}, 1));

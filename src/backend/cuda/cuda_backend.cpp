@@ -145,12 +145,9 @@ void CudaBackend::do_copy(Tensor dst, ConstTensor src) {
 }
 
 void CudaBackend::do_copy_from_host(Tensor dst, const void* src) {
-  if (dst.bytes() <= Staging::kSlotBytes && !is_capturing(stream())) {
-    staging_.upload(dst.data(), src, dst.bytes(), stream());
-    return;
-  }
-  CUDA_CHECK(cudaMemcpyAsync(dst.data(), src, dst.bytes(), cudaMemcpyHostToDevice, stream()));
-  CUDA_CHECK(cudaStreamSynchronize(stream()));
+  // A recording would repeat the copy, but not what brings `src` into a slot.
+  if (is_capturing(stream())) CUDA_CHECK(cudaErrorStreamCaptureUnsupported);
+  staging_.upload(dst.data(), src, dst.bytes(), stream());
 }
 
 void CudaBackend::do_copy_to_host(void* dst, ConstTensor src) {

@@ -1,5 +1,6 @@
 #include "backend/cuda/lanes.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "backend/cuda/cuda_check.h"
@@ -87,12 +88,15 @@ Staging::~Staging() {
 }
 
 void Staging::upload(void* device, const void* host, size_t bytes, cudaStream_t stream) {
-  const size_t slot = next_++ % kSlots;
-  CUDA_CHECK(cudaEventSynchronize(free_[slot]));
-  char* pinned = pinned_ + slot * kSlotBytes;
-  std::memcpy(pinned, host, bytes);
-  CUDA_CHECK(cudaMemcpyAsync(device, pinned, bytes, cudaMemcpyHostToDevice, stream));
-  CUDA_CHECK(cudaEventRecord(free_[slot], stream));
+  for (size_t at = 0; at < bytes; at += kSlotBytes) {
+    const size_t slot = next_++ % kSlots, part = std::min(kSlotBytes, bytes - at);
+    CUDA_CHECK(cudaEventSynchronize(free_[slot]));
+    char* pinned = pinned_ + slot * kSlotBytes;
+    std::memcpy(pinned, static_cast<const char*>(host) + at, part);
+    CUDA_CHECK(cudaMemcpyAsync(static_cast<char*>(device) + at, pinned, part,
+                               cudaMemcpyHostToDevice, stream));
+    CUDA_CHECK(cudaEventRecord(free_[slot], stream));
+  }
 }
 
 const void* DeviceTable::upload(const void* data, size_t bytes, Staging& staging,
@@ -100,7 +104,6 @@ const void* DeviceTable::upload(const void* data, size_t bytes, Staging& staging
   void* device = memory_.reserve(bytes, stream);
   const auto* begin = static_cast<const char*>(data);
   if (content_.size() == bytes && std::memcmp(content_.data(), begin, bytes) == 0) return device;
-  STRETTO_CHECK(bytes <= Staging::kSlotBytes, "a table of {} bytes", bytes);
   staging.upload(device, data, bytes, stream);
   content_.assign(begin, begin + bytes);
   return device;

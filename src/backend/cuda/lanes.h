@@ -56,8 +56,9 @@ class Workspace {
   size_t bytes_ = 0;
 };
 
-// Pinned slots through which small host buffers (tokens, scales) travel without waiting: the
-// caller's memory may be reused as soon as it has been copied into a slot.
+// Pinned slots through which host buffers travel: the caller's memory may be reused as soon as it
+// has been copied into them. What fits into the slots (tokens, scales) waits for nothing, more for
+// the slot that is free next.
 class Staging {
  public:
   Staging();
@@ -65,10 +66,10 @@ class Staging {
   Staging(const Staging&) = delete;
   Staging& operator=(const Staging&) = delete;
 
-  static constexpr size_t kSlotBytes = size_t{1} << 20;
   void upload(void* device, const void* host, size_t bytes, cudaStream_t stream);
 
  private:
+  static constexpr size_t kSlotBytes = size_t{1} << 20;
   static constexpr size_t kSlots = 8;
   char* pinned_ = nullptr;
   std::array<cudaEvent_t, kSlots> free_{};
