@@ -179,6 +179,23 @@ void append_loss(std::vector<TensorSpec>& plan, const RankShape& s) {
   plan.push_back({MemoryTerm::logits, "loss.sums", DType::f64, {s.accumulation}});
 }
 
+// Logits are used up before a layer's gradients are first written: the larger lends its place.
+void share_logits(std::vector<TensorSpec>& plan) {
+  const auto find = [&](const char* label) {
+    return std::find_if(plan.begin(), plan.end(),
+                        [&](const TensorSpec& spec) { return spec.label == label; });
+  };
+  const auto logits = find("loss.logits");
+  auto base = find("grad.dpre");
+  if (!base->over.empty()) base = find("grad.dqkv");
+  if (logits->bytes() <= base->bytes()) {
+    logits->over = base->label;
+  } else {
+    base->over = logits->label;
+    std::rotate(base, logits, logits + 1);  // what is lain over comes first
+  }
+}
+
 }  // namespace
 
 const char* name_of(MemoryTerm term) {
@@ -292,7 +309,9 @@ std::vector<TensorSpec> memory_plan(const RankShape& s) {
   }
   append_workspace(plan, s);
   append_recomputed(plan, s);
-  if (s.last_stage) append_loss(plan, s);
+  if (!s.last_stage) return plan;
+  append_loss(plan, s);
+  if (s.train && !s.split_backward) share_logits(plan);
   return plan;
 }
 

@@ -106,6 +106,7 @@ struct Config {
   bool optimizer_offload = false;
   bool tf32 = false;
   int64_t memory_limit = 0;  // bytes per rank; 0 = what the machine has
+  int64_t logits_chunk = 0;  // bytes of logits at a time; 0 = what suits the device
   TrainConfig train;
   DataConfig data;
   CheckpointConfig checkpoint;

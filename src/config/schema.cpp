@@ -157,6 +157,9 @@ void add_run(std::vector<Key>& keys) {
   keys.push_back(number<int64_t>(ValueType::bytes, "memory_limit", "bytes", 0, kMaxBytes,
                                  "most memory per rank; 0: what the machine has",
                                  FIELD(memory_limit)));
+  keys.push_back(number<int64_t>(ValueType::bytes, "logits_chunk", "bytes", 0, kMaxBytes,
+                                 "most memory for logits at a time; 0: 64 MiB, on a GPU 1600 MiB",
+                                 FIELD(logits_chunk)));
   keys.push_back(count("trace", "steps", 0, 1e6, "steps to write a timeline of", FIELD(trace)));
   keys.push_back(text("output", "run directory; empty: nothing is written", FIELD(output)));
 }

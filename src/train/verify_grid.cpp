@@ -38,6 +38,11 @@ Config reference(const Config& base, int64_t steps) {
   config.deterministic = false;
   config.repeatable = true;
   config.train.steps = steps;
+  config.train.warmup = std::min(config.train.warmup, steps);
+  config.train.decay = std::min(config.train.decay, steps - config.train.warmup);
+  if (config.train.schedule == LrSchedule::wsd && config.train.decay == 0) {
+    config.train.schedule = LrSchedule::constant;
+  }
   config.train.eval_every = 0;
   config.train.audit_every = std::max<int64_t>(1, steps / 4);
   config.checkpoint.every = 0;
@@ -53,7 +58,9 @@ class Grid {
   Grid(const Config& base, int64_t most_ranks, int64_t steps)
       : one_(reference(base, steps)),
         most_ranks_(most_ranks),
-        close_(order_of_sums(base.precision)) {}
+        close_(order_of_sums(base.precision)) {
+    require_valid(one_);  // an empty grid would prove nothing
+  }
 
   // Adds the case where it fits and what it is compared with is there.
   template <typename Change>

@@ -57,11 +57,57 @@ TEST(Memory, EveryFeedForwardWidthFits) {
   }
 }
 
+// Logits and a layer's gradients are never in use at once: the larger lends its place.
+TEST(Memory, LogitsAndGradientsOfALayerShare) {
+  const auto term = [](const RankShape& shape, MemoryTerm which) {
+    return memory_totals(memory_plan(shape)).by_term[static_cast<int>(which)];
+  };
+  const auto spec = [](const RankShape& shape, const char* label) {
+    for (const TensorSpec& one : memory_plan(shape)) {
+      if (one.label == label) return one;
+    }
+    throw Error(ExitCode::internal, label);
+  };
+  Config config = tiny_config();
+  config.model.vocab = 500;
+  for (const int64_t ffn : {32, 128, 1024}) {
+    config.model.ffn = ffn;
+    const RankShape shape = rank_shape(config, {});
+    const size_t logits = spec(shape, "loss.logits").bytes();
+    const size_t gradients =
+        std::max(spec(shape, "grad.dpre").bytes(), spec(shape, "grad.dqkv").bytes());
+    RankShape split = shape;  // keeps its gradients for later
+    split.split_backward = true;
+    EXPECT_GE(term(split, MemoryTerm::logits), logits);
+    const bool fits = logits <= gradients;
+    EXPECT_EQ(fits, ffn == 1024);
+    EXPECT_EQ(term(shape, MemoryTerm::logits) >= logits, !fits);
+    EXPECT_EQ(spec(shape, "loss.logits").over.empty(), !fits);
+  }
+}
+
+// Smaller chunks of logits: less memory, the same loss but for the order of sums.
+TEST(Memory, ChunksOfLogitsAreASetting) {
+  Config config = tiny_config();
+  config.model.vocab = 997;
+  const std::vector<double> whole = losses(config);
+  const size_t planned = memory_totals(memory_plan(rank_shape(config, {}))).total;
+  config.logits_chunk = 8 * 997 * 4;  // eight rows
+  EXPECT_EQ(rank_shape(config, {}).loss_rows(), 8);
+  EXPECT_LT(memory_totals(memory_plan(rank_shape(config, {}))).total, planned);
+  const std::vector<double> pieces = losses(config);
+  ASSERT_EQ(pieces.size(), whole.size());
+  for (size_t i = 0; i < whole.size(); ++i) EXPECT_NEAR(pieces[i], whole[i], 1e-5 * whole[i]);
+}
+
 // Every rank of every topology, to the byte.
 TEST(Memory, PlanEqualsUseOnEveryRank) {
   Config base = tiny_config();
   base.model.layers = 5;
-  for (const VerifyCase& one : verify_grid(base, 8, 1)) {
+  base.train.warmup = 0;
+  const std::vector<VerifyCase> cases = verify_grid(base, 8, 1);
+  EXPECT_GT(cases.size(), 20u);
+  for (const VerifyCase& one : cases) {
     SCOPED_TRACE(one.name);
     run_thread_ranks(static_cast<int>(one.config.world_size()), [&](Comm& world) {
       Trainer trainer(one.config, world);

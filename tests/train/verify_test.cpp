@@ -26,6 +26,14 @@ TEST(Verify, GridHoldsWhatFitsTheModel) {
   EXPECT_TRUE(has(verify_grid(config, 4, 3), "tp4, resumed on dp2 x tp2, ZeRO-3"));
   EXPECT_FALSE(has(verify_grid(config, 4, 1), "tp4, resumed on pp4"));  // nothing to cut in two
   EXPECT_FALSE(has(verify_grid(config, 2, 3), "tp4"));
+  config.train.warmup = 100;  // longer than the few steps of a proof
+  EXPECT_TRUE(has(verify_grid(config, 4, 1), "tp4"));
+  config.train.schedule = LrSchedule::wsd;
+  config.train.decay = 50;
+  EXPECT_TRUE(has(verify_grid(config, 4, 3), "tp4"));
+  config.train.beta1 = 2;
+  EXPECT_THROW(verify_grid(config, 4, 3), Error);
+  config = tiny_config();
   config.model.heads = 2;
   config.model.layers = 2;
   const auto small = verify_grid(config, 4, 3);
