@@ -85,10 +85,15 @@ TEST(TuneCache, IgnoresTornAndForeignLines) {
   const TempDir dir;
   const std::string path = std::filesystem::path(dir.path()) / "cache.txt";
   std::ofstream(path) << "whole\t1 .\nno tab here .\ntorn\t12345";
-  const TuneCache cache(path, "unused");
+  TuneCache cache(path, "unused");
   EXPECT_EQ(cache.find("whole"), "1");
   EXPECT_FALSE(cache.find("torn"));
   EXPECT_FALSE(cache.find("no tab here"));
+  EXPECT_EQ(cache.settle("next", "7"), "7");  // does not continue the torn line
+  const TuneCache again(path, "unused");
+  EXPECT_EQ(again.find("next"), "7");
+  EXPECT_EQ(again.find("whole"), "1");
+  EXPECT_FALSE(again.find("torn"));
 }
 
 TEST(TuneCache, AFileThatCannotBeWrittenCostsNothing) {

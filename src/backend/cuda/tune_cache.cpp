@@ -32,7 +32,7 @@ class Locked {
   explicit Locked(const std::filesystem::path& path) {
     std::error_code ignored;
     std::filesystem::create_directories(path.parent_path(), ignored);
-    fd_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     if (fd_ >= 0) ::flock(fd_, LOCK_EX);
   }
   ~Locked() {
@@ -43,10 +43,17 @@ class Locked {
 
   bool open() const { return fd_ >= 0; }
   bool append(const std::string& line) const {
-    return open() && ::write(fd_, line.data(), line.size()) == std::ssize(line);
+    if (!open()) return false;
+    const std::string text = (torn() ? "\n" : "") + line;
+    return ::write(fd_, text.data(), text.size()) == std::ssize(text);
   }
 
  private:
+  bool torn() const {  // whoever wrote last was killed in the middle of a line
+    const off_t size = ::lseek(fd_, 0, SEEK_END);
+    char last = '\n';
+    return size > 0 && ::pread(fd_, &last, 1, size - 1) == 1 && last != '\n';
+  }
   int fd_ = -1;
 };
 
