@@ -70,12 +70,21 @@ Comparison compare_sides(const Side& a, const Side& b, double tolerance) {
     c.verdict = a.runs.empty() == b.runs.empty() ? Verdict::same
                 : b.runs.empty()                 ? Verdict::broken
                                                  : Verdict::repaired;
+    if (c.verdict == Verdict::same) c.note = "neither was timed";
     return c;
   }
   const auto neighbours = ratios_of_neighbours(a, b);
   c.in_turns = !neighbours.empty();
   c.ratio = c.in_turns ? median_ratio(neighbours) : median_ratio(a.runs, b.runs);
-  c.verdict = verdict_of(c.ratio, tolerance);
+  // One number per side, or one pair of them, has no interval.
+  const auto count = [](const std::vector<std::vector<double>>& runs) {
+    size_t all = 0;
+    for (const auto& run : runs) all += run.size();
+    return all;
+  };
+  const size_t samples = c.in_turns ? count(neighbours) : std::min(count(a.runs), count(b.runs));
+  c.verdict = samples < 2 ? Verdict::unclear : verdict_of(c.ratio, tolerance);
+  if (samples < 2) c.note = "too few steps";
   return c;
 }
 

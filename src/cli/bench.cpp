@@ -223,7 +223,8 @@ void add_bench(Command& app) {
   verb->add_option("--steps", options->steps, "Timed steps, at least")->capture_default_str();
   verb->add_option("--seconds", options->seconds,
                    "Seconds of timed steps, at least (1000 steps at most)")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->between(0, 1e9);
   verb->add_option("--warmup", options->warmup, "Most further steps that may be warm-up")
       ->capture_default_str();
   verb->add_option("--machine", options->machine,

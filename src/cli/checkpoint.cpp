@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "base/units.h"
 #include "checkpoint/store.h"
 #include "cli/verbs.h"
@@ -98,7 +99,12 @@ void run(const Options& options, bool verify) {
   const CheckpointStore store = store_at(posix_fs(), options.path, only);
   std::vector<Row> rows;
   bool damaged = false;
-  for (const int64_t step : only ? std::vector<int64_t>{*only} : store.steps()) {
+  const std::vector<int64_t> steps = only ? std::vector<int64_t>{*only} : store.steps();
+  if (steps.empty()) {
+    throw Error(ExitCode::no_input, fmt::format("{} holds no checkpoint", printable(options.path)),
+                "name a run that has saved one (checkpoint.every), or its step-N");
+  }
+  for (const int64_t step : steps) {
     rows.push_back(examine(store, step, verify));
     damaged = damaged || !rows.back().problem.empty();
   }

@@ -16,6 +16,14 @@ namespace {
 CLI::App& app_of(void* native) { return *static_cast<CLI::App*>(native); }
 CLI::Option& option_of(void* native) { return *static_cast<CLI::Option*>(native); }
 
+constexpr const char* kNotEmpty = "TEXT";
+
+CLI::Validator not_empty() {
+  return CLI::Validator(
+      [](const std::string& text) { return text.empty() ? "is empty" : std::string(); }, "",
+      kNotEmpty);
+}
+
 // A verb's description holds its examples; lists of verbs show its summary alone: the first line
 // that is neither indented nor the word "Examples:".
 class HelpFormatter : public CLI::Formatter {
@@ -80,6 +88,21 @@ Option Option::expected(int least, int most) {
   return *this;
 }
 
+Option Option::between(double least, double most) {
+  option_of(native_).check([=](const std::string& text) -> std::string {
+    double value = 0;
+    const bool number = CLI::detail::lexical_cast(text, value);
+    if (number && value >= least && value <= most) return "";
+    return fmt::format("{} is not between {:.15g} and {:.15g}", printable(text), least, most);
+  });
+  return *this;
+}
+
+Option Option::may_be_empty() {
+  option_of(native_).get_validator(kNotEmpty)->active(false);
+  return *this;
+}
+
 Command::~Command() = default;
 
 Command* Command::add_subcommand(const std::string& name, const std::string& help) {
@@ -90,18 +113,25 @@ Command* Command::add_subcommand(const std::string& name, const std::string& hel
 
 void Command::require_subcommand(int count) { app_of(native_).require_subcommand(count); }
 
+// An empty path or name is a variable that was not set.
+#define STRETTO_TEXT_OPTION(Type)                                                             \
+  Option Command::add_option(const std::string& name, Type& value, const std::string& help) { \
+    return Option(app_of(native_).add_option(name, value, help)->check(not_empty()));         \
+  }
+STRETTO_TEXT_OPTION(std::string)
+STRETTO_TEXT_OPTION(std::optional<std::string>)
+#undef STRETTO_TEXT_OPTION
+
 #define STRETTO_OPTION(Type)                                                                  \
   Option Command::add_option(const std::string& name, Type& value, const std::string& help) { \
     return Option(app_of(native_).add_option(name, value, help));                             \
   }
-STRETTO_OPTION(std::string)
 STRETTO_OPTION(std::vector<std::string>)
 STRETTO_OPTION(std::vector<int64_t>)
 STRETTO_OPTION(int)
 STRETTO_OPTION(int64_t)
 STRETTO_OPTION(size_t)
 STRETTO_OPTION(double)
-STRETTO_OPTION(std::optional<std::string>)
 STRETTO_OPTION(std::optional<int64_t>)
 STRETTO_OPTION(std::optional<double>)
 #undef STRETTO_OPTION
@@ -129,7 +159,10 @@ int parse_and_run(int argc, char** argv, const char* examples) {
   });
   std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
   if (words.empty()) words = {"--help"};
-  if (words[0] == "--version") words[0] = "version";
+  const auto version_word = std::find(words.begin(), words.end(), "--version");
+  const bool has_verb = std::any_of(words.begin(), version_word,
+                                    [](const std::string& word) { return !word.starts_with('-'); });
+  if (version_word != words.end() && !has_verb) *version_word = "version";
   check_verb(app, words);
   std::reverse(words.begin(), words.end());  // CLI11 takes them off the back
   try {

@@ -16,8 +16,10 @@ class Option {
   explicit Option(void* native) : native_(native) {}
   Option* operator->() { return this; }
   Option required();
-  Option capture_default_str();          // help shows the default
-  Option expected(int least, int most);  // how many values, for lists
+  Option capture_default_str();               // help shows the default
+  Option expected(int least, int most);       // how many values, for lists
+  Option between(double least, double most);  // refuses other numbers, and what is none
+  Option may_be_empty();                      // of text: else an empty one is refused
 
  private:
   void* native_;

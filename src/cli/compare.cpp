@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "base/log.h"
 #include "base/units.h"
@@ -47,6 +48,19 @@ std::vector<RunRecord> load(const std::string& path) {
     records.push_back(std::move(found.record));
   }
   return records;
+}
+
+// What only one side holds cannot be compared, but must not vanish.
+void warn_of_lonely(const std::vector<RunRecord>& side, const std::vector<RunRecord>& other,
+                    const std::string& name) {
+  std::set<std::string> known;
+  for (const RunRecord& r : other) known.insert(config_hash(r.config));
+  for (const RunRecord& r : side) {
+    const std::string hash = config_hash(r.config);
+    if (!known.insert(hash).second) continue;
+    spdlog::warn("{} is in {} alone: not compared", printable(r.label.empty() ? hash : r.label),
+                 printable(name));
+  }
 }
 
 nlohmann::json to_json(const Comparison& c) {
@@ -115,8 +129,12 @@ void bench_in_turns(const Options& options, const std::string& directory) {
 }
 
 std::vector<Comparison> compared(const Options& options) {
-  if (options.bench.empty())
-    return compare_records(load(options.a), load(options.b), options.tolerance);
+  if (options.bench.empty()) {
+    const std::vector<RunRecord> a = load(options.a), b = load(options.b);
+    warn_of_lonely(a, b, options.a);
+    warn_of_lonely(b, a, options.b);
+    return compare_records(a, b, options.tolerance);
+  }
   std::string directory = options.out;
   if (directory.empty()) {
     directory = std::filesystem::temp_directory_path() / "stretto-compare-XXXXXX";
@@ -175,7 +193,8 @@ void add_compare(Command& app) {
       ->capture_default_str();
   verb->add_option("--out", options->out, "With --bench: directory that keeps the records");
   verb->add_option("--tolerance", options->tolerance, "Smallest change that counts")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->between(0, 1e6);
   verb->add_flag("--json", options->json, "For machines");
   verb->callback([options] { compare(*options); });
 }

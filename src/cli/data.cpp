@@ -186,7 +186,7 @@ void add_prepare(Command& verb) {
   sub->add_flag("--lines", a->line_documents, "Plain text: each line is a document");
   sub->add_option("--end-token", a->end_token, "Token after each document [<|endoftext|>]");
   sub->add_flag("--no-end-token", a->no_end, "Nothing after documents");
-  sub->add_option("--threads", a->threads, "0: all cores")->capture_default_str();
+  sub->add_option("--threads", a->threads, "0: all cores")->capture_default_str()->between(0, 4096);
   sub->add_flag("--json", a->json, "The result as one JSON record");
   sub->callback([a] { prepare(*a); });
 }

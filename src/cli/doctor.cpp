@@ -1,10 +1,12 @@
 // stretto doctor: one page on this machine.
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "account/peaks.h"
+#include "base/error.h"
 #include "base/log.h"
 #include "base/units.h"
 #include "bench/survey.h"
@@ -120,6 +122,11 @@ void add_doctor(Command& app) {
   verb->add_option("--disk", options->disk, "Directory whose disk is looked at")
       ->capture_default_str();
   verb->callback([options] {
+    if (std::error_code ignored; !std::filesystem::is_directory(options->disk, ignored)) {
+      throw Error(ExitCode::no_input,
+                  fmt::format("--disk {} is no directory", printable(options->disk)),
+                  "name one on the disk that runs will write to");
+    }
     const MachineInfo machine = survey_machine(!options->quick, options->disk);
     if (options->json) {
       fmt::print("{}\n", to_json(machine).dump(2));

@@ -95,9 +95,14 @@ void add_eval(Command& app) {
   verb->add_option("--format", o->format, "auto, megatron, llmc, u16 (raw, nanoGPT) or bytes")
       ->capture_default_str();
   verb->add_option("--tokens", o->tokens, "at most this many; 0: the whole file")
-      ->capture_default_str();
-  verb->add_option("--batch", o->batch, "sequences at a time")->capture_default_str();
-  verb->add_option("--threads", o->threads, "0: all cores")->capture_default_str();
+      ->capture_default_str()
+      ->between(0, 1e15);
+  verb->add_option("--batch", o->batch, "sequences at a time")
+      ->capture_default_str()
+      ->between(1, 65536);
+  verb->add_option("--threads", o->threads, "0: all cores")
+      ->capture_default_str()
+      ->between(0, 4096);
   verb->add_option("--logits", o->logits, "also writes the first sequence's logits, raw f32");
   verb->add_flag("--json", o->json, "machine-readable");
   verb->callback([o] { evaluate(*o); });

@@ -71,7 +71,8 @@ void add_exchange(Command& app) {
   verb->add_option("--format", o->format, "hf")->capture_default_str();
   verb->add_option("--tokenizer", o->tokenizer, "instead of the one the run names");
   verb->add_option("--shard-gb", o->shard_gb, "files above this size are cut")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->between(1e-5, 1e6);
   verb->add_flag("--json", o->json, "machine-readable");
   verb->callback([o] { run_export(*o); });
 

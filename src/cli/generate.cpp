@@ -94,16 +94,21 @@ void add_generate(Command& app) {
   Command* verb = app.add_subcommand("generate", kHelp);
   auto o = std::make_shared<Options>();
   verb->add_option("CHECKPOINT", o->checkpoint, "a run, or one step-N of it")->required();
-  verb->add_option("-p,--prompt", o->prompt, "the text to continue");
-  verb->add_option("-n,--tokens", o->tokens, "how many to add")->capture_default_str();
+  verb->add_option("-p,--prompt", o->prompt, "the text to continue")->may_be_empty();
+  verb->add_option("-n,--tokens", o->tokens, "how many to add")
+      ->capture_default_str()
+      ->between(0, 1e9);
   verb->add_option("-t,--temperature", o->temperature, "0: always the likeliest token")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->between(0, 1e6);
   verb->add_option("--top-k", o->top_k, "choose among the k likeliest; 0: all")
       ->capture_default_str();
   verb->add_option("--top-p", o->top_p, "choose among the likeliest that have this probability")
       ->capture_default_str();
   verb->add_option("--seed", o->seed, "the same seed gives the same text")->capture_default_str();
-  verb->add_option("--threads", o->threads, "0: all cores")->capture_default_str();
+  verb->add_option("--threads", o->threads, "0: all cores")
+      ->capture_default_str()
+      ->between(0, 4096);
   verb->add_option("--tokenizer", o->tokenizer, "instead of the one the run names");
   verb->callback([o] { generate(*o); });
 }

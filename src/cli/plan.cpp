@@ -203,7 +203,7 @@ void add_layout_options(Command* verb, PlanOptions& o) {
 }
 
 void add_output_options(Command* verb, PlanOptions& o) {
-  verb->add_option("--top", o.top, "layouts to show (10)");
+  verb->add_option("--top", o.top, "layouts to show (10)")->between(1, 1e6);
   verb->add_flag("--explain", o.explain, "the tree of terms of each layout shown");
   verb->add_flag("--rejected", o.rejected, "list what was rejected and why");
   verb->add_flag("--json", o.json, "for machines");

@@ -72,7 +72,9 @@ void print_plan(const std::vector<PlannedPoint>& points) {
   }
 }
 
-void run_all(const std::vector<PlannedPoint>& points, SweepOptions how) {
+// False: every point has its row by now, and none of them was measured.
+bool run_all(const std::vector<PlannedPoint>& points, SweepOptions how) {
+  bool measured = false;
   install_stop_signals();
   prepare_sweep(how);
   SweepProgress progress(points, how, stderr_is_terminal());
@@ -80,6 +82,8 @@ void run_all(const std::vector<PlannedPoint>& points, SweepOptions how) {
   how.waiting = [&](const PlannedPoint& p, double s) { progress.waiting(p, s); };
   for (const PlannedPoint& point : points) {
     const PointResult result = run_point(point, how);
+    measured = measured || result.outcome == PointOutcome::running_elsewhere ||
+               result.record.status == RunStatus::ok;
     switch (result.outcome) {
       case PointOutcome::ran:
         progress.finished(point, result.record, "", true);
@@ -95,6 +99,7 @@ void run_all(const std::vector<PlannedPoint>& points, SweepOptions how) {
                     "run the same command again: finished points are kept");
     }
   }
+  return measured || points.empty();
 }
 
 // The machine that points will run on, for predictions: measured once per sweep. A cluster's nodes
@@ -129,6 +134,10 @@ std::vector<PlannedPoint> plan(const Options& options, SweepOptions& how) {
   if (options.steps) how.steps = *options.steps;
   if (options.seconds) how.seconds = *options.seconds;
   if (!options.timeout.empty()) how.timeout = parse_seconds(options.timeout);
+  if (!(how.timeout > 0)) {
+    throw Error(ExitCode::usage, fmt::format("--timeout {}", printable(options.timeout)),
+                "give each point some time, such as 10min");
+  }
   return plan_points(points, machine_text(options));
 }
 
@@ -179,7 +188,11 @@ void start(const Options& options, SweepOptions how, const std::vector<PlannedPo
     throw Error(ExitCode::usage, "--wait is for --launcher slurm", "leave it out");
   }
   how.launch = launch_words(launcher, probe_mpi(), geteuid() == 0);
-  run_all(points, how);
+  // A point of its own (an array's job) has its row, whatever that says.
+  if (!run_all(points, how) && options.only.empty()) {
+    throw Error(ExitCode::regression, "no point of this sweep was measured",
+                "the reasons are above, and in the points' records; --retry runs them again");
+  }
 }
 
 void sweep(const Options& options) {
@@ -215,12 +228,15 @@ void add_flags(Command* verb, SweepFlags& f) {
       ->expected(2, 2);
   verb->add_option("-b,--batch", f.batches, "LO HI: tokens per step, 2^LO to 2^HI")->expected(2, 2);
   verb->add_option("-g,--ranks", f.ranks, "Ranks; dp takes what tp and pp leave")
-      ->expected(1, kMany);
+      ->expected(1, kMany)
+      ->between(1, 1e6);
   verb->add_option("--micro-batch", f.micro_batches, "Sequences, or auto")->expected(1, kMany);
-  verb->add_option("--accum", f.accumulations, "Micro-batches per step")->expected(1, kMany);
-  verb->add_option("--dp", f.dp, "Data-parallel ranks")->expected(1, kMany);
-  verb->add_option("--tp", f.tp, "Tensor-parallel ranks")->expected(1, kMany);
-  verb->add_option("--pp", f.pp, "Pipeline stages")->expected(1, kMany);
+  verb->add_option("--accum", f.accumulations, "Micro-batches per step")
+      ->expected(1, kMany)
+      ->between(1, 1e6);
+  verb->add_option("--dp", f.dp, "Data-parallel ranks")->expected(1, kMany)->between(1, 1e6);
+  verb->add_option("--tp", f.tp, "Tensor-parallel ranks")->expected(1, kMany)->between(1, 1e6);
+  verb->add_option("--pp", f.pp, "Pipeline stages")->expected(1, kMany)->between(1, 1e6);
   verb->add_option("--zero", f.zero, "ZeRO stages")->expected(1, kMany);
   verb->add_option("--checkpointing", f.checkpointing, "none, gelu, selective, full")
       ->expected(1, kMany);
@@ -235,8 +251,9 @@ void add_sweep(Command& app) {
   verb->add_option("spec", options->spec, "YAML file: base, set, grid, points, steps, timeout");
   add_flags(verb, options->flags);
   verb->add_option("--out", options->directory, "Directory of the sweep")->capture_default_str();
-  verb->add_option("--steps", options->steps, "Timed steps per point (12)");
-  verb->add_option("--seconds", options->seconds, "Seconds of timed steps per point, at least (2)");
+  verb->add_option("--steps", options->steps, "Timed steps per point (12)")->between(1, 1e9);
+  verb->add_option("--seconds", options->seconds, "Seconds of timed steps per point, at least (2)")
+      ->between(0, 1e9);
   verb->add_option("--timeout", options->timeout, "Time limit per point (10min)");
   verb->add_option("--launcher", options->launcher, "threads, mpirun, slurm, or srun inside a job")
       ->capture_default_str();

@@ -87,6 +87,10 @@ void train(const TrainArguments& arguments) {
   const PieceCounts counts = count_pieces(corpus, *splitter, options.threads,
                                           [&](int64_t more) { counting.update(bytes += more); });
   counting.finish();
+  if (counts.map().empty()) {
+    throw Error(ExitCode::bad_data, "the input holds no text",
+                "check the files, and --key where they are JSON Lines");
+  }
 
   ProgressLine merging("merge", options.vocab_size, "tokens");
   const Tokenizer tokenizer =
@@ -166,10 +170,11 @@ void add_training(Command& verb) {
   sub->add_option("--pattern", a->pattern, "Split like gpt2, neox or llama3")
       ->capture_default_str();
   sub->add_option("--min-count", a->min_count, "Merge pairs seen at least this often")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->between(1, 1e15);
   sub->add_option("--special", a->special, "Special tokens, ids from 0")->capture_default_str();
   sub->add_option("--key", a->key, "Key of the text in JSON Lines")->capture_default_str();
-  sub->add_option("--threads", a->threads, "0: all cores")->capture_default_str();
+  sub->add_option("--threads", a->threads, "0: all cores")->capture_default_str()->between(0, 4096);
   sub->callback([a] { train(*a); });
 }
 

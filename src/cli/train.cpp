@@ -49,7 +49,8 @@ void add_train(Command& app) {
   auto options = std::make_shared<Options>();
   verb->add_option("config", options->words, "YAML files, dotted.key=value words, or a model name")
       ->required();
-  verb->add_option("-n,--ranks", options->ranks, "ranks in this process (threads)");
+  verb->add_option("-n,--ranks", options->ranks, "ranks in this process (threads)")
+      ->between(1, 4096);
   verb->callback([options] { train(*options); });
 }
 

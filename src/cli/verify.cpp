@@ -108,6 +108,17 @@ void verify(const Options& options) {
   const ResolvedConfig resolved = load_config(options.words);
   require_valid(resolved);
   const auto cases = verify_grid(resolved.config, options.ranks, options.steps);
+  const bool several = std::any_of(cases.begin(), cases.end(), [](const VerifyCase& one) {
+    return one.config.world_size() > 1;
+  });
+  if (options.ranks > 1 && !several) {
+    throw Error(ExitCode::bad_config,
+                fmt::format("no topology of 2 to {} ranks fits {} heads, {} layers and a global "
+                            "batch of {}",
+                            options.ranks, resolved.config.model.heads,
+                            resolved.config.model.layers, resolved.config.global_batch),
+                "use a model or a batch that can be cut, or --ranks 1 for one process alone");
+  }
   const auto rows = run_verify(
       cases, [](const VerifyRow& row) { spdlog::info("{}: {}", row.name, verdict(row)); });
   if (options.json) {

@@ -75,6 +75,20 @@ TEST(Compare, ARunThatNoLongerWorksIsBroken) {
   EXPECT_EQ(compare_records({bad}, {bad}, 0.01)[0].verdict, Verdict::same);
 }
 
+// One step on each side has no interval, and two failures no time.
+TEST(Compare, SaysWhereNothingCanBeSaid) {
+  RunRecord a = timed(0.1, 1), b = timed(0.2, 2);
+  b.steps.resize(static_cast<size_t>(b.warmup) + 1);  // of the other side there are enough
+  Comparison c = compare_records({a}, {b}, 0.01)[0];
+  EXPECT_EQ(c.verdict, Verdict::unclear);
+  EXPECT_EQ(c.note, "too few steps");
+  a.status = b.status = RunStatus::oom;
+  a.steps.clear();
+  b.steps.clear();
+  c = compare_records({a}, {b}, 0.01)[0];
+  EXPECT_EQ(c.note, "neither was timed");
+}
+
 TEST(Compare, OnlyWhatBothSidesHold) {
   RunRecord other = timed(0.1, 2);
   other.config.seed = 5;

@@ -115,6 +115,11 @@ TEST(DataVerb, RefusesWhatItCannotRead) {
   prepare(f.missing, 66, "none");
   prepare(f.dir.path(), 65, "a directory");
   prepare(f.empty, 65, "no text");
+  const std::string nothing = f.dir.write("nothing.jsonl", "{\"text\":\"\"}\n{\"text\":\"\"}\n");
+  expect_refused({"data", "prepare", nothing, "-t", "bytes", "-o", f.dir / "none"}, 65, "no text");
+  EXPECT_FALSE(std::filesystem::exists(f.dir / "none.bin"));
+  expect_refused({"tokenizer", "train", nothing, "-o", f.dir / "none.json"}, 65, "no text");
+  EXPECT_FALSE(std::filesystem::exists(f.dir / "none.json"));
   prepare(f.dir.write("cut.jsonl", "{\"text\": \"a\"}\n{\"text\": \"b"), 65, "cut.jsonl:2");
   prepare(f.dir.write("other.jsonl", "{\"body\": \"a\"}\n"), 65, "other.jsonl:1");
   prepare(f.dir.write("latin.jsonl", "{\"text\": \"\xe4\"}\n"), 65, "latin.jsonl:1");

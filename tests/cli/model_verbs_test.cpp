@@ -63,6 +63,9 @@ TEST(CheckpointVerb, ListsAndVerifies) {
   expect_refused({"checkpoint", "verify", m.dir / "none"}, 66, "none");
   expect_refused({"checkpoint", "verify", m.dir.path()}, 66, "no checkpoint");
   expect_refused({"checkpoint", "verify", m.text}, 66, "text.txt");
+  std::filesystem::create_directories(m.dir / "saved-nothing/checkpoints/step-4x");
+  expect_refused({"checkpoint", "verify", m.dir / "saved-nothing"}, 66, "holds no checkpoint");
+  expect_refused({"checkpoint", "list", m.dir / "saved-nothing"}, 66, "holds no checkpoint");
 }
 
 TEST(EvalVerb, MeasuresTextAndTokensAndRefusesTheRest) {

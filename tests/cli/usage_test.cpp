@@ -60,6 +60,40 @@ TEST(Usage, AnyVerbMayBeQuietOrVerbose) {
   EXPECT_NE(run_verb({"-q", "trian"}).err.find("did you mean 'train'?"), std::string::npos);
 }
 
+TEST(Usage, NumbersOutOfRangeAndEmptyPathsAreRefused) {
+  const std::vector<std::vector<std::string>> cases = {
+      {"eval", "run", "file", "--batch", "0"},
+      {"eval", "run", "file", "--batch", "nan"},
+      {"eval", "run", "file", "--tokens", "-1"},
+      {"train", "-n", "0", "tiny"},
+      {"export", "run", "-o", "out", "--shard-gb", "nan"},
+      {"export", "run", "-o", ""},
+      {"compare", "a", "b", "--tolerance", "nan"},
+      {"sweep", "-m", "tiny", "--run", "--steps", "0"},
+      {"sweep", "-m", "tiny", "--run", "--timeout", "0s"},
+      {"sweep", "-m", "tiny", "--accum", "0"},
+      {"reference", "check", "--dir", ""},
+      {"plan", "mpt-7b", "--top", "0"},
+      {"generate", "run", "-t", "inf"},
+      {"data", "prepare", "in", "-o", "out", "--threads", "1000000"}};
+  for (const auto& words : cases) {
+    const VerbAnswer answer = run_verb(words);
+    EXPECT_EQ(answer.code, 64) << words[0] << " " << words.back() << ": " << answer.err;
+    EXPECT_EQ(answer.out, "") << words[0];
+  }
+  EXPECT_EQ(run_verb({"doctor", "--quick", "--disk", "/nope"}).code, 66);
+  EXPECT_EQ(run_verb({"-q", "--version"}).out, run_verb({"version"}).out);
+}
+
+// A grid without a single cut model would prove nothing.
+TEST(Usage, VerifyWantsATopology) {
+  const VerbAnswer answer = run_verb(
+      {"verify", "gpt2-124m", "seq_len=8", "model.layers=1", "model.hidden=16", "model.heads=1",
+       "model.vocab=64", "micro_batch=1", "global_batch=1", "--steps", "1", "--ranks", "4"});
+  EXPECT_EQ(answer.code, 78) << answer.err;
+  EXPECT_NE(answer.err.find("no topology of 2 to 4 ranks"), std::string::npos) << answer.err;
+}
+
 TEST(Usage, TuneSaysWhatItCannotTune) {
   const auto refused = [](std::vector<std::string> more, int code, const std::string& text) {
     std::vector<std::string> words{"tune",          "gpt2-124m",      "seq_len=8",
