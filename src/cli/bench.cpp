@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <nlohmann/json.hpp>
 
 #include "base/log.h"
 #include "base/units.h"
@@ -182,7 +183,15 @@ void bench(const Options& options) {
   how.command = command_of(options);
   how.label = options.label;
   const Config config = load(options);
-  if (!options.machine.empty()) how.machine = read_file(posix_fs(), options.machine, 1 << 20);
+  if (!options.machine.empty()) {
+    how.machine = read_file(posix_fs(), options.machine, 1 << 20);
+    const auto machine = nlohmann::json::parse(how.machine, nullptr, false);
+    if (!machine.is_object() || !machine.contains("cpu")) {
+      throw Error(ExitCode::bad_data,
+                  fmt::format("{} describes no machine", printable(options.machine)),
+                  "write it with `stretto doctor --json`");
+    }
+  }
   if (!options.turns.empty()) {
     if (!was_started_by_run_in_turns()) {
       throw Error(ExitCode::usage, "--in-turns, but nobody says when a step may begin",

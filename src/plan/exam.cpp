@@ -158,7 +158,11 @@ ExamTable examine(const ExamSpec& spec, const std::vector<ReferenceRow>& referen
   const Cluster cluster = find_cluster(spec.cluster);
   const Stack stack = find_stack(spec.stack, cluster);
   const Rows rows = published_rows(reference, spec.file, spec.part);
-  STRETTO_CHECK(!rows.empty(), "no rows for {} {}", spec.file, spec.part);
+  if (rows.empty()) {
+    throw Error(ExitCode::bad_data,
+                fmt::format("{}.csv holds no row of {} to examine", spec.file, spec.part),
+                "examine whole tables, or leave --dir out for those of this program");
+  }
   const Examiner seconds{cluster, stack, fit_seconds, predicted_seconds, seconds_of};
   const Examiner memory{cluster, stack, fit_memory, predicted_memory, memory_of};
 

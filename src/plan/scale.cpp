@@ -76,6 +76,9 @@ std::string chosen_text(const ScalePlan& plan, const ScaleRequest& request) {
 }
 
 std::string verdict_of(const ScalePlan& plan, const ScaleRequest& request) {
+  const bool any = std::any_of(plan.points.begin(), plan.points.end(),
+                               [](const ScalePoint& p) { return p.feasible; });
+  if (!any) return "nothing fits";
   std::string text = chosen_text(plan, request) + "\n";
   if (plan.stops_helping) {
     text += fmt::format("beyond {} devices doubling brings less than 30 % more tokens a day",

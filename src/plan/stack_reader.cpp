@@ -17,8 +17,8 @@ namespace {
 
 void read_kernels(const Section& k, Stack& s) {
   k.allow({"attention", "causal", "fused_softmax", "forward_launches", "backward_launches",
-           "backward_passes", "backward_softmax", "recompute_stops_early", "recompute_in_fp8", "fused_loss",
-           "pass_whole", "pass_shared", "pass_ffn"});
+           "backward_passes", "backward_softmax", "recompute_stops_early", "recompute_in_fp8",
+           "fused_loss", "pass_whole", "pass_shared", "pass_ffn"});
   const std::string attention = k.text("attention");
   if (attention != "flash" && attention != "materialised") {
     k.fail("attention", "is '" + attention + "'", "use flash or materialised");

@@ -1,5 +1,8 @@
 // A mistake on the command line names the mistake and the way on, and exits 64.
+#include <fstream>
+
 #include "support/run_verb.h"
+#include "support/temp_dir.h"
 
 namespace stretto {
 namespace {
@@ -83,6 +86,22 @@ TEST(Usage, NumbersOutOfRangeAndEmptyPathsAreRefused) {
   }
   EXPECT_EQ(run_verb({"doctor", "--quick", "--disk", "/nope"}).code, 66);
   EXPECT_EQ(run_verb({"-q", "--version"}).out, run_verb({"version"}).out);
+}
+
+TEST(Usage, FilesWithoutWhatTheyShouldHoldAreRefused) {
+  const TempDir dir;
+  const std::string nothing = dir.write("machine.json", "{}");
+  const VerbAnswer bench = run_verb({"bench", "tiny", "--machine", nothing});
+  EXPECT_EQ(bench.code, 65) << bench.err;
+  EXPECT_NE(bench.err.find("describes no machine"), std::string::npos) << bench.err;
+  for (const char* table : {"mpt", "mosaicgpt", "bloom", "fugaku"}) {  // headers alone
+    std::ifstream whole(std::string(STRETTO_SOURCE_DIR "/reference/") + table + ".csv");
+    std::string header;
+    std::getline(whole, header);
+    dir.write(std::string(table) + ".csv", header + "\n");
+  }
+  const VerbAnswer exam = run_verb({"plan", "exam", "--dir", dir.path()});
+  EXPECT_EQ(exam.code, 65) << exam.err;
 }
 
 // A grid without a single cut model would prove nothing.
