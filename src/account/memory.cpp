@@ -192,7 +192,7 @@ void share_logits(std::vector<TensorSpec>& plan) {
     logits->over = base->label;
   } else {
     base->over = logits->label;
-    std::rotate(base, logits, logits + 1);  // what is lain over comes first
+    std::rotate(base, logits, logits + 1);  // what others lie over comes first
   }
 }
 

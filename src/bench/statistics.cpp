@@ -126,17 +126,6 @@ int64_t find_warmup(std::span<const double> seconds, int64_t most) {
   return first - errors.begin();
 }
 
-double quantile(std::span<const double> values, double q) {
-  STRETTO_CHECK(!values.empty() && q >= 0 && q <= 1);
-  std::vector<double> sorted(values.begin(), values.end());
-  std::sort(sorted.begin(), sorted.end());
-  const double at = q * static_cast<double>(sorted.size() - 1);
-  const auto below = static_cast<size_t>(at);
-  const size_t above = std::min(below + 1, sorted.size() - 1);
-  const double part = at - static_cast<double>(below);
-  return sorted[below] * (1 - part) + sorted[above] * part;
-}
-
 double autocorrelation(std::span<const double> values) {
   const size_t n = values.size();
   if (n < 3) return 0;

@@ -5,6 +5,8 @@
 #include <span>
 #include <vector>
 
+#include "base/numbers.h"
+
 namespace stretto {
 
 // How many steps at the beginning belong to the warm-up: the first cut in [0, most] that brings the
@@ -13,9 +15,6 @@ namespace stretto {
 // late hiccup does not move the cut. The smallest such cut wins. A cut at `most` says that the run
 // had not settled by then.
 int64_t find_warmup(std::span<const double> seconds, int64_t most);
-
-// q in [0, 1], linear between order statistics. `values` need not be sorted and must not be empty.
-double quantile(std::span<const double> values, double q);
 
 // Lag-1 autocorrelation in [-1, 1]; 0 for fewer than three values or a constant series.
 double autocorrelation(std::span<const double> values);

@@ -87,10 +87,7 @@ void train(const TrainArguments& arguments) {
   const PieceCounts counts = count_pieces(corpus, *splitter, options.threads,
                                           [&](int64_t more) { counting.update(bytes += more); });
   counting.finish();
-  if (counts.map().empty()) {
-    throw Error(ExitCode::bad_data, "the input holds no text",
-                "check the files, and --key where they are JSON Lines");
-  }
+  if (counts.map().empty()) corpus.refuse_as_empty();
 
   ProgressLine merging("merge", options.vocab_size, "tokens");
   const Tokenizer tokenizer =

@@ -77,16 +77,9 @@ void tune(const Options& options) {
   ResolvedConfig resolved = load_config(options.words);
   require_valid(resolved);
   Config& config = resolved.config;
-  const auto ranks = config.parallel.dp * config.parallel.tp * config.parallel.pp;
-  if (ranks != 1) {
-    throw Error(ExitCode::bad_config, fmt::format("tuning with {} ranks", ranks),
+  if (config.world_size() != 1) {
+    throw Error(ExitCode::bad_config, fmt::format("tuning with {} ranks", config.world_size()),
                 "tune one rank's shapes: its micro_batch, without parallel.*");
-  }
-  const TuneOptions& t = options.tune;
-  if (t.draws < 1 || t.turns < 2 || !(t.settle >= 0 && t.settle <= 10)) {
-    throw Error(ExitCode::usage,
-                fmt::format("--draws {} --turns {} --settle {}", t.draws, t.turns, t.settle),
-                "at least one draw and two turns, and 0 to 10 seconds");
   }
   fit_memory(config);
   config.output.clear();
@@ -109,12 +102,15 @@ void add_tune(Command& app) {
   verb->add_option("config", options->words, "YAML files, dotted.key=value words, or a model name")
       ->required();
   verb->add_option("--draws", options->tune.draws, "how often options are drawn at random")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->between(1, 1e6);
   verb->add_option("--turns", options->tune.turns, "pairs of steps that compare before and after")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->between(2, 1e6);
   verb->add_option("--settle", options->tune.settle,
                    "seconds that each algorithm runs alone to be among the few; 0: bursts of 2 ms")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->between(0, 10);
   verb->add_flag("--dry-run", options->dry, "later runs go on with what they have");
   verb->add_flag("--json", options->json, "with every draw, for machines");
   verb->callback([options] { tune(*options); });

@@ -20,10 +20,12 @@ constexpr size_t kMaxBlockBytes = size_t{64} << 20;
 CorpusReader::CorpusReader(CorpusOptions options, Fs& fs) : options_(std::move(options)), fs_(fs) {
   // Opening each file once now means that a wrong name fails before hours of work.
   for (const std::string& path : options_.paths) total_bytes_ += fs_.open(path)->size();
-  if (total_bytes_ == 0) {
-    throw Error(ExitCode::bad_data, fmt::format("{}: no text", fmt::join(options_.paths, ", ")),
-                "give at least one file that is not empty");
-  }
+  if (total_bytes_ == 0) refuse_as_empty();
+}
+
+void CorpusReader::refuse_as_empty() const {
+  throw Error(ExitCode::bad_data, fmt::format("{}: no text", fmt::join(options_.paths, ", ")),
+              "give at least one file that is not empty; --key names the text in JSON Lines");
 }
 
 bool CorpusReader::is_jsonl(const std::string& path) const {

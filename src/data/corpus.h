@@ -37,6 +37,7 @@ class CorpusReader {
   // The next block, or false at the end. Thread-safe.
   bool next(CorpusBlock& block);
   int64_t total_bytes() const { return total_bytes_; }
+  [[noreturn]] void refuse_as_empty() const;  // for those who find no text in the bytes
   // Calls `part` for each document, or part of one, in the block. Errors name file and line.
   struct Part {
     std::string_view text;

@@ -26,10 +26,7 @@ class Pipeline {
       for (int i = 0; i < std::max(threads, 1); ++i) workers.emplace_back([this] { work(); });
     }
     if (failure_) std::rethrow_exception(failure_);
-    if (done_.tokens == 0) {
-      throw Error(ExitCode::bad_data, "the input holds no text",
-                  "check the files, and --key where they are JSON Lines");
-    }
+    if (done_.tokens == 0) corpus_.refuse_as_empty();
     writer_.finish();
     return done_;
   }

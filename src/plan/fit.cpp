@@ -4,36 +4,12 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/numbers.h"
 
 namespace stretto::plan {
 namespace {
 
 using Vector = std::vector<double>;
-
-// Solves A x = b for symmetric positive definite A (row major, n x n); false when it is not.
-bool cholesky_solve(Vector a, Vector b, size_t n, Vector& x) {
-  for (size_t j = 0; j < n; ++j) {
-    double d = a[j * n + j];
-    for (size_t k = 0; k < j; ++k) d -= a[j * n + k] * a[j * n + k];
-    if (!(d > 0)) return false;
-    a[j * n + j] = std::sqrt(d);
-    for (size_t i = j + 1; i < n; ++i) {
-      double s = a[i * n + j];
-      for (size_t k = 0; k < j; ++k) s -= a[i * n + k] * a[j * n + k];
-      a[i * n + j] = s / a[j * n + j];
-    }
-  }
-  for (size_t i = 0; i < n; ++i) {
-    for (size_t k = 0; k < i; ++k) b[i] -= a[i * n + k] * b[k];
-    b[i] /= a[i * n + i];
-  }
-  for (size_t i = n; i-- > 0;) {
-    for (size_t k = i + 1; k < n; ++k) b[i] -= a[k * n + i] * b[k];
-    b[i] /= a[i * n + i];
-  }
-  x = std::move(b);
-  return true;
-}
 
 class Solver {
  public:
@@ -118,11 +94,11 @@ FitResult Solver::run() {
     normal_equations(r, a, g);
     bool moved = false;
     for (int attempt = 0; attempt < 8 && !moved; ++attempt) {
-      Vector damped = a, step;
+      Vector damped = a;
       for (size_t j = 0; j < n_; ++j) damped[j * n_ + j] *= 1 + damping;
-      if (cholesky_solve(damped, g, n_, step)) {
+      if (const auto step = cholesky_solve(damped, g)) {
         Vector x = x_;
-        for (size_t j = 0; j < n_; ++j) x[j] += std::clamp(step[j], -0.5, 0.5);
+        for (size_t j = 0; j < n_; ++j) x[j] += std::clamp((*step)[j], -0.5, 0.5);
         clamp(x);
         Vector trial;
         p_.residuals(at(x), trial);
@@ -155,10 +131,10 @@ FitResult Solver::run() {
   }
   normal_equations(r, a, g);
   for (size_t j = 0; j < n_; ++j) {  // diagonal of the inverse, one column at a time
-    Vector unit(n_, 0.0), column;
+    Vector unit(n_, 0.0);
     unit[j] = 1;
-    const bool ok = cholesky_solve(a, unit, n_, column);
-    result.relative_sigma.push_back(ok ? std::sqrt(column[j]) : prior(j).sigma);
+    const auto column = cholesky_solve(a, unit);
+    result.relative_sigma.push_back(column ? std::sqrt((*column)[j]) : prior(j).sigma);
   }
   return result;
 }

@@ -7,20 +7,16 @@
 #include <numeric>
 #include <vector>
 
+#include "base/numbers.h"
+
 namespace stretto::plan {
 
-// Linear interpolation between order statistics; 0 for an empty list.
-inline double quantile(std::vector<double> values, double q) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  const double position = q * static_cast<double>(values.size() - 1);
-  const size_t low = static_cast<size_t>(position);
-  const double part = position - static_cast<double>(low);
-  if (low + 1 >= values.size()) return values.back();
-  return values[low] * (1 - part) + values[low + 1] * part;
+// 0 for an empty list.
+inline double quantile(const std::vector<double>& values, double q) {
+  return values.empty() ? 0 : stretto::quantile(values, q);
 }
 
-inline double median(std::vector<double> values) { return quantile(std::move(values), 0.5); }
+inline double median(const std::vector<double>& values) { return quantile(values, 0.5); }
 
 inline std::vector<double> ranks_of(const std::vector<double>& values) {
   std::vector<size_t> order(values.size());

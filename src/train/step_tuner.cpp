@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/numbers.h"
 
 namespace stretto {
 namespace {
@@ -12,39 +13,11 @@ namespace {
 constexpr double kHiccup = 1.2;
 constexpr size_t kSteady = 30;  // steps that share a base
 
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + std::ssize(values) / 2;
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
-// x of a x = b for a symmetric positive definite matrix, row by row; both are used up.
-std::vector<double> solve(std::vector<double> a, std::vector<double> b) {
-  const size_t n = b.size();
-  for (size_t j = 0; j < n; ++j) {  // a = l l^T
-    for (size_t k = 0; k < j; ++k) a[j * n + j] -= a[j * n + k] * a[j * n + k];
-    a[j * n + j] = std::sqrt(a[j * n + j]);
-    for (size_t i = j + 1; i < n; ++i) {
-      for (size_t k = 0; k < j; ++k) a[i * n + j] -= a[i * n + k] * a[j * n + k];
-      a[i * n + j] /= a[j * n + j];
-    }
-  }
-  for (size_t i = 0; i < n; ++i) {
-    for (size_t k = 0; k < i; ++k) b[i] -= a[i * n + k] * b[k];
-    b[i] /= a[i * n + i];
-  }
-  for (size_t i = n; i-- > 0;) {
-    for (size_t k = i + 1; k < n; ++k) b[i] -= a[k * n + i] * b[k];
-    b[i] /= a[i * n + i];
-  }
-  return b;
-}
-
 }  // namespace
 
-StepTuner::StepTuner(std::vector<int> options, uint64_t seed)
-    : options_(std::move(options)), random_(seed, stream_of("step tuner")) {
-  for (const int count : options_) {
+StepTuner::StepTuner(const std::vector<int>& options, uint64_t seed)
+    : random_(seed, stream_of("step tuner")) {
+  for (const int count : options) {
     STRETTO_CHECK(count > 0, "a choice of {} options", count);
     std::vector<int>& all = left_.emplace_back();
     for (int o = 0; o < count; ++o) all.push_back(o);
@@ -61,7 +34,7 @@ std::vector<int> StepTuner::draw() {
 }
 
 void StepTuner::observe(std::span<const int> drawn, double seconds) {
-  STRETTO_CHECK(drawn.size() == options_.size() && seconds > 0);
+  STRETTO_CHECK(drawn.size() == left_.size() && seconds > 0);
   steps_.push_back({{drawn.begin(), drawn.end()}, seconds});
 }
 
@@ -104,9 +77,9 @@ void StepTuner::estimate() {
   std::vector<size_t> first;
   const size_t bases = (steps_.size() + kSteady - 1) / kSteady;
   size_t unknowns = bases;
-  for (const int count : options_) {
+  for (const auto& options : effects_) {
     first.push_back(unknowns);
-    unknowns += static_cast<size_t>(count);
+    unknowns += options.size();
   }
   constexpr double kSpring = 1.0;  // as strong as one step
   std::vector<double> matrix(unknowns * unknowns), right(unknowns);
@@ -126,10 +99,11 @@ void StepTuner::estimate() {
       for (const size_t column : active) matrix[row * unknowns + column] += 1;
     }
   }
-  const std::vector<double> found = solve(std::move(matrix), std::move(right));
+  const auto found = cholesky_solve(std::move(matrix), std::move(right));
+  STRETTO_CHECK(found, "springs hold every unknown");
   for (size_t i = 0; i < first.size(); ++i) {
     for (size_t o = 0; o < effects_[i].size(); ++o) {
-      effects_[i][o] = found[first[i] + o] * middle;
+      effects_[i][o] = (*found)[first[i] + o] * middle;
     }
   }
 }

@@ -19,7 +19,7 @@ namespace stretto {
 class StepTuner {
  public:
   // options[i]: of choice i; at least one.
-  StepTuner(std::vector<int> options, uint64_t seed);
+  StepTuner(const std::vector<int>& options, uint64_t seed);
 
   // What the next step should use: one option per choice, drawn from those still in.
   std::vector<int> draw();
@@ -38,9 +38,8 @@ class StepTuner {
     std::vector<int> drawn;
     double seconds;
   };
-  std::vector<int> options_;
-  std::vector<std::vector<int>> left_;  // options still in, by choice
-  std::vector<std::vector<double>> effects_;
+  std::vector<std::vector<int>> left_;        // options still in, by choice
+  std::vector<std::vector<double>> effects_;  // of all options, by choice
   std::vector<Step> steps_;
   CounterRng random_;
   uint64_t draws_ = 0;

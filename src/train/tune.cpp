@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/numbers.h"
 #include "train/step_tuner.h"
 #include "train/trainer.h"
 
@@ -13,12 +14,6 @@ namespace {
 
 constexpr int kWarmUp = 3;     // steps until every shape has been met
 constexpr double kHeatUp = 5;  // seconds: a cold card is a few percent faster
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + std::ssize(values) / 2;
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 class Tuning {
  public:

@@ -10,11 +10,10 @@
 namespace stretto {
 
 struct CudaOptions {
-  bool tf32 = false;     // f32 matrix products on the tensor cores (10 bits of mantissa)
-  bool tune = true;      // time the candidate algorithms of each matrix product at first use
-  bool collect = false;  // keep several algorithms of each product, for Backend::tunables()
-  double settle =
-      0;  // with `collect`: seconds that each algorithm runs before the fastest are kept
+  bool tf32 = false;       // f32 matrix products on the tensor cores (10 bits of mantissa)
+  bool tune = true;        // time the candidate algorithms of each matrix product at first use
+  bool collect = false;    // keep several algorithms of each product, for Backend::tunables()
+  double settle = 0;       // with `collect`: seconds of each before the fastest are kept
   std::string tune_cache;  // file of earlier choices; empty: in the user's cache folder
   std::string attention;   // a row of the attention table ("cudnn", "flash", "plain"); empty: best
   bool repeatable = true;  // false: attention may add in any order, which is faster

@@ -59,8 +59,8 @@ struct GemmOperands {
 };
 
 // A second of a pass over memory beside one of a product: under its power cap the card runs faster
-// afterwards, since a pass draws less than a product does. An epilogue with GELU draws still more:
-// what whole steps say of mpt-125m to mpt-1b (`stretto tune`, docs/cuda.md).
+// afterwards, since a pass draws less than a product does. GELU in a product's epilogue costs whole
+// steps more than its own time says (mpt-125m to mpt-1b, `stretto tune`, docs/cuda.md).
 constexpr double kPassWeight = 0.65;
 constexpr double kGeluPassWeight = 0.25;
 
