@@ -189,6 +189,12 @@ class Backend {
   void attention_forward(Tensor out, Tensor lse, ConstTensor qkv, const AttentionOptions& options);
   void attention_backward(Tensor dqkv, ConstTensor dout, ConstTensor qkv, ConstTensor out,
                           ConstTensor lse, const AttentionOptions& options);
+  // The gradient of the bias of qkv's product, (3 C), from that of proj's, without dk and dv. A
+  // bias of the keys moves all scores of a row alike: none, and its part is left as it is. That of
+  // the values reaches `out` whole, since a row's probabilities sum to one: its part becomes
+  // proj_weight^T dproj_bias. The queries' part accumulates the column sums of dq.
+  void qkv_bias_backward(Tensor dbias, ConstTensor dqkv, ConstTensor proj_weight,
+                         ConstTensor dproj_bias);
   // One new token per sequence: qkv (B, 1, 3, H, D) is appended at `position` to the caches
   // (B, Tmax, H, D), then attended to.
   void attention_decode(Tensor out, Tensor k_cache, Tensor v_cache, ConstTensor qkv,
@@ -272,6 +278,10 @@ class Backend {
   virtual void do_attention_backward(Tensor dqkv, ConstTensor dout, ConstTensor qkv,
                                      ConstTensor out, ConstTensor lse,
                                      const AttentionOptions& options) = 0;
+  // dbias in two parts: of the queries, which accumulates, and of the values. dq: (rows, 3 C), of
+  // which the first C columns count.
+  virtual void do_qkv_bias_backward(Tensor queries, Tensor values, ConstTensor dq,
+                                    ConstTensor proj_weight, ConstTensor dproj_bias) = 0;
   virtual void do_attention_decode(Tensor out, Tensor k_cache, Tensor v_cache, ConstTensor qkv,
                                    int64_t position, const AttentionOptions& options) = 0;
   virtual void do_cross_entropy_forward(Tensor lse, Tensor target, ConstTensor logits,

@@ -21,6 +21,7 @@ constexpr Row kRows[kOps] = {
     {"attention_forward", OpClass::attention},
     {"attention_backward", OpClass::attention},
     {"attention_decode", OpClass::attention},
+    {"qkv_bias_backward", OpClass::other},
     {"cross_entropy_forward", OpClass::other},
     {"cross_entropy_backward", OpClass::other},
     {"gradient_stats", OpClass::optimizer},

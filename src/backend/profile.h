@@ -23,6 +23,7 @@ enum class Op : uint8_t {
   attention_forward,
   attention_backward,
   attention_decode,
+  qkv_bias_backward,
   cross_entropy_forward,
   cross_entropy_backward,
   gradient_stats,

@@ -248,8 +248,9 @@ void Gpt::backward_weights(size_t chunk, const MicroBatch& mb) {
   const auto& units = units_[chunk];
   for (size_t l = units.size(); l-- > 0;) {
     bring_back(chunk, mb, l);
-    layer_.recompute(weights_.layer(units[l]), a.layers[l], mb.batch);
-    layer_.weight_gradients(gradients_->layer(units[l]), a.layers[l], a.gradients[l],
+    const LayerWeights& w = weights_.layer(units[l]);
+    layer_.recompute(w, a.layers[l], mb.batch);
+    layer_.weight_gradients(w, gradients_->layer(units[l]), a.layers[l], a.gradients[l],
                             gradients_->matrix_mode(units[l]), mb.batch, bias_is_summed(chunk, l));
     gradients_->close(units[l]);
   }

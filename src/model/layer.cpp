@@ -127,15 +127,16 @@ void Layer::backward(const LayerWeights& w, const LayerGrads& dw, const LayerAct
   if (deferred) {
     backend_.linear_backward_input(partial, g.dqkv, w.qkv_weight);
   } else {
-    backend_.linear_backward(partial, dw.qkv_weight, dw.qkv_bias, g.dqkv,
+    backend_.linear_backward(partial, dw.qkv_weight, column_summed_qkv_bias(dw), g.dqkv,
                              tp_.gather(a.norm1, batch), w.qkv_weight, {}, mode);
+    qkv_bias_gradient(w, dw, g);
   }
   tp_.reduce(dnorm, partial);
   backend_.layernorm_backward(dstream, dw.ln1_weight, dw.ln1_bias, dnorm, a.stream, a.mean1,
                               a.rstd1, w.ln1_weight, Grad::accumulate, biases.below);
 }
 
-void Layer::weight_gradients(const LayerGrads& dw, const LayerActivations& a,
+void Layer::weight_gradients(const LayerWeights& w, const LayerGrads& dw, const LayerActivations& a,
                              const LayerGradients& g, Grad mode, int64_t batch,
                              bool biases_summed) {
   const auto bias = [&](Tensor dbias) { return biases_summed ? Tensor() : tp_.once(dbias); };
@@ -144,8 +145,19 @@ void Layer::weight_gradients(const LayerGrads& dw, const LayerActivations& a,
   backend_.linear_backward_weight(dw.up_weight, {}, tp_.gather(a.norm2, batch), g.dpre, mode);
   dout = tp_.gather_gradient(g.dattn, batch);
   backend_.linear_backward_weight(dw.proj_weight, bias(dw.proj_bias), a.att, dout, mode);
-  backend_.linear_backward_weight(dw.qkv_weight, dw.qkv_bias, tp_.gather(a.norm1, batch), g.dqkv,
-                                  mode);
+  backend_.linear_backward_weight(dw.qkv_weight, column_summed_qkv_bias(dw),
+                                  tp_.gather(a.norm1, batch), g.dqkv, mode);
+  qkv_bias_gradient(w, dw, g);
+}
+
+Tensor Layer::column_summed_qkv_bias(const LayerGrads& dw) const {
+  return shape_.gathers_sequence() ? dw.qkv_bias : Tensor();
+}
+
+void Layer::qkv_bias_gradient(const LayerWeights& w, const LayerGrads& dw,
+                              const LayerGradients& g) {
+  if (shape_.gathers_sequence() || dw.qkv_bias.none()) return;
+  backend_.qkv_bias_backward(dw.qkv_bias, g.dqkv, w.proj_weight, dw.proj_bias);
 }
 
 }  // namespace stretto

@@ -41,10 +41,14 @@ class Layer {
   void backward(const LayerWeights& w, const LayerGrads& dw, const LayerActivations& a,
                 const LayerGradients& g, Tensor dstream, Grad mode, bool deferred, int64_t batch,
                 const StreamBiases& biases = {});
-  void weight_gradients(const LayerGrads& dw, const LayerActivations& a, const LayerGradients& g,
-                        Grad mode, int64_t batch, bool biases_summed);
+  void weight_gradients(const LayerWeights& w, const LayerGrads& dw, const LayerActivations& a,
+                        const LayerGradients& g, Grad mode, int64_t batch, bool biases_summed);
 
  private:
+  // qkv's bias takes its gradient from proj's, which every rank has whole; not where the sequence
+  // is cut over ranks: then one of them has it, and columns are summed as for any other bias.
+  Tensor column_summed_qkv_bias(const LayerGrads& dw) const;
+  void qkv_bias_gradient(const LayerWeights& w, const LayerGrads& dw, const LayerGradients& g);
   void attention_block(const LayerWeights& w, const LayerActivations& a, int64_t batch);
   void up(const LayerWeights& w, const LayerActivations& a, int64_t batch);
   bool repeats_gelu_alone() const;

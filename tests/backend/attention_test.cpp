@@ -8,6 +8,7 @@
 
 #include "backend/backend.h"
 #include "reference/attention.h"
+#include "reference/linear.h"
 #include "support/ops.h"
 #include "support/staged_backend.h"
 
@@ -233,6 +234,56 @@ TEST(Attention, DecodeMatchesForward) {
       ASSERT_TRUE(close(out, want, c.type, c.type == DType::f32 ? 32 : 1, 3)) << "position " << t;
     }
     EXPECT_TRUE(k_cache.guards_intact() && v_cache.guards_intact());
+  }
+}
+
+// What the operator leaves out: the columns of dk sum to zero, and those of dv to what a bias of
+// proj receives, taken back through proj.
+TEST(QkvBias, ColumnSumsOfDqkvFollowFromDqAndProj) {
+  const Case c{2, 9, 3, 4, DType::f32, true};
+  const int64_t rows = c.b * c.t, width = c.h * c.d, n = 7;
+  const Values qkv = Operand::random(DType::f32, {rows, 3 * width}, 1).values();
+  const Values weight = Operand::random(DType::f32, {n, width}, 2).values();
+  const Values dproj = Operand::random(DType::f32, {rows, n}, 3).values();
+  const Values datt = reference::linear_backward_input(dproj, weight, rows, n, width);
+  const Values dqkv = reference_of(c).backward(datt, qkv);
+  const Values sums = reference::column_sums(dqkv, rows, 3 * width);
+  const Values dproj_bias = reference::column_sums(dproj, rows, n);
+  EXPECT_TRUE(close_values(reference::qkv_bias_backward(dqkv, weight, dproj_bias, rows, n, width),
+                           sums, 1e-12));
+}
+
+TEST(QkvBias, AgreesWithPlainLoops) {
+  struct Sizes {
+    int64_t rows, n, width;
+    DType type, gradient;
+  };
+  for (const Sizes& s :
+       {Sizes{1, 1, 1, DType::f32, DType::f32}, Sizes{5, 3, 7, DType::f32, DType::f32},
+        Sizes{300, 65, 64, DType::f32, DType::f32}, Sizes{257, 96, 192, DType::bf16, DType::f32},
+        Sizes{129, 768, 768, DType::bf16, DType::f32}, Sizes{64, 130, 40, DType::bf16, DType::bf16},
+        Sizes{33, 200, 130, DType::f16, DType::f32}, Sizes{0, 16, 8, DType::f32, DType::f32}}) {
+    SCOPED_TRACE(fmt::format("{} rows, {} of {}, {} {}", s.rows, s.n, s.width, dtype_name(s.type),
+                             dtype_name(s.gradient)));
+    const Operand dqkv = Operand::random(s.type, {s.rows, 3 * s.width}, 1);
+    const Operand weight = Operand::random(s.type, {s.n, s.width}, 2);
+    const Operand dproj_bias = Operand::random(s.gradient, {s.n}, 3);
+    const Operand dbias = Operand::random(s.gradient, {3 * s.width}, 4);
+    const size_t width = static_cast<size_t>(s.width);
+    Values expected = reference::qkv_bias_backward(dqkv.values(), weight.values(),
+                                                   dproj_bias.values(), s.rows, s.n, s.width);
+    const Values before = dbias.values();
+    for (size_t i = 0; i < 2 * width; ++i) expected[i] += before[i];  // the values' are replaced
+    Operand first;
+    for (int threads : {1, 3}) {
+      const Operand result = dbias;
+      make_backend(threads)->qkv_bias_backward(result, dqkv, weight, dproj_bias);
+      const double terms = std::sqrt(static_cast<double>(std::max(s.rows, s.n)));
+      EXPECT_TRUE(close(result, expected, s.gradient, s.gradient == DType::f32 ? 4 + 2 * terms : 2,
+                        terms + 1));
+      if (first.count() == 0) first = result;
+      EXPECT_TRUE(first.same_bits(result)) << threads << " threads";
+    }
   }
 }
 

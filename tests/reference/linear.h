@@ -1,6 +1,7 @@
 // The linear layer and its gradients as plain loops in double.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -64,6 +65,16 @@ inline Values column_sums(const Values& t, int64_t rows, int64_t columns) {
     }
   }
   return sums;
+}
+
+// The bias gradient (3 width) of qkv's product: column sums of dq, zero, weight^T dproj_bias.
+inline Values qkv_bias_backward(const Values& dqkv, const Values& weight, const Values& dproj_bias,
+                                int64_t rows, int64_t n, int64_t width) {
+  Values dbias = column_sums(dqkv, rows, 3 * width);
+  const Values values = linear_backward_input(dproj_bias, weight, 1, n, width);
+  std::fill(dbias.begin() + width, dbias.end(), 0.0);
+  std::copy(values.begin(), values.end(), dbias.begin() + 2 * width);
+  return dbias;
 }
 
 }  // namespace stretto::reference

@@ -17,11 +17,10 @@ HWY_BEFORE_NAMESPACE();
 namespace stretto {
 namespace HWY_NAMESPACE {
 
-// partial[0, columns) = sum over rows [begin, end) of t; four rows per pass over `partial`.
-void sum_rows(float* partial, ConstTensor t, int64_t begin, int64_t end) {
+// partial[0, width) = sum over rows [begin, end) of t; four rows per pass over `partial`.
+void sum_rows(float* partial, size_t width, ConstTensor t, int64_t begin, int64_t end) {
   const F32 d;
   const int64_t columns = t.last();
-  const size_t width = static_cast<size_t>(columns);
   std::fill_n(partial, width, 0.0f);
   with_float_type(t.dtype(), [&](auto tag) HWY_ATTR {
     using T = decltype(tag);
@@ -56,13 +55,14 @@ namespace stretto {
 HWY_EXPORT(sum_rows);
 
 void column_sums(Tensor sums, ConstTensor t, Grad mode, GemmContext& context) {
-  const int64_t rows = t.rows(), columns = t.last();
+  const int64_t rows = t.rows(), columns = sums.count();
   const int64_t pieces = (rows + kBiasRows - 1) / kBiasRows;
   float* partial = context.shared.floats(pieces * columns + columns);
   float* total = partial + pieces * columns;
   parallel_for(context.threads, pieces, [&](int64_t piece) {
     HWY_DYNAMIC_DISPATCH(sum_rows)
-    (partial + piece * columns, t, piece * kBiasRows, std::min(rows, (piece + 1) * kBiasRows));
+    (partial + piece * columns, static_cast<size_t>(columns), t, piece * kBiasRows,
+     std::min(rows, (piece + 1) * kBiasRows));
   });
   std::fill_n(total, columns, 0.0f);
   if (mode == Grad::accumulate) load_floats(total, sums.data(), sums.dtype(), columns);

@@ -14,7 +14,8 @@ constexpr int kAhead = 4;   // of a thread's own rows: loaded before the first i
 // Grid: (column packs / 32, stripes). Each thread sums its V columns down its stripe's rows.
 template <typename T, int V, Gelu kGelu>
 __global__ void __launch_bounds__(kLanes* kRows, 3)
-    column_sum_kernel(float* partial, T* x, const T* pre, T* act, int64_t rows, int64_t n) {
+    column_sum_kernel(float* partial, T* x, const T* pre, T* act, int64_t rows, int64_t n,
+                      int64_t pitch) {
   const int64_t column = (int64_t(blockIdx.x) * kLanes + threadIdx.x) * V;
   const int64_t per_stripe = (rows + gridDim.y - 1) / gridDim.y;
   const int64_t begin = blockIdx.y * per_stripe;
@@ -27,9 +28,9 @@ __global__ void __launch_bounds__(kLanes* kRows, 3)
       for (int k = 0; k < kAhead; ++k) {
         const int64_t row = first + k * kRows;
         if (row >= end) break;
-        packs[k] = Pack<T, V>::load_streaming(x + row * n + column);
+        packs[k] = Pack<T, V>::load_streaming(x + row * pitch + column);
         if constexpr (kGelu != Gelu::none) {
-          before[k] = Pack<T, V>::load_streaming(pre + row * n + column);
+          before[k] = Pack<T, V>::load_streaming(pre + row * pitch + column);
         }
       }
 #pragma unroll
@@ -45,10 +46,10 @@ __global__ void __launch_bounds__(kLanes* kRows, 3)
             value[i] = at.value;
           }
           packs[k].set_all(gradient);
-          packs[k].store(x + row * n + column);
+          packs[k].store(x + row * pitch + column);
           if (act != nullptr) {
             before[k].set_all(value);
-            before[k].store(act + row * n + column);
+            before[k].store(act + row * pitch + column);
           }
         }
 #pragma unroll
@@ -117,19 +118,21 @@ __global__ void bias_gelu_kernel(T* x, const T* bias, int64_t packs, int64_t n) 
   pack.store(x + index * V);
 }
 
-void launch_column_sum(float* partial, int stripes, Tensor x, const BeforeGelu& before,
+// Of the first n columns of x.
+void launch_column_sum(float* partial, int stripes, Tensor x, int64_t n, const BeforeGelu& before,
                        cudaStream_t stream) {
-  const int64_t rows = x.rows(), n = x.last();
+  const int64_t rows = x.rows(), pitch = x.last();
   with_float_type(x.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     const void *pre = before.pre.data(), *act = before.act.data();
-    with_vector<T>(can_vectorise<T>(n, x.data(), pre, act), [&](auto vector) {
+    const bool wide = can_vectorise<T>(n, x.data(), pre, act) && can_vectorise<T>(pitch);
+    with_vector<T>(wide, [&](auto vector) {
       constexpr int V = decltype(vector)::value;
       const dim3 grid(blocks_for(n, kLanes * V), stripes), block(kLanes, kRows);
       with_gelu(before.form, [&](auto form) {
         column_sum_kernel<T, V, decltype(form)::value>
             <<<grid, block, 0, stream>>>(partial, data_of<T>(x), static_cast<const T*>(pre),
-                                         static_cast<T*>(before.act.data()), rows, n);
+                                         static_cast<T*>(before.act.data()), rows, n, pitch);
       });
     });
   });
@@ -150,12 +153,17 @@ void column_sum_partials(float* partial, Tensor x, const BeforeGelu& before, cud
     CUDA_CHECK(cudaMemsetAsync(partial, 0, static_cast<size_t>(x.last()) * sizeof(float), stream));
     return;
   }
-  launch_column_sum(partial, column_sum_stripes(x.rows(), x.last()), x, before, stream);
+  launch_column_sum(partial, column_sum_stripes(x.rows(), x.last()), x, x.last(), before, stream);
+}
+
+void leading_column_sum_partials(float* partial, ConstTensor x, int64_t n, cudaStream_t stream) {
+  launch_column_sum(partial, column_sum_stripes(x.rows(), n),
+                    Tensor(const_cast<void*>(x.data()), x.dtype(), x.shape()), n, {}, stream);
 }
 
 void gelu_backward(Tensor x, const BeforeGelu& before, cudaStream_t stream) {
   if (x.count() == 0) return;
-  launch_column_sum(nullptr, column_sum_stripes(x.rows(), x.last()), x, before, stream);
+  launch_column_sum(nullptr, column_sum_stripes(x.rows(), x.last()), x, x.last(), before, stream);
 }
 
 void sum_parts(Tensor out, const float* partial, int parts, Grad mode, cudaStream_t stream) {

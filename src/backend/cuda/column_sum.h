@@ -22,6 +22,8 @@ int column_sum_stripes(int64_t rows, int64_t n);
 // partial (stripes, n) f32 = column sums of each stripe of x. With `before`: x is first
 // multiplied by gelu'(pre), in place, and `act` becomes gelu(pre).
 void column_sum_partials(float* partial, Tensor x, const BeforeGelu& before, cudaStream_t stream);
+// The same for the first n columns of x alone, which has rows; column_sum_stripes(rows, n) stripes.
+void leading_column_sum_partials(float* partial, ConstTensor x, int64_t n, cudaStream_t stream);
 // out (n), f32 or the compute type, = or += the sum of the parts.
 void sum_parts(Tensor out, const float* partial, int parts, Grad mode, cudaStream_t stream);
 // The same for several results of one size and type in one launch; `out` may be none.
