@@ -58,7 +58,13 @@ struct Plan {
 // One per rank thread: handles and graphs are used by the thread and device that made them.
 class Library {
  public:
+  // What a GPU that stopped working holds is left behind: cuDNN would note the failure in a list of
+  // this thread's that is gone by now, and end the program by that.
   ~Library() {
+    if (cudaDeviceSynchronize() != cudaSuccess) {
+      static_cast<void>(new auto(std::move(plans_)));
+      return;
+    }
     for (auto& [device, handle] : handles_) fe::detail::destroy_handle(handle);
   }
 
