@@ -18,7 +18,7 @@ struct Dims {
         Cl(C / s.tp),
         Fl(s.model.ffn / s.tp),
         Hl(s.model.heads / s.tp),
-        type(types_of(s.precision).compute) {}
+        type(s.types().compute) {}
 
   int64_t B, T;
   int64_t n;     // tokens of a micro-batch
@@ -48,7 +48,7 @@ void append(std::vector<TensorSpec>& plan, const std::string& prefix,
 // "master", "m" and "v" of `count` elements.
 void append_optimizer(std::vector<TensorSpec>& plan, const RankShape& s, const std::string& prefix,
                       int64_t count) {
-  const PrecisionTypes types = types_of(s.precision);
+  const PrecisionTypes types = s.types();
   auto add = [&](const char* label, DType type) {
     plan.push_back({MemoryTerm::optimizer, prefix + label, type, {count}});
   };
@@ -64,7 +64,7 @@ int64_t owned_elements(const RankShape& s, const FlatLayout& layout) {
 // Weights, gradients and optimizer state.
 void append_states(std::vector<TensorSpec>& plan, const RankShape& s) {
   const FlatLayout layout = flat_layout(s);
-  const PrecisionTypes types = types_of(s.precision);
+  const PrecisionTypes types = s.types();
   int64_t layer_unit = 0;  // the largest layer
   int64_t largest_unit = 0;
   for (const FlatUnit& unit : layout.units) {

@@ -56,6 +56,7 @@ struct RankShape {
   int64_t accumulation = 1;              // micro-batches per step (loss slots)
   bool activation_offload = false;       // layers' activations wait in host memory
   bool optimizer_offload = false;        // optimizer state lives in host memory
+  DType gradient_type = DType::f32;      // of gradients, where the precision has f32 ones
   DType reduce_type = DType::f32;        // of gradients on their way over dp
   Workspace workspace;                   // of the CPU backend; nothing on GPUs
 
@@ -78,10 +79,13 @@ struct RankShape {
   bool one_stage() const { return first_stage && last_stage && chunks.size() == 1; }
   // Gradients are rounded before they are sent: copies of a unit travel, in two buffers in turn.
   bool rounds_gradients() const {
-    return dp > 1 && dtype_size(reduce_type) < dtype_size(types_of(precision).gradient);
+    return dp > 1 && dtype_size(reduce_type) < dtype_size(types().gradient);
   }
-  DType sent_gradient() const {
-    return rounds_gradients() ? reduce_type : types_of(precision).gradient;
+  DType sent_gradient() const { return rounds_gradients() ? reduce_type : types().gradient; }
+  PrecisionTypes types() const {
+    PrecisionTypes all = types_of(precision);
+    if (all.gradient == DType::f32) all.gradient = gradient_type;
+    return all;
   }
   int64_t loss_rows() const;  // rows of logits computed at a time
   Holdings holdings() const;

@@ -104,6 +104,7 @@ struct Config {
   Checkpointing activation_checkpointing = Checkpointing::none;
   bool activation_offload = false;
   bool optimizer_offload = false;
+  DType gradient_dtype = DType::f32;  // f32, or bf16 where products are
   bool tf32 = false;
   int64_t memory_limit = 0;  // bytes per rank; 0 = what the machine has
   int64_t logits_chunk = 0;  // bytes of logits at a time; 0 = what suits the device

@@ -45,6 +45,12 @@ void tile_quantisation(const Config& c, Report& report) {
              "use " + multiples_near(c.model.hidden, 128));
 }
 
+void gradient_dtype(const Config& c, Report& report) {
+  if (c.gradient_dtype == DType::f32 || types_of(c.precision).compute == DType::bf16) return;
+  report.add("gradient_dtype", "goes with products in bf16, but this is " + shown(c, "precision"),
+             "set gradient_dtype=f32, or precision=amp_bf16");
+}
+
 void precision_device(const Config& c, Report& report) {
   if (c.precision != Precision::amp_fp8 || c.device == Device::cuda) return;
   report.add("precision", "is emulated, and slow, with " + shown(c, "device"),
@@ -74,6 +80,7 @@ void offload_device(const Config& c, Report& report) {
 constexpr Rule kRules[] = {
     {"hidden-heads", Severity::error, hidden_heads},
     {"positions", Severity::error, positions},
+    {"gradient-dtype", Severity::error, gradient_dtype},
     {"precision-device", Severity::advice, precision_device},
     {"tf32-device", Severity::error, tf32_device},
     {"deterministic-repeatable", Severity::error, deterministic_repeatable},

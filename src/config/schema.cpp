@@ -78,20 +78,14 @@ std::vector<std::string> names(Enum last) {
   return words;
 }
 
-Key reduce_dtype_key() {
-  Key key{"parallel.reduce_dtype",
-          ValueType::word,
-          "",
-          0,
-          0,
-          {dtype_name(DType::f32), dtype_name(DType::bf16)},
-          "",
-          "element type of gradients on their way over dp",
-          {},
-          {}};
-  key.get = [](const Config& c) { return Value(std::string(dtype_name(c.parallel.reduce_dtype))); };
-  key.set = [](Config& c, const Value& v) {
-    c.parallel.reduce_dtype = dtype_from_name(std::get<std::string>(v));
+// An element type of gradients.
+template <class Field>
+Key dtype(const char* name, const char* doc, Field field) {
+  const std::vector<std::string> words = {dtype_name(DType::f32), dtype_name(DType::bf16)};
+  Key key{name, ValueType::word, "", 0, 0, words, "", doc, {}, {}};
+  key.get = [field](const Config& c) { return Value(std::string(dtype_name(field(c)))); };
+  key.set = [field](Config& c, const Value& v) {
+    field(c) = dtype_from_name(std::get<std::string>(v));
   };
   return key;
 }
@@ -153,6 +147,8 @@ void add_run(std::vector<Key>& keys) {
       flag("activation_offload", "keep activations in host memory", FIELD(activation_offload)));
   keys.push_back(
       flag("optimizer_offload", "keep optimizer state in host memory", FIELD(optimizer_offload)));
+  keys.push_back(dtype("gradient_dtype", "element type of gradients in amp_bf16 and amp_fp8",
+                       FIELD(gradient_dtype)));
   keys.push_back(flag("tf32", "fp32 matrix products may use TF32 (cuda)", FIELD(tf32)));
   keys.push_back(number<int64_t>(ValueType::bytes, "memory_limit", "bytes", 0, kMaxBytes,
                                  "most memory per rank; 0: what the machine has",
@@ -190,7 +186,8 @@ void add_parallel(std::vector<Key>& keys) {
                       FIELD(parallel.partition)));
   keys.back().special = "list";
   keys.push_back(text("parallel.order", "rank order, innermost axis first", FIELD(parallel.order)));
-  keys.push_back(reduce_dtype_key());
+  keys.push_back(dtype("parallel.reduce_dtype", "element type of gradients on their way over dp",
+                       FIELD(parallel.reduce_dtype)));
   keys.push_back(choice("parallel.gpu_transport", names(GpuTransport::host),
                         "GPU ranks: NCCL, or by way of host memory; auto: NCCL where each rank has "
                         "a GPU of its own",

@@ -10,7 +10,7 @@ class Counter {
   Counter(const RankShape& shape, std::span<const int64_t> micro_batches, PipelinePlace place,
           int replicas)
       : s_(shape),
-        types_(types_of(shape.precision)),
+        types_(shape.types()),
         layout_(flat_layout(shape)),
         micro_batches_(micro_batches),
         place_(place),

@@ -126,6 +126,7 @@ RankShape rank_shape(const Config& config, const Coordinates& at) {
   shape.sequence_parallel = p.sequence_parallel;
   shape.deterministic = config.deterministic;
   shape.precision = config.precision;
+  shape.gradient_type = config.gradient_dtype;
   shape.reduce_type = p.reduce_dtype;
   shape.checkpointing = config.activation_checkpointing;
   shape.accumulation = rounds(config.global_batch, config.micro_batch, p.dp);

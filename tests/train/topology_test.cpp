@@ -4,6 +4,7 @@
 
 #include <functional>
 
+#include "train/rank_plan.h"
 #include "train/training.h"
 
 namespace stretto {
@@ -115,6 +116,27 @@ TEST(RoundedGradients, FollowOneProcess) {
     EXPECT_NE(rounded, plain);
     for (size_t i = 0; i < rounded.size(); ++i) {
       EXPECT_NEAR(rounded[i], single_process()[i], 1e-3 * single_process()[i]) << "step " << i + 1;
+    }
+  }
+}
+
+// Gradients kept in bf16: one micro-batch and several, one rank and several, near those in f32.
+TEST(RoundedGradients, KeptInHalfTheMemory) {
+  Config config = base();
+  config.precision = Precision::amp_bf16;
+  const auto exact = losses(config);
+  config.gradient_dtype = DType::bf16;
+  for (const Change& change : {with(1, 1, 1), with(4, 1, 1), with(2, 1, 1, 3), with(2, 2, 1, 1)}) {
+    change(config);
+    const auto rounded = losses(config);
+    EXPECT_NE(rounded, exact);
+    for (size_t i = 0; i < rounded.size(); ++i) {
+      EXPECT_NEAR(rounded[i], exact[i], 1e-3 * exact[i]) << "step " << i + 1;
+    }
+  }
+  for (const TensorSpec& t : memory_plan(rank_shape(config, {}))) {
+    if (t.term == MemoryTerm::gradients) {
+      EXPECT_EQ(t.type, DType::bf16) << t.label;
     }
   }
 }

@@ -12,7 +12,7 @@ namespace {
 class Needs {
  public:
   Needs(const RankShape& shape, int threads)
-      : types_(types_of(shape.precision)), train_(shape.train), threads_(threads) {}
+      : types_(shape.types()), train_(shape.train), threads_(threads) {}
 
   void shared(int64_t bytes) { all_.shared = std::max(all_.shared, bytes); }
   void worker(int64_t bytes) { all_.worker = std::max(all_.worker, bytes); }
@@ -62,7 +62,7 @@ Workspace cpu_workspace(const RankShape& s, int threads) {
   if (s.last_stage) needs.linear(s.loss_rows(), padded_vocab(s.model, s.tp) / s.tp, C);
   AttentionOptions options;
   options.heads = heads;
-  const ConstTensor qkv(nullptr, types_of(s.precision).compute,
+  const ConstTensor qkv(nullptr, s.types().compute,
                         {s.micro_batch, s.seq_len, 3 * C / s.tp});
   const AttentionShape attention(qkv, options);
   if (amx_is_native() && supports_amx_attention(qkv, options)) {
