@@ -116,7 +116,7 @@ std::string Gemm::key_of(const GemmProblem& problem) const {
 }
 
 std::string Gemm::choice_key(const GemmProblem& problem, size_t ways) const {
-  return fmt::format("choice of {} {}", ways, key_of(problem));
+  return fmt::format("way of {} {}", ways, key_of(problem));
 }
 
 Gemm::Gemm(const std::string& device_name, const CudaOptions& options, cudaStream_t stream)

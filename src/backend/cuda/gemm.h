@@ -60,15 +60,19 @@ struct GemmOperands {
 
 // A second of a pass over memory beside one of a product: under its power cap the card runs faster
 // afterwards, since a pass draws less than a product does. GELU in a product's epilogue costs whole
-// steps more than its own time says (mpt-125m to mpt-1b, `stretto tune`, docs/cuda.md).
+// steps more than its own time in a burst says, its gradient in a pass of its own as much as its
+// time (mpt-350m, mpt-1b: `stretto tune`, docs/cuda.md).
 constexpr double kPassWeight = 0.65;
 constexpr double kGeluPassWeight = 0.25;
+constexpr double kGeluEpilogueWeight = 1.15;
+constexpr double kGeluGradientPassWeight = 0.9;
 
 // A way to do something around one product. `pass`, given: the part of it that only moves memory.
 struct Way {
   std::function<void()> run;
   std::function<void()> pass = {};
   double pass_weight = kPassWeight;
+  double weight = 1;  // of all of it
 };
 using Ways = std::vector<Way>;
 

@@ -68,7 +68,7 @@ void CudaBackend::do_linear_forward(Tensor out, ConstTensor inp, ConstTensor wei
     const GemmOperands in_one{weight.data(), inp.data(), out.data(), operands.bias,
                               options.pre.data()};
     if (!exact && gemm_.supports(whole, in_one)) {
-      ways.push_back({[=, this] { gemm_.run(whole, in_one); }});
+      ways.push_back({[=, this] { gemm_.run(whole, in_one); }, {}, 0, kGeluEpilogueWeight});
     }
   }
   ways.push_back({[&] {
@@ -145,13 +145,13 @@ void CudaBackend::do_linear_backward_input(Tensor dinp, ConstTensor dout, ConstT
                       gemm_.run(fused, operands);
                       sums({});
                     },
-                    [&] { sums({}); }});
+                    [&] { sums({}); }, kGeluGradientPassWeight});
   }
   ways.push_back({[&] {
                     gemm_.run(plain, {weight.data(), dout.data(), dinp.data()});
                     sums(before);
                   },
-                  [&] { sums(before); }});
+                  [&] { sums(before); }, kGeluGradientPassWeight});
   ways[gemm_.fastest(fused, ways)].run();
   if (partial != nullptr) sum_parts(options.dbias, partial, stripes, Grad::accumulate, stream());
 }
