@@ -82,11 +82,7 @@ struct RankShape {
     return dp > 1 && dtype_size(reduce_type) < dtype_size(types().gradient);
   }
   DType sent_gradient() const { return rounds_gradients() ? reduce_type : types().gradient; }
-  PrecisionTypes types() const {
-    PrecisionTypes all = types_of(precision);
-    if (all.gradient == DType::f32) all.gradient = gradient_type;
-    return all;
-  }
+  PrecisionTypes types() const { return types_of(precision, gradient_type); }
   int64_t loss_rows() const;  // rows of logits computed at a time
   Holdings holdings() const;
 };

@@ -39,4 +39,11 @@ constexpr PrecisionTypes types_of(Precision precision) {
   return {};
 }
 
+// Gradients that the precision has in f32 are kept in `gradient` instead.
+constexpr PrecisionTypes types_of(Precision precision, DType gradient) {
+  PrecisionTypes types = types_of(precision);
+  if (types.gradient == DType::f32) types.gradient = gradient;
+  return types;
+}
+
 }  // namespace stretto

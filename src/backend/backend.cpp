@@ -326,12 +326,12 @@ void Backend::qkv_bias_backward(Tensor dbias, ConstTensor dqkv, ConstTensor proj
   check_count("qkv bias: dbias", dbias, 3 * c);
   check_count("qkv bias: dproj_bias", dproj_bias, n);
   check_type("qkv bias: dproj_bias", dproj_bias, dbias.dtype());
+  check_type("qkv bias: dqkv", dqkv, proj_weight.dtype());
   STRETTO_CHECK(dqkv.count() % (3 * c) == 0, "qkv bias: dqkv {}, proj weight {}",
                 dqkv.shape().text(), proj_weight.shape().text());
-  const ConstTensor rows = dqkv.view({dqkv.count() / (3 * c), 3 * c});
   Range range(*this, Op::qkv_bias_backward, 2 * d(n) * d(c),
               sizes_of(dbias, proj_weight, dproj_bias) + sizes_of(dqkv) / 3);
-  do_qkv_bias_backward(dbias.slice(0, c), dbias.slice(2 * c, 3 * c), rows, proj_weight, dproj_bias);
+  do_qkv_bias_backward(dbias, dqkv.view({dqkv.count() / (3 * c), 3 * c}), proj_weight, dproj_bias);
 }
 
 void Backend::attention_decode(Tensor out, Tensor k_cache, Tensor v_cache, ConstTensor qkv,

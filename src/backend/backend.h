@@ -278,10 +278,8 @@ class Backend {
   virtual void do_attention_backward(Tensor dqkv, ConstTensor dout, ConstTensor qkv,
                                      ConstTensor out, ConstTensor lse,
                                      const AttentionOptions& options) = 0;
-  // dbias in two parts: of the queries, which accumulates, and of the values. dq: (rows, 3 C), of
-  // which the first C columns count.
-  virtual void do_qkv_bias_backward(Tensor queries, Tensor values, ConstTensor dq,
-                                    ConstTensor proj_weight, ConstTensor dproj_bias) = 0;
+  virtual void do_qkv_bias_backward(Tensor dbias, ConstTensor dqkv, ConstTensor proj_weight,
+                                    ConstTensor dproj_bias) = 0;  // dqkv: (rows, 3 C)
   virtual void do_attention_decode(Tensor out, Tensor k_cache, Tensor v_cache, ConstTensor qkv,
                                    int64_t position, const AttentionOptions& options) = 0;
   virtual void do_cross_entropy_forward(Tensor lse, Tensor target, ConstTensor logits,

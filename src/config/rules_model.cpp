@@ -46,9 +46,16 @@ void tile_quantisation(const Config& c, Report& report) {
 }
 
 void gradient_dtype(const Config& c, Report& report) {
-  if (c.gradient_dtype == DType::f32 || types_of(c.precision).compute == DType::bf16) return;
-  report.add("gradient_dtype", "goes with products in bf16, but this is " + shown(c, "precision"),
-             "set gradient_dtype=f32, or precision=amp_bf16");
+  const PrecisionTypes types = types_of(c.precision);
+  if (c.gradient_dtype == types.gradient || c.gradient_dtype == DType::f32) return;
+  if (types.compute != DType::bf16) {
+    report.add("gradient_dtype", "goes with products in bf16, but this is " + shown(c, "precision"),
+               "set gradient_dtype=f32, or precision=amp_bf16");
+  } else if (c.deterministic) {
+    report.add("gradient_dtype",
+               "rounds sums that depend on parallel.dp, but this is " + shown(c, "deterministic"),
+               "set gradient_dtype=f32, or deterministic=false");
+  }
 }
 
 void precision_device(const Config& c, Report& report) {

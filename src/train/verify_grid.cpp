@@ -132,8 +132,8 @@ int64_t ragged(int64_t global_batch) {
 }
 
 // Gradients kept in bf16 are rounded once per sum, and how many of them there are depends on dp.
-void add_data_parallel(Grid& grid, Precision precision, bool rounded) {
-  const Tolerance in_order = rounded ? order_of_sums(precision) : kExact;
+void add_data_parallel(Grid& grid, Precision precision) {
+  const Tolerance in_order = precision == Precision::bf16 ? order_of_sums(precision) : kExact;
   for (const int64_t dp : {2, 4}) {
     const std::string name = fmt::format("dp{}", dp), fixed = name + ", fixed order";
     grid.add_close(name, [=](Config& c) { set(c, dp, 1, 1); });
@@ -253,10 +253,9 @@ std::vector<VerifyCase> verify_grid(const Config& base, int64_t most_ranks, int6
   grid.add("offload", kOneProcess, kExact,
            [](Config& c) { c.activation_offload = c.optimizer_offload = true; });
   grid.add_close("ragged", [](Config& c) { c.micro_batch = ragged(c.global_batch); });
-  const bool rounded =
-      base.gradient_dtype == DType::bf16 || types_of(base.precision).gradient == DType::bf16;
-  add_data_parallel(grid, base.precision, rounded);
-  if (!rounded) add_rounded_reductions(grid);
+  add_data_parallel(grid, base.precision);
+  const PrecisionTypes types = types_of(base.precision, base.gradient_dtype);
+  if (types.gradient == DType::f32) add_rounded_reductions(grid);
   add_tensor_parallel(grid);
   add_pipelines(grid);
   add_products(grid);

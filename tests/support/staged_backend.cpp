@@ -172,12 +172,10 @@ class StagedBackend final : public Backend {
                                   options);
     });
   }
-  void do_qkv_bias_backward(Tensor queries, Tensor values, ConstTensor dq, ConstTensor proj_weight,
+  void do_qkv_bias_backward(Tensor dbias, ConstTensor dqkv, ConstTensor proj_weight,
                             ConstTensor dproj_bias) override {
-    const Tensor dbias(queries.data(), queries.dtype(), {3 * queries.count()});
-    STRETTO_CHECK(values.data() == dbias.slice(2 * queries.count(), dbias.count()).data());
     stage([&](Staged& s) {
-      device_->qkv_bias_backward(s.out(dbias), s.in(dq), s.in(proj_weight), s.in(dproj_bias));
+      device_->qkv_bias_backward(s.out(dbias), s.in(dqkv), s.in(proj_weight), s.in(dproj_bias));
     });
   }
   void do_attention_decode(Tensor out, Tensor k_cache, Tensor v_cache, ConstTensor qkv,

@@ -86,7 +86,7 @@ class CudaBackend final : public Backend {
                             const AttentionOptions& options) override;
   void do_attention_backward(Tensor dqkv, ConstTensor dout, ConstTensor qkv, ConstTensor out,
                              ConstTensor lse, const AttentionOptions& options) override;
-  void do_qkv_bias_backward(Tensor queries, Tensor values, ConstTensor dq, ConstTensor proj_weight,
+  void do_qkv_bias_backward(Tensor dbias, ConstTensor dqkv, ConstTensor proj_weight,
                             ConstTensor dproj_bias) override;
   void do_attention_decode(Tensor out, Tensor k_cache, Tensor v_cache, ConstTensor qkv,
                            int64_t position, const AttentionOptions& options) override;

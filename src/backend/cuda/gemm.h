@@ -71,7 +71,7 @@ constexpr double kGeluGradientPassWeight = 0.9;
 struct Way {
   std::function<void()> run;
   std::function<void()> pass = {};
-  double pass_weight = kPassWeight;
+  double pass_weight = 1;
   double weight = 1;  // of all of it
 };
 using Ways = std::vector<Way>;

@@ -68,7 +68,8 @@ void CudaBackend::do_linear_forward(Tensor out, ConstTensor inp, ConstTensor wei
     const GemmOperands in_one{weight.data(), inp.data(), out.data(), operands.bias,
                               options.pre.data()};
     if (!exact && gemm_.supports(whole, in_one)) {
-      ways.push_back({[=, this] { gemm_.run(whole, in_one); }, {}, 0, kGeluEpilogueWeight});
+      ways.push_back(
+          {.run = [=, this] { gemm_.run(whole, in_one); }, .weight = kGeluEpilogueWeight});
     }
   }
   ways.push_back({[&] {

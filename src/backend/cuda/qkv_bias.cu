@@ -39,13 +39,14 @@ __global__ void __launch_bounds__(kLanes* kRows)
 
 }  // namespace
 
-void CudaBackend::do_qkv_bias_backward(Tensor queries, Tensor values, ConstTensor dq,
-                                       ConstTensor proj_weight, ConstTensor dproj_bias) {
+void CudaBackend::do_qkv_bias_backward(Tensor dbias, ConstTensor dqkv, ConstTensor proj_weight,
+                                       ConstTensor dproj_bias) {
   const int64_t n = proj_weight.rows(), c = proj_weight.last();
-  if (dq.count() > 0) {
-    const int stripes = column_sum_stripes(dq.rows(), c);
+  const Tensor queries = dbias.slice(0, c), values = dbias.slice(2 * c, 3 * c);
+  if (dqkv.count() > 0) {
+    const int stripes = column_sum_stripes(dqkv.rows(), c);
     float* partial = scratch<float>(stripes * c);
-    leading_column_sum_partials(partial, dq, c, stream());
+    leading_column_sum_partials(partial, dqkv, c, stream());
     sum_parts(queries, partial, stripes, Grad::accumulate, stream());
   }
   with_float_type(proj_weight.dtype(), [&](auto tag) {
