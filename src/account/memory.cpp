@@ -209,8 +209,8 @@ size_t TensorSpec::bytes() const {
 }
 
 int64_t RankShape::loss_rows() const {
-  const auto row_bytes = static_cast<int64_t>(dtype_size(types().compute)) *
-                         (padded_vocab(model, tp) / tp);
+  const auto row_bytes =
+      static_cast<int64_t>(dtype_size(types().compute)) * (padded_vocab(model, tp) / tp);
   const int64_t most = std::max<int64_t>(1, loss_chunk_bytes / std::max<int64_t>(1, row_bytes));
   // Equal chunks, a multiple of 64 rows where there are so many.
   const int64_t parts = (tokens() + most - 1) / most;
