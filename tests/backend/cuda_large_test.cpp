@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cmath>
 
 #include "backend/cuda/cuda_options.h"
 #include "support/ops.h"
@@ -103,33 +104,50 @@ TEST_F(Gpu, StochasticRoundingHasTheBitsOfTheCpu) {
 }
 
 // A product with GELU, forward and back, beside the cpu's: in place, too, as checkpointing has it.
+// Every way there is: in the library's epilogue, in our own product's, in passes.
 TEST_F(Gpu, GeluOfAProductForwardAndBack) {
-  const int64_t rows = 531, n = 1000, k = 264;
-  for (const DType type : {DType::bf16, DType::f16}) {
-    for (const bool in_place : {false, true}) {
-      SCOPED_TRACE(in_place);
+  struct Sizes {
+    int64_t rows, n, k;
+  };
+  for (const auto& [rows, n, k] : {Sizes{531, 1000, 264}, Sizes{512, 1024, 256},
+                                   Sizes{33024, 384, 768}, Sizes{1280, 3072, 64}}) {
+    for (const DType type : {DType::bf16, DType::f16}) {
       const Operand inp = Operand::random(type, {rows, k}, 1);
-      const Operand weight = Operand::random(type, {n, k}, 2), bias = Operand::random(type, {n}, 3);
+      const Operand weight =
+          Operand::random(type, {n, k}, 2, 1 / std::sqrt(static_cast<double>(k)));
+      const Operand bias = Operand::random(type, {n}, 3);
       const Operand dout = Operand::random(type, {rows, k}, 4);
-      const Operand down = Operand::random(type, {k, n}, 5);
+      const Operand down = Operand::random(type, {k, n}, 5, 1 / std::sqrt(static_cast<double>(k)));
       struct Results {
         Operand act, dinp, dbias;
       };
-      const auto run = [&](Backend& backend) {
-        Results r{Operand::output(type, {rows, n}), Operand::output(type, {rows, n}),
-                  Operand::zeros(DType::f32, {n})};
-        const Operand pre = Operand::output(type, {rows, n});
-        backend.linear_forward(r.act, inp, weight, bias, {.gelu = Gelu::tanh, .pre = pre});
-        LinearInputGradOptions options{.gelu = Gelu::tanh, .pre = pre, .dbias = r.dbias, .act = {}};
-        if (in_place) options.act = pre;
-        backend.linear_backward_input(r.dinp, dout, down, options);
-        if (in_place) r.act = pre;
-        return r;
-      };
-      const Results gpu = run(*gpu_), cpu = run(*cpu_);
-      EXPECT_TRUE(close(gpu.act, cpu.act.values(), type, 8));
-      EXPECT_TRUE(close(gpu.dinp, cpu.dinp.values(), type, 8));
-      EXPECT_TRUE(close(gpu.dbias, cpu.dbias.values(), type, 8));
+      for (const bool in_place : {false, true}) {
+        const auto run = [&](Backend& backend) {
+          Results r{Operand::output(type, {rows, n}), Operand::output(type, {rows, n}),
+                    Operand::zeros(DType::f32, {n})};
+          const Operand pre = Operand::output(type, {rows, n});
+          backend.linear_forward(r.act, inp, weight, bias, {.gelu = Gelu::tanh, .pre = pre});
+          LinearInputGradOptions options{
+              .gelu = Gelu::tanh, .pre = pre, .dbias = r.dbias, .act = {}};
+          if (in_place) options.act = pre;
+          backend.linear_backward_input(r.dinp, dout, down, options);
+          if (in_place) r.act = pre;
+          return r;
+        };
+        const Results cpu = run(*cpu_);
+        for (const int way : {0, 1, 2}) {
+          SCOPED_TRACE(fmt::format("{} x {} x {} {}, in place {}, way {}", rows, n, k,
+                                   dtype_name(type), in_place, way));
+          CudaOptions options;
+          options.tune = false;
+          options.way = way;
+          const auto gpu_backend = make_staged_backend(make_cuda_backend(0, options));
+          const Results gpu = run(*gpu_backend);
+          EXPECT_TRUE(close(gpu.act, cpu.act.values(), type, 8));
+          EXPECT_TRUE(close(gpu.dinp, cpu.dinp.values(), type, 8));
+          EXPECT_TRUE(close(gpu.dbias, cpu.dbias.values(), type, 8));
+        }
+      }
     }
   }
 }

@@ -13,6 +13,7 @@ struct CudaOptions {
   bool tf32 = false;       // f32 matrix products on the tensor cores (10 bits of mantissa)
   bool tune = true;        // time the candidate algorithms of each matrix product at first use
   bool collect = false;    // keep several algorithms of each product, for Backend::tunables()
+  int way = -1;            // the way taken around every product, by number; -1: the fastest
   double settle = 0;       // with `collect`: seconds of each before the fastest are kept
   std::string tune_cache;  // file of earlier choices; empty: in the user's cache folder
   std::string attention;   // a row of the attention table ("cudnn", "flash", "plain"); empty: best

@@ -124,6 +124,7 @@ Gemm::Gemm(const std::string& device_name, const CudaOptions& options, cudaStrea
       tune_(options.tune),
       collect_(options.collect),
       settle_(options.settle),
+      way_(options.way),
       stream_(stream),
       cache_(options.tune_cache, cache_name(device_name)) {
   CUBLAS_CHECK(cublasLtCreate(&handle_));

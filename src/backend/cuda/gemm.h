@@ -141,6 +141,7 @@ class Gemm {
   bool tf32_;
   bool tune_, collect_;
   double settle_;
+  int way_;
   cudaStream_t stream_;
   Workspace workspace_{"cuBLASLt"};
   TuneCache cache_;
