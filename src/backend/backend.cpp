@@ -5,6 +5,7 @@
 #include <chrono>
 #include <vector>
 
+#include "backend/range.h"
 #include "base/trace.h"
 #include "base/units.h"
 
@@ -41,21 +42,6 @@ void check_same(const char* what, ConstTensor t, ConstTensor like) {
 double d(int64_t x) { return static_cast<double>(x); }
 
 }  // namespace
-
-class Backend::Range {
- public:
-  Range(Backend& backend, Op op, double flops, double bytes) : backend_(backend), op_(op) {
-    backend_.profile_.add(op, flops, bytes);
-    backend_.range_begin(op);
-  }
-  ~Range() { backend_.range_end(op_); }
-  Range(const Range&) = delete;
-  Range& operator=(const Range&) = delete;
-
- private:
-  Backend& backend_;
-  Op op_;
-};
 
 void Backend::range_begin(Op) { range_start_ = now(); }
 void Backend::range_end(Op op) {

@@ -63,6 +63,17 @@ struct VocabRange {
   int64_t size = 0;
 };
 
+// A head whose logits are not cut, in training. All results but loss_sum's are as if each part had
+// been called; what is left in the room for logits is not said.
+struct LinearLoss {
+  Tensor dinp, dweight;  // dinp may be inp
+  Tensor loss_sum;
+  ConstTensor inp, weight, targets, scale;
+  VocabRange vocab;
+  Grad mode = Grad::overwrite;  // of dweight
+  Tensor logits, lse, target;   // room for them
+};
+
 struct AdamWOptions {
   float lr = 0;
   float beta1 = 0.9f;
@@ -218,6 +229,10 @@ class Backend {
   void cross_entropy_in_place(Tensor lse, Tensor target, Tensor loss_sum, Tensor logits,
                               ConstTensor targets, ConstTensor scale, VocabRange vocab);
 
+  // A head in training: logits, their loss and its gradients, as linear_forward,
+  // cross_entropy_in_place and linear_backward do one after the other.
+  void linear_loss(const LinearLoss& loss);
+
   // stats (3) f64 += { sum of squares, zeros, NaN or infinite }; (n, 3): one row per n-th of grad.
   void gradient_stats(Tensor stats, ConstTensor grad);
   // sum (3) f64 = rows (n, 3) f64 added up in order.
@@ -240,10 +255,9 @@ class Backend {
   // Opened around every operator. The CPU times by the clock; CUDA records events and NVTX.
   virtual void range_begin(Op op);
   virtual void range_end(Op op);
-
- private:
   class Range;
 
+ private:
   virtual Buffer do_allocate(size_t bytes, const char* label) = 0;
   // Where memory is host memory: plain allocations, and copies at once.
   virtual Buffer do_allocate_host(size_t bytes, const char* label);
@@ -293,6 +307,8 @@ class Backend {
   virtual bool fuses_cross_entropy(const Tensor&) const { return false; }
   virtual void do_cross_entropy_in_place(Tensor, Tensor, Tensor, Tensor, ConstTensor, ConstTensor,
                                          VocabRange) {}
+  // False: nothing was done, and the parts are called one after the other.
+  virtual bool do_linear_loss(const LinearLoss&) { return false; }
   // Around the two gradients of one linear layer.
   virtual void begin_linear_backward(ConstTensor) {}
   virtual void end_linear_backward() {}

@@ -178,19 +178,30 @@ void Gpt::loss_rows(const ChunkActivations& a, const MicroBatch& mb, int64_t beg
 
   const Tensor loss_sum = loss_sums_.slice(mb.index, mb.index + 1);
 
-  backend_.linear_forward(logits, norm.row_range(begin, end), head_.matrix, {});
+  const ConstTensor inp = norm.row_range(begin, end);
   if (train && shape_.tp == 1) {
-    backend_.cross_entropy_in_place(lse, target, loss_sum, logits, targets, loss_scale_, vocab);
-  } else {
-    backend_.cross_entropy_forward(lse, target, logits, targets, vocab);
-    tp_.comm().all_gather(lse_parts, lse);
-    backend_.combine_lse(lse, lse_parts);
-    tp_.comm().all_reduce(target);
-    backend_.cross_entropy_loss(loss_sum, lse, target, targets);
-    if (!train) return;
-    backend_.cross_entropy_backward(logits, lse, targets, loss_scale_, vocab);
+    return backend_.linear_loss({.dinp = dnorm.row_range(begin, end),
+                                 .dweight = dhead_.matrix,
+                                 .loss_sum = loss_sum,
+                                 .inp = inp,
+                                 .weight = head_.matrix,
+                                 .targets = targets,
+                                 .scale = loss_scale_,
+                                 .vocab = vocab,
+                                 .mode = gradients_->matrix_mode(head_.matrix_unit),
+                                 .logits = logits,
+                                 .lse = lse,
+                                 .target = target});
   }
-  backend_.linear_backward_weight(dhead_.matrix, {}, norm.row_range(begin, end), logits,
+  backend_.linear_forward(logits, inp, head_.matrix, {});
+  backend_.cross_entropy_forward(lse, target, logits, targets, vocab);
+  tp_.comm().all_gather(lse_parts, lse);
+  backend_.combine_lse(lse, lse_parts);
+  tp_.comm().all_reduce(target);
+  backend_.cross_entropy_loss(loss_sum, lse, target, targets);
+  if (!train) return;
+  backend_.cross_entropy_backward(logits, lse, targets, loss_scale_, vocab);
+  backend_.linear_backward_weight(dhead_.matrix, {}, inp, logits,
                                   gradients_->matrix_mode(head_.matrix_unit));
   backend_.linear_backward_input(dnorm.row_range(begin, end), logits, head_.matrix);
 }

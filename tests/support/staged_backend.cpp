@@ -217,6 +217,23 @@ class StagedBackend final : public Backend {
                                       s.in(targets), s.in(scale), vocab);
     });
   }
+  bool do_linear_loss(const LinearLoss& l) override {
+    stage([&](Staged& s) {
+      device_->linear_loss({.dinp = s.out(l.dinp),
+                            .dweight = s.out(l.dweight),
+                            .loss_sum = s.out(l.loss_sum),
+                            .inp = s.in(l.inp),
+                            .weight = s.in(l.weight),
+                            .targets = s.in(l.targets),
+                            .scale = s.in(l.scale),
+                            .vocab = l.vocab,
+                            .mode = l.mode,
+                            .logits = s.out(l.logits),
+                            .lse = s.out(l.lse),
+                            .target = s.out(l.target)});
+    });
+    return true;
+  }
   void do_gradient_stats(Tensor stats, ConstTensor grad) override {
     stage([&](Staged& s) { device_->gradient_stats(s.out(stats), s.in(grad)); });
   }

@@ -139,6 +139,16 @@ bool CudaBackend::fuses_cross_entropy(const Tensor& logits) const {
 void CudaBackend::do_cross_entropy_in_place(Tensor lse, Tensor target, Tensor loss_sum,
                                             Tensor logits, ConstTensor targets, ConstTensor scale,
                                             VocabRange vocab) {
+  logits_to_gradient(lse, target, logits, targets, scale, vocab);
+  do_cross_entropy_loss(loss_sum, lse, target, targets);
+}
+
+void CudaBackend::logits_to_gradient(Tensor lse, Tensor target, Tensor logits, ConstTensor targets,
+                                     ConstTensor scale, VocabRange vocab) {
+  if (!fuses_cross_entropy(logits)) {
+    do_cross_entropy_forward(lse, target, logits, targets, vocab);
+    return do_cross_entropy_backward(logits, lse, targets, scale, vocab);
+  }
   const auto columns = static_cast<int>(logits.last());
   const auto valid = static_cast<int>(std::clamp<int64_t>(vocab.size - vocab.begin, 0, columns));
   with_float_type(logits.dtype(), [&](auto tag) {
@@ -152,7 +162,6 @@ void CudaBackend::do_cross_entropy_in_place(Tensor lse, Tensor target, Tensor lo
         data_of<float>(scale), columns, valid, static_cast<int>(vocab.begin));
   });
   CUDA_CHECK_LAUNCH();
-  do_cross_entropy_loss(loss_sum, lse, target, targets);
 }
 
 }  // namespace stretto::cuda

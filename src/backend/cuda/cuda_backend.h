@@ -100,6 +100,7 @@ class CudaBackend final : public Backend {
   bool fuses_cross_entropy(const Tensor& logits) const override;
   void do_cross_entropy_in_place(Tensor lse, Tensor target, Tensor loss_sum, Tensor logits,
                                  ConstTensor targets, ConstTensor scale, VocabRange vocab) override;
+  bool do_linear_loss(const LinearLoss& loss) override;
   void begin_linear_backward(ConstTensor dout) override;
   void end_linear_backward() override { shared_gradient_ = {}; }
   void do_gradient_stats(Tensor stats, ConstTensor grad) override;
@@ -121,6 +122,9 @@ class CudaBackend final : public Backend {
   // With `before`: x is first multiplied by gelu'(pre), in place, and `act` becomes gelu(pre).
   void column_sum(Tensor out, ConstTensor x, Grad mode, const BeforeGelu& before = {});
 
+  // lse, target, and the gradient in the logits' place.
+  void logits_to_gradient(Tensor lse, Tensor target, Tensor logits, ConstTensor targets,
+                          ConstTensor scale, VocabRange vocab);
   bool eight_bit_fits(int64_t rows, int64_t n, int64_t k, DType type) const;
   EightBit rounded(char* memory, ConstTensor x, DType type, bool transposed);
   EightBit rounded_gradient(ConstTensor dout, bool transposed);

@@ -102,6 +102,19 @@ std::string cache_name(const std::string& device_name) {
 
 }  // namespace
 
+GemmProblem forward_problem(int64_t rows, int64_t n, int64_t k, DType in, DType out) {
+  return {.m = n,
+          .n = rows,
+          .k = k,
+          .trans_a = true,
+          .trans_b = false,
+          .lda = k,
+          .ldb = k,
+          .ldd = n,
+          .in = in,
+          .out = out};
+}
+
 std::string GemmProblem::text() const {
   const std::string types =
       fmt::format("{}*{}->{}", dtype_name(in), dtype_name(type_of_b(*this)), dtype_name(out));

@@ -47,6 +47,9 @@ struct GemmProblem {
   std::string text() const;
 };
 
+// out (rows, n) = inp (rows, k) weight (n, k)^T, each row by row: a is the weight, b the input.
+GemmProblem forward_problem(int64_t rows, int64_t n, int64_t k, DType in, DType out);
+
 struct GemmOperands {
   const void* a;
   const void* b;

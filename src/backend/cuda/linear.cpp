@@ -10,19 +10,6 @@
 namespace stretto::cuda {
 namespace {
 
-GemmProblem forward_problem(int64_t rows, int64_t n, int64_t k, DType in, DType out) {
-  return {.m = n,
-          .n = rows,
-          .k = k,
-          .trans_a = true,
-          .trans_b = false,
-          .lda = k,
-          .ldb = k,
-          .ldd = n,
-          .in = in,
-          .out = out};
-}
-
 GemmProblem with(GemmProblem problem, Epilogue epilogue) {
   problem.epilogue = epilogue;
   return problem;
