@@ -212,10 +212,11 @@ int64_t RankShape::loss_rows() const {
   const auto row_bytes =
       static_cast<int64_t>(dtype_size(types().compute)) * (padded_vocab(model, tp) / tp);
   const int64_t most = std::max<int64_t>(1, loss_chunk_bytes / std::max<int64_t>(1, row_bytes));
-  // Equal chunks, a multiple of 64 rows where there are so many.
+  // Equal chunks, whole tiles of the kernels where there are so many.
   const int64_t parts = (tokens() + most - 1) / most;
   const int64_t rows = (tokens() + parts - 1) / parts;
-  return std::min(tokens(), rows >= 64 ? (rows + 63) / 64 * 64 : rows);
+  const int64_t tile = rows >= 2048 ? 256 : rows >= 64 ? 64 : 1;
+  return std::min(tokens(), (rows + tile - 1) / tile * tile);
 }
 
 Holdings RankShape::holdings() const {

@@ -63,15 +63,14 @@ struct VocabRange {
   int64_t size = 0;
 };
 
-// A head whose logits are not cut, in training. All results but loss_sum's are as if each part had
-// been called; what is left in the room for logits is not said.
+// A head whose logits are not cut, in training.
 struct LinearLoss {
   Tensor dinp, dweight;  // dinp may be inp
-  Tensor loss_sum;
+  Tensor loss_sum;       // added to
   ConstTensor inp, weight, targets, scale;
   VocabRange vocab;
   Grad mode = Grad::overwrite;  // of dweight
-  Tensor logits, lse, target;   // room for them
+  Tensor logits, lse, target;   // room: what is left there is not said
 };
 
 struct AdamWOptions {

@@ -100,6 +100,23 @@ TEST(Memory, ChunksOfLogitsAreASetting) {
   for (size_t i = 0; i < whole.size(); ++i) EXPECT_NEAR(pieces[i], whole[i], 1e-5 * whole[i]);
 }
 
+// Large chunks are whole tiles of a GPU's product, small ones of a CPU's; none is larger than asked
+// for by more than its last tile.
+TEST(Memory, ChunksOfLogitsAreWholeTiles) {
+  RankShape shape = rank_shape(tiny_config(), {});
+  shape.model.vocab = 250880;
+  shape.seq_len = 8192;
+  shape.micro_batch = 1;
+  for (const int64_t rows : {5, 100, 1500, 2731, 3000, 8192, 9000}) {
+    shape.loss_chunk_bytes =
+        rows * 250880 * static_cast<int64_t>(dtype_size(shape.types().compute));
+    const int64_t chunk = shape.loss_rows(), tile = chunk >= 2048 ? 256 : chunk >= 64 ? 64 : 1;
+    EXPECT_EQ(chunk % tile, 0) << rows;
+    EXPECT_LE(chunk, rows + tile - 1) << rows;
+    EXPECT_GE(chunk * ((8192 + rows - 1) / rows), 8192) << rows;
+  }
+}
+
 // Every rank of every topology, to the byte.
 TEST(Memory, PlanEqualsUseOnEveryRank) {
   Config base = tiny_config();

@@ -9,13 +9,14 @@ namespace stretto::cuda {
 // Where our own product that leaves exponentials is faster than the library's with a pass over the
 // logits; else the parts do it.
 bool CudaBackend::do_linear_loss(const LinearLoss& l) {
+  make_current();
   const int64_t rows = l.inp.rows(), n = l.weight.rows(), k = l.weight.last();
   const LossShape shape{rows, n, k};
   const auto fits = [&](ConstTensor t) {
     return t.dtype() == l.inp.dtype() && reinterpret_cast<uintptr_t>(t.data()) % 16 == 0;
   };
-  if (l.vocab.begin != 0 || !fits(l.inp) || !fits(l.weight) || !fits(l.logits) || !fits(l.dinp) ||
-      !loss_product_supports(properties_, l.inp.dtype(), shape)) {
+  if (l.vocab.begin != 0 || n < k || !fits(l.inp) || !fits(l.weight) || !fits(l.logits) ||
+      !fits(l.dinp) || !loss_product_supports(properties_, l.inp.dtype(), shape)) {
     return false;
   }
   const LossRows per_row{static_cast<const int32_t*>(l.targets.data()),
@@ -36,7 +37,12 @@ bool CudaBackend::do_linear_loss(const LinearLoss& l) {
                      pass();
                    },
                    pass, kPassWeight},
-                  {.run = own}};
+                  {.run = [&] {  // the logits' place stands in for dinp, which may be inp
+                    own();
+                    loss_rows(l.logits.data(), l.logits.data(), parts, per_row, l.inp.data(), shape,
+                              stream());
+                    loss_scale_rows(l.logits.data(), per_row, shape, stream());
+                  }}};
   if (gemm_.fastest(problem, ways) == 0) return false;
 
   const auto bytes = [](ConstTensor t) { return static_cast<double>(t.bytes()); };

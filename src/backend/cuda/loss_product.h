@@ -3,7 +3,7 @@
 //
 // With t a row's target and s the sum of exp(x - x_t) over all other words, its loss is log(1 + s)
 // and the gradient of its logits exp(x - x_t) / (1 + s), for t itself - s / (1 + s). So the product
-// writes exp(x - x_t), in 16 bits, and sums of it; s stands in for the target afterwards; and the
+// writes exp(x - x_t), in 16 bits, and sums of it; - s stands in for the target afterwards; and the
 // factor 1 / (1 + s) is left to the two products that take the gradient: rows of one's operand and
 // of the other's result. No pass goes over the logits.
 #pragma once

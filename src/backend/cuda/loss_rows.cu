@@ -44,7 +44,7 @@ __device__ __forceinline__ void scale_row(bf16* to, const bf16* from, float fact
 }
 
 // A block 32 rows: its warps share their sums' parts, then each takes four of the rows. The target
-// itself is among the sums: what it should be, 1, is taken off, and no less than 0 remains.
+// itself is among the sums, as 1 but for its rounding: all of them are no less.
 __global__ void __launch_bounds__(kThreads)
     rows_kernel(bf16* scaled, bf16* logits, const float* parts, LossRows rows, const bf16* inp,
                 int tiles, int m, int n, int k) {
@@ -58,13 +58,13 @@ __global__ void __launch_bounds__(kThreads)
   __syncthreads();
   for (int r = warp; r < kRowsPerBlock; r += kWarps) {
     const int row = first + r, wanted = rows.targets[row];
-    const float all = warp_sum(lane < kWarps ? sums[lane % kWarps][r] : 0.0f);
+    const float all = at_least(warp_sum(lane < kWarps ? sums[lane % kWarps][r] : 0.0f), 1.0f);
     const float target = rows.target[row];
     const float lse = target + logf(all);
     if (lane == 0) {
       rows.lse[row] = lse;
       if (rows.has(wanted)) {
-        logits[int64_t(row) * n + wanted] = from_float<bf16>(-at_least(all - 1.0f, 0.0f));
+        logits[int64_t(row) * n + wanted] = from_float<bf16>(1.0f - all);
       }
     }
     const float factor = factor_of(wanted, target, lse, *rows.scale);
