@@ -188,6 +188,11 @@ void run_plan(const PlanOptions& asked) {
   } else {
     fmt::print("{}", plan::plan_text(result, o.top, o.explain, o.rejected));
   }
+  if (!result.ranked.empty()) return;
+  throw Error(result.nearest ? ExitCode::out_of_memory : ExitCode::bad_config,
+              fmt::format("plan: no layout of {} on {} devices can run", work.model.name, *o.gpus),
+              result.nearest ? "the last line of the plan says what would fit"
+                             : "--rejected lists why; allow more layouts, or other --gpus");
 }
 
 void add_layout_options(Command* verb, PlanOptions& o) {

@@ -44,6 +44,14 @@ TEST(PlanVerb, ModelsAndDevicesThatCannotBeAreNamed) {
   EXPECT_NE(fp8.err.find("no fp8 units"), std::string::npos) << fp8.err;
 }
 
+// The plan is printed all the same: it says what would fit.
+TEST(PlanVerb, NothingThatFitsIsNoSuccess) {
+  const VerbAnswer answer = run_verb({"plan", "mpt-70b", "--gpus", "1"});
+  EXPECT_EQ(answer.code, 80);
+  EXPECT_NE(answer.out.find("it would fit with"), std::string::npos) << answer.out;
+  EXPECT_NE(answer.err.find("no layout of mpt-70b on 1 devices"), std::string::npos) << answer.err;
+}
+
 TEST(PlanVerb, WordsChangeTheModel) {
   const VerbAnswer answer = run_verb({"plan", "mpt-7b", "model.heads=64", "--top", "1"});
   EXPECT_EQ(answer.code, 0) << answer.err;
