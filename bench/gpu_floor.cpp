@@ -18,7 +18,8 @@ namespace {
 struct Point {
   const char *name, *model;
   int64_t T, B;
-  bool pure = false;  // bf16 throughout
+  DType gradients = DType::f32;  // of weights, as tools/gpu-train-bench has them
+  bool pure = false;             // bf16 throughout
 
   int64_t n() const { return B * T; }
   ModelShape shape() const {
@@ -28,11 +29,14 @@ struct Point {
   }
 };
 
-constexpr Point kPoints[] = {
-    {"125m-1024", "mpt-125m", 1024, 64}, {"125m-2048", "mpt-125m", 2048, 64},
-    {"350m-2048", "mpt-350m", 2048, 32}, {"760m-2048", "mpt-760m", 2048, 24},
-    {"1b-2048", "mpt-1b", 2048, 16},     {"1b-8192", "mpt-1b", 8192, 4},
-    {"3b-2048", "mpt-3b", 2048, 8},      {"7b-2048", "mpt-7b", 2048, 6, true}};
+constexpr Point kPoints[] = {{"125m-1024", "mpt-125m", 1024, 64},
+                             {"125m-2048", "mpt-125m", 2048, 64},
+                             {"350m-2048", "mpt-350m", 2048, 32},
+                             {"760m-2048", "mpt-760m", 2048, 24, DType::bf16},
+                             {"1b-2048", "mpt-1b", 2048, 16, DType::bf16},
+                             {"1b-8192", "mpt-1b", 8192, 4, DType::bf16},
+                             {"3b-2048", "mpt-3b", 2048, 8, DType::bf16},
+                             {"7b-2048", "mpt-7b", 2048, 6, DType::bf16, true}};
 constexpr int64_t kChunk = 16384;
 constexpr double kCopy = 4.29e12;  // bytes per second of a device-to-device copy on an H200
 constexpr double kSettle = 0.5, kTimed = 1.0;  // seconds
@@ -57,7 +61,7 @@ class Step {
  public:
   Step(Backend& backend, const Point& p)
       : b_(backend), p_(p), layers_(p.shape().layers), make_(backend) {
-    const DType grads = p.pure ? DType::bf16 : DType::f32;
+    const DType grads = p.gradients;
     const ModelShape shape = p.shape();
     const int64_t n = p.n(), C = shape.hidden, H = shape.heads, D = shape.head_size();
     const int64_t words = shape.vocab;
@@ -144,15 +148,17 @@ class Step {
 };
 
 // Bytes of the passes that no product can take over, each operand once: LayerNorm forward (one
-// read, one write) and backward (its input, two gradients, the sum), the loss (logits to
-// gradients), gradient statistics, AdamW.
+// read, one write) and backward (its input, two gradients, the sum), the loss (of the head's input
+// twice, of its gradient once, read and written), gradient statistics, AdamW.
 double pass_bytes(const Point& p) {
   const ModelShape shape = p.shape();
   const auto parameters = static_cast<double>(parameter_count(shape));
   const double rows =
       static_cast<double>(2 * shape.layers + 1) * static_cast<double>(p.n() * shape.hidden) * 2;
-  const double loss = static_cast<double>(p.n() * shape.vocab) * 2 * 2;
-  return rows * (2 + 4) + loss + parameters * (p.pure ? 14 + 2 : 30 + 4);
+  const double loss = static_cast<double>(p.n() * shape.hidden) * 2 * 6;
+  const auto gradient = static_cast<double>(dtype_size(p.gradients));  // read by both of the last
+  const double state = p.pure ? 12 : 26;  // moments and weights read and written, bf16 weights
+  return rows * (2 + 4) + loss + parameters * (state + 2 * gradient);
 }
 
 void measure(const Point& p, Backend& backend, GpuTelemetry* telemetry) {

@@ -94,7 +94,7 @@ void add_eval(Command& app) {
   verb->add_option("--tokenizer", o->tokenizer, "instead of the one the run names");
   verb->add_option("--format", o->format, "auto, megatron, llmc, u16 (raw, nanoGPT) or bytes")
       ->capture_default_str();
-  verb->add_option("--tokens", o->tokens, "at most this many; 0: the whole file")
+  verb->add_option("--tokens", o->tokens, "about this many, in whole sequences; 0: the whole file")
       ->capture_default_str()
       ->between(0, 1e15);
   verb->add_option("--batch", o->batch, "sequences at a time")
