@@ -2,7 +2,7 @@
 
 #include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/loss_product.h"
-#include "backend/range.h"
+#include "backend/operator.h"
 
 namespace stretto::cuda {
 
@@ -45,21 +45,19 @@ bool CudaBackend::do_linear_loss(const LinearLoss& l) {
                   }}};
   if (gemm_.fastest(problem, ways) == 0) return false;
 
-  const auto bytes = [](ConstTensor t) { return static_cast<double>(t.bytes()); };
   {
-    const Range range(*this, Op::linear_forward,
-                      2.0 * static_cast<double>(rows) * static_cast<double>(n * k),
-                      bytes(l.logits) + bytes(l.inp) + bytes(l.weight));
+    const Range range(*this, Op::linear_forward, 2 * d(rows) * d(n) * d(k),
+                      sizes_of(l.logits, l.inp, l.weight));
     own();
   }
   {
-    const Range range(*this, Op::cross_entropy_backward, 0, bytes(l.inp) + bytes(l.dinp));
+    const Range range(*this, Op::cross_entropy_backward, 0, sizes_of(l.inp, l.dinp));
     loss_rows(l.dinp.data(), l.logits.data(), parts, per_row, l.inp.data(), shape, stream());
     do_cross_entropy_loss(l.loss_sum, l.lse, l.target, l.targets);
   }
   linear_backward_weight(l.dweight, {}, l.dinp, l.logits, l.mode);
   linear_backward_input(l.dinp, l.logits, l.weight);
-  const Range range(*this, Op::cross_entropy_backward, 0, 2 * bytes(l.dinp));
+  const Range range(*this, Op::cross_entropy_backward, 0, 2 * size_of(l.dinp));
   loss_scale_rows(l.dinp.data(), per_row, shape, stream());
   return true;
 }
