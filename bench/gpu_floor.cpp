@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <functional>
 
 #include "account/parameters.h"
@@ -68,7 +69,8 @@ class Step {
     const int64_t shapes[4][2] = {{3 * C, C}, {C, C}, {4 * C, C}, {C, 4 * C}};
     for (int i = 0; i < 4; ++i) {
       const auto [rows, columns] = shapes[i];
-      weight_[i] = make_.random({rows, columns});
+      // What comes out is as large as what goes in, and attention not all on one word.
+      weight_[i] = make_.random({rows, columns}, 1 / std::sqrt(static_cast<float>(columns)));
       dweight_[i] = make_.zeros(grads, {rows, columns});
     }
     norm_ = make_.random({n, C});
@@ -81,7 +83,7 @@ class Step {
     att_ = make_.random({p.B, p.T, H, D});
     datt_ = make_.random({p.B, p.T, H, D});
     lse_ = make_.zeros(DType::f32, {p.B, H, p.T});
-    words_ = make_.random({words, C});
+    words_ = make_.random({words, C}, 1 / std::sqrt(static_cast<float>(C)));
     dwords_ = make_.zeros(grads, {words, C});
     logits_ = make_.random({std::min(n, kChunk), words});
     attention_.heads = attention_.total_heads = H;

@@ -13,7 +13,7 @@ class GpuTensors {
  public:
   explicit GpuTensors(Backend& backend) : backend_(backend), noise_(kNoise) {
     const CounterRng rng(7, 1);
-    for (size_t i = 0; i < kNoise; ++i) noise_[i] = to_bf16(rng.normal(i));
+    for (size_t i = 0; i < kNoise; ++i) noise_[i] = rng.normal(i);
   }
 
   Tensor zeros(DType type, Shape shape) {
@@ -24,11 +24,14 @@ class GpuTensors {
     return t;
   }
   // Never zeros in a product: those draw less power, and so run faster than a model's values.
-  Tensor random(Shape shape) {
+  Tensor random(Shape shape, float scale = 1) {
     Tensor t = zeros(DType::bf16, shape);
+    std::vector<bf16_t> values(kNoise);
+    std::transform(noise_.begin(), noise_.end(), values.begin(),
+                   [&](float x) { return to_bf16(scale * x); });
     for (int64_t at = 0; at < t.count(); at += kNoise) {
       const int64_t end = std::min<int64_t>(t.count(), at + kNoise);
-      backend_.copy_from_host(t.slice(at, end), noise_.data());
+      backend_.copy_from_host(t.slice(at, end), values.data());
     }
     return t;
   }
@@ -52,7 +55,7 @@ class GpuTensors {
 
  private:
   static constexpr size_t kNoise = size_t{1} << 22;
-  std::vector<bf16_t> noise_;
+  std::vector<float> noise_;
   std::vector<Buffer> buffers_;
 };
 
