@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <chrono>
-#include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -113,7 +112,7 @@ void run(const Options& options, bool verify) {
   } else {
     print_text(rows, verify);
   }
-  if (verify && damaged) std::exit(static_cast<int>(ExitCode::bad_data));
+  if (verify && damaged) throw Answered{ExitCode::bad_data};
 }
 
 }  // namespace

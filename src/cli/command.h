@@ -9,7 +9,14 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
+
 namespace stretto::cli {
+
+// Thrown by a verb that has printed its answer and ends with this code.
+struct Answered {
+  ExitCode code;
+};
 
 class Option {
  public:

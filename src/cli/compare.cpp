@@ -169,10 +169,9 @@ void compare(const Options& options) {
   } else {
     print(all);
   }
-  std::fflush(stdout);
   for (const Comparison& c : all) {
     if (c.verdict == Verdict::slower || c.verdict == Verdict::broken) {
-      std::exit(static_cast<int>(ExitCode::regression));
+      throw Answered{ExitCode::regression};
     }
   }
 }

@@ -34,6 +34,14 @@ int report(const Error& error) {
   return static_cast<int>(error.code());
 }
 
+int answer_of(int argc, char** argv) {
+  try {
+    return parse_and_run(argc, argv, kExamples);
+  } catch (const Answered& answered) {
+    return static_cast<int>(answered.code);
+  }
+}
+
 Error lost_output(const char* why) {
   return {ExitCode::io_error, fmt::format("cannot write to standard output: {}", why),
           "make room where it goes, and repeat the command"};
@@ -44,9 +52,10 @@ Error lost_output(const char* why) {
 int run(int argc, char** argv) {
   init_log(LogLevel::normal);
   try {
-    const int code = parse_and_run(argc, argv, kExamples);
+    const int code = answer_of(argc, argv);
     const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
-    return written || code != 0 ? code : report(lost_output(std::strerror(errno)));
+    // 1 is an answer ("slower", "not the same"), and lost like any other.
+    return written || code > 1 ? code : report(lost_output(std::strerror(errno)));
   } catch (const Error& error) {
     return report(error);
   } catch (const std::bad_alloc&) {

@@ -5,6 +5,9 @@
 #include <cstdlib>
 #include <string>
 
+#include "base/fs.h"
+#include "bench/sample_record.h"
+
 namespace stretto::test {
 namespace {
 
@@ -16,6 +19,17 @@ TEST(LostOutput, IsAnError) {
   EXPECT_EQ(code_of("models > /dev/full 2> /dev/null"), 74);
   EXPECT_EQ(code_of("flops tiny > /dev/full 2> /dev/null"), 74);
   EXPECT_EQ(code_of("flops tiny > /dev/null"), 0);
+}
+
+TEST(LostOutput, IsAnErrorWhateverTheAnswerWas) {
+  const std::string folder = testing::TempDir(), base = folder + "base.json",
+                    slow = folder + "slow.json";
+  RunRecord record = sample_record();
+  write_record(posix_fs(), base, record);
+  for (auto& step : record.steps) step.seconds *= 2;
+  write_record(posix_fs(), slow, record);
+  EXPECT_EQ(code_of("compare " + base + " " + slow + " > /dev/null"), 1);
+  EXPECT_EQ(code_of("compare " + base + " " + slow + " > /dev/full 2> /dev/null"), 74);
 }
 
 TEST(LostOutput, OfErrorsLeavesTheirCode) {
