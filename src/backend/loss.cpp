@@ -59,13 +59,12 @@ void Backend::cross_entropy_in_place(Tensor lse, Tensor target, Tensor loss_sum,
 
 void Backend::linear_loss(const LinearLoss& l) {
   const int64_t rows = l.inp.rows();
-  STRETTO_CHECK(l.lse.count() == rows && l.target.count() == rows && l.targets.count() == rows &&
-                    l.scale.count() == 1 && l.logits.rows() == rows &&
-                    l.logits.last() == l.weight.rows() && l.dinp.count() == l.inp.count(),
-                "linear loss: inp {}, weight {}, logits {}, lse {}, target {}, targets {}, dinp {}",
-                l.inp.shape().text(), l.weight.shape().text(), l.logits.shape().text(),
-                l.lse.shape().text(), l.target.shape().text(), l.targets.shape().text(),
-                l.dinp.shape().text());
+  check_count("linear loss: logits", l.logits, rows * l.weight.rows());
+  check_same("linear loss: dinp", l.dinp, l.inp);
+  check_count("linear loss: lse", l.lse, rows);
+  check_count("linear loss: target", l.target, rows);
+  check_count("linear loss: targets", l.targets, rows);
+  check_count("linear loss: scale", l.scale, 1);
   if (l.logits.count() > 0 && do_linear_loss(l)) return;
   linear_forward(l.logits, l.inp, l.weight, {});
   cross_entropy_in_place(l.lse, l.target, l.loss_sum, l.logits, l.targets, l.scale, l.vocab);

@@ -16,6 +16,7 @@
 #include "config/reader.h"
 #include "config/registry.h"
 #include "config/suggest.h"
+#include "plan/advice.h"
 #include "plan/local.h"
 #include "plan/report.h"
 #include "plan/scale.h"
@@ -167,6 +168,19 @@ PlanOptions with_defaults(PlanOptions o, const plan::Cluster& cluster) {
   return o;
 }
 
+[[noreturn]] void refuse_empty(const plan::Plan& p, int64_t gpus) {
+  const std::string what =
+      fmt::format("plan: no layout of {} on {} devices can run", p.work.model.name, gpus);
+  if (!p.nearest) {
+    throw Error(ExitCode::bad_config, what,
+                "--rejected lists why; allow more layouts, or other --gpus");
+  }
+  const auto change = plan::nearest_fit(p.cluster, p.stack, p.work, p.nearest->layout);
+  throw Error(ExitCode::out_of_memory, what,
+              change ? fmt::format("it would fit with {}", change->text)
+                     : "add --gpus, or take a smaller model");
+}
+
 void run_plan(const PlanOptions& asked) {
   check_options(asked);
   const bool local = asked.cluster == "local";
@@ -189,10 +203,7 @@ void run_plan(const PlanOptions& asked) {
     fmt::print("{}", plan::plan_text(result, o.top, o.explain, o.rejected));
   }
   if (!result.ranked.empty()) return;
-  throw Error(result.nearest ? ExitCode::out_of_memory : ExitCode::bad_config,
-              fmt::format("plan: no layout of {} on {} devices can run", work.model.name, *o.gpus),
-              result.nearest ? "the last line of the plan says what would fit"
-                             : "--rejected lists why; allow more layouts, or other --gpus");
+  refuse_empty(result, *o.gpus);
 }
 
 void add_layout_options(Command* verb, PlanOptions& o) {

@@ -139,7 +139,6 @@ TEST_F(Gpu, LossOfAHeadThatIsFarOff) {
   const HeadResults far = run();
   EXPECT_GT(max_abs(far.loss.values()), 256 * 30.0);
   for (const Operand* o : {&far.loss, &far.dinp, &far.dweight}) {
-    EXPECT_TRUE(std::isfinite(max_abs(o->values())));
     for (const double x : o->values()) ASSERT_TRUE(std::isfinite(x));
   }
   Values values = inp.values();

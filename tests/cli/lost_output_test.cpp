@@ -7,6 +7,7 @@
 
 #include "base/fs.h"
 #include "bench/sample_record.h"
+#include "support/temp_dir.h"
 
 namespace stretto::test {
 namespace {
@@ -22,8 +23,8 @@ TEST(LostOutput, IsAnError) {
 }
 
 TEST(LostOutput, IsAnErrorWhateverTheAnswerWas) {
-  const std::string folder = testing::TempDir(), base = folder + "base.json",
-                    slow = folder + "slow.json";
+  const TempDir dir{Where::memory};
+  const std::string base = dir / "base.json", slow = dir / "slow.json";
   RunRecord record = sample_record();
   write_record(posix_fs(), base, record);
   for (auto& step : record.steps) step.seconds *= 2;

@@ -50,6 +50,9 @@ TEST(PlanVerb, NothingThatFitsIsNoSuccess) {
   EXPECT_EQ(answer.code, 80);
   EXPECT_NE(answer.out.find("it would fit with"), std::string::npos) << answer.out;
   EXPECT_NE(answer.err.find("no layout of mpt-70b on 1 devices"), std::string::npos) << answer.err;
+  const VerbAnswer json = run_verb({"plan", "mpt-70b", "--gpus", "1", "--json"});
+  EXPECT_EQ(json.code, 80);
+  EXPECT_NE(json.err.find("fix: it would fit with 16 devices"), std::string::npos) << json.err;
 }
 
 TEST(PlanVerb, WordsChangeTheModel) {

@@ -12,7 +12,6 @@ namespace stretto::cuda {
 namespace {
 
 constexpr int kThreads = 128;
-constexpr float kLog2e = 1.4426950408889634f;
 constexpr float kLn2 = 0.6931471805599453f;
 
 template <typename T>
@@ -40,23 +39,6 @@ struct Params {
     return (int64_t(blockIdx.z) * heads + blockIdx.y) * T_len;
   }
 };
-
-// One instruction: minus infinity gives zero, and so do results below the normal range.
-__device__ __forceinline__ float exp2_of(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
-
-// Maximum and sum over the four lanes that share a row of an accumulator tile.
-__device__ __forceinline__ float quad_max(float x) {
-  x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 1));
-  return fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 2));
-}
-__device__ __forceinline__ float quad_sum(float x) {
-  x += __shfl_xor_sync(0xffffffffu, x, 1);
-  return x + __shfl_xor_sync(0xffffffffu, x, 2);
-}
 
 template <typename T, int D, int S>  // S: 16-row strips per warp
 __global__ void __launch_bounds__(kThreads) forward_kernel(const __grid_constant__ Params<T> p) {
@@ -117,7 +99,7 @@ __global__ void __launch_bounds__(kThreads) forward_kernel(const __grid_constant
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         new_top[half] = quad_max(new_top[half]);
-        const float shrink = exp2_of(top[s][half] - new_top[half]);
+        const float shrink = power_of_two(top[s][half] - new_top[half]);
         top[s][half] = new_top[half];
         sum[s][half] *= shrink;
 #pragma unroll
@@ -130,7 +112,7 @@ __global__ void __launch_bounds__(kThreads) forward_kernel(const __grid_constant
       for (int n = 0; n < N; ++n) {
 #pragma unroll
         for (int e = 0; e < 4; ++e) {
-          score[s][n][e] = exp2_of(score[s][n][e] - top[s][e / 2]);
+          score[s][n][e] = power_of_two(score[s][n][e] - top[s][e / 2]);
           sum[s][e / 2] += score[s][n][e];
         }
       }
@@ -206,7 +188,7 @@ __global__ void __launch_bounds__(kThreads) dq_kernel(const __grid_constant__ Pa
       for (int e = 0; e < 4; ++e) {
         const int behind =
             k0 + n * 8 + (lane % 4) * 2 + e % 2 - (q0 + strip + lane / 4 + (e / 2) * 8);
-        const float prob = exp2_of(score[0][n][e] * scale + slope * behind - lse[e / 2]);
+        const float prob = power_of_two(score[0][n][e] * scale + slope * behind - lse[e / 2]);
         const float ds = prob * (dp[0][n][e] - delta[e / 2]);
         score[0][n][e] = crosses && behind > 0 ? 0.0f : ds;
       }
@@ -268,7 +250,7 @@ __global__ void __launch_bounds__(kThreads) dkv_kernel(const __grid_constant__ P
         const int column = n * 8 + (lane % 4) * 2 + e % 2;
         const int behind = k0 + strip + lane / 4 + (e / 2) * 8 - (q0 + column);
         const float lse = rows_lse[stage * kQ + column] * kLog2e;
-        const float prob = exp2_of(score[0][n][e] * scale + slope * behind - lse);
+        const float prob = power_of_two(score[0][n][e] * scale + slope * behind - lse);
         score[0][n][e] = crosses && behind > 0 ? 0.0f : prob;
       }
     }

@@ -13,14 +13,7 @@ namespace {
 
 constexpr int kThreads = 512;
 constexpr int kParts = 4;  // of a row's way: the first is summed while the last still arrives
-constexpr float kLog2e = 1.4426950408889634f;
 
-// Two instructions where exp() takes more: the product is part of the subtraction before it.
-__device__ __forceinline__ float power_of_two(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
 // Sum of exp(x - max) over what was seen so far. NaN comes through: the maximum drops it, the sum
 // keeps it.
 struct Running {

@@ -5,6 +5,7 @@
 
 #include <type_traits>
 
+#include "backend/cuda/device.cuh"
 #include "base/gelu.h"
 
 namespace stretto::cuda {
@@ -12,23 +13,10 @@ namespace stretto::cuda {
 constexpr float kGeluScale = 0.7978845608028654f;  // sqrt(2 / pi)
 constexpr float kGeluCube = 0.044715f;
 
-// NaN comes through, unlike fminf and fmaxf.
-__device__ __forceinline__ float at_least(float x, float low) {
-  float y;
-  asm("max.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(x), "f"(low));
-  return y;
-}
-__device__ __forceinline__ float at_most(float x, float high) {
-  float y;
-  asm("min.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(x), "f"(high));
-  return y;
-}
-
 // 1 / (1 + 2^x), to about two units in the last place of what x's own rounding leaves.
 __device__ __forceinline__ float gate_of_power(float x) {
-  float power, gate;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
-  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(gate) : "f"(1.0f + power));
+  float gate;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(gate) : "f"(1.0f + power_of_two(x)));
   return gate;
 }
 
@@ -48,7 +36,7 @@ struct GeluAt {
       const float density = 0.39894228040143268f * expf(-0.5f * square);
       derivative = fmaf(near * density, fmaf(-0.5f, lost, 1.0f), gate);
     } else {
-      constexpr float kLog2e = 1.4426950408889634f, kSlope = 2.0f * kGeluScale;
+      constexpr float kSlope = 2.0f * kGeluScale;
       gate = gate_of_power(near * fmaf(square, -kSlope * kGeluCube * kLog2e, -kSlope * kLog2e));
       const float slope = fmaf(square, 3.0f * kGeluCube * kSlope, kSlope);
       derivative = gate * fmaf(near * (1.0f - gate), slope, 1.0f);

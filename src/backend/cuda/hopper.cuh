@@ -11,10 +11,6 @@
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 namespace stretto::cuda::hopper {
 
-__device__ __forceinline__ uint32_t shared_address(const void* p) {
-  return static_cast<uint32_t>(__cvta_generic_to_shared(p));
-}
-
 struct Barrier {
   uint64_t word;
 

@@ -73,16 +73,7 @@ void CudaBackend::eight_bit_forward(Tensor out, ConstTensor inp, ConstTensor wei
   char* memory = scratch<char>(static_cast<int64_t>(first + kHeader) + rows * k);
   const EightBit a = rounded(memory, weight, DType::f8e4m3, false);
   const EightBit b = rounded(memory + first, inp, DType::f8e4m3, false);
-  GemmProblem problem{.m = n,
-                      .n = rows,
-                      .k = k,
-                      .trans_a = true,
-                      .trans_b = false,
-                      .lda = k,
-                      .ldb = k,
-                      .ldd = n,
-                      .in = DType::f8e4m3,
-                      .out = out.dtype()};
+  GemmProblem problem = forward_problem(rows, n, k, DType::f8e4m3, out.dtype());
   problem.fast_accumulation = true;  // as every published recipe does, in the forward pass only
   problem.accumulate = !addend.none();
   GemmProblem biased = problem;

@@ -1,9 +1,6 @@
 // Two groups of four warps take turns: one multiplies while the other finishes its tile, so that
 // what finishing costs hides behind the next product. A third group fetches for both. Two blocks
 // form a cluster: they take neighbours in m, and each brings half of the b that both need.
-#include <algorithm>
-
-#include "backend/cuda/gelu.cuh"
 #include "backend/cuda/hopper.cuh"
 #include "backend/cuda/loss_product.h"
 #include "backend/cuda/tensor_map.h"
@@ -26,7 +23,6 @@ constexpr int kBoxes = 6, kBoxSide = 64, kBoxBytes = kBoxSide * kBoxSide * 2;
 constexpr int kSharedBytes = kStages * kStageBytes + kBoxes * kBoxBytes + 2048;
 // Pairs of m tiles that walk over n together: what they read of b stays in the cache.
 constexpr int kPanel = 16;
-constexpr float kLog2e = 1.4426950408889634f;
 constexpr float kMost = 110.0f;  // of two: sums of 2^17 words stay below the largest number
 
 struct Operands {
@@ -73,16 +69,6 @@ struct Group {
   }
 };
 
-__device__ __forceinline__ uint32_t rounded(float a, float b) {
-  const __nv_bfloat162 two = __floats2bfloat162_rn(a, b);
-  return *reinterpret_cast<const uint32_t*>(&two);
-}
-__device__ __forceinline__ float power_of_two(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
-
 // Exponentials of a tile, and their sums over its columns.
 __device__ __forceinline__ void finish(const Operands& o, const Group& group, const Tile& tile,
                                        const float (&acc)[2][kN / 2]) {
@@ -109,7 +95,7 @@ __device__ __forceinline__ void finish(const Operands& o, const Group& group, co
           if (edge && column + c >= o.words) e[c] = 0.0f;
           sums[r] += e[c];
         }
-        w[j] = rounded(e[0], e[1]);
+        w[j] = pack_pair(e[0], e[1], bf16{});
       }
       store_matrices(group.matrices(box, i), w);
     }
@@ -117,8 +103,7 @@ __device__ __forceinline__ void finish(const Operands& o, const Group& group, co
   }
 #pragma unroll
   for (int r = 0; r < 4; ++r) {
-    sums[r] += __shfl_xor_sync(0xffffffffu, sums[r], 1);
-    sums[r] += __shfl_xor_sync(0xffffffffu, sums[r], 2);
+    sums[r] = quad_sum(sums[r]);
     if (group.lane % 4 == 0) {
       o.parts[int64_t(tile.column / kN) * o.m + row + r / 2 * 64 + r % 2 * 8] = sums[r];
     }

@@ -1,5 +1,4 @@
 #include "backend/cuda/device.cuh"
-#include "backend/cuda/gelu.cuh"
 #include "backend/cuda/loss_product.h"
 
 namespace stretto::cuda {
