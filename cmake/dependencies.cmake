@@ -12,10 +12,17 @@ pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
 find_path(XXHASH_INCLUDE xxhash.h REQUIRED)
 pkg_check_modules(OPENBLAS REQUIRED IMPORTED_TARGET openblas)
 
+# Header and library by name: oneDNN's own CMake files stop where OpenCL's are not installed, which its CPU part does
+# not use.
+set(STRETTO_ONEDNN_FOUND OFF)
 if(NOT STRETTO_ONEDNN STREQUAL "OFF")
-  find_package(dnnl QUIET)
+  find_path(ONEDNN_INCLUDE oneapi/dnnl/dnnl.hpp)
+  find_library(ONEDNN_LIBRARY dnnl)
+  if(ONEDNN_INCLUDE AND ONEDNN_LIBRARY)
+    set(STRETTO_ONEDNN_FOUND ON)
+  endif()
 endif()
-stretto_optional(ONEDNN dnnl_FOUND "apt-get install libdnnl-dev")
+stretto_optional(ONEDNN STRETTO_ONEDNN_FOUND "apt-get install libdnnl-dev")
 
 # Distributions have several MPI libraries side by side, each with a compiler and a launcher of its
 # own: a name (openmpi, mpich) means that one, and must be there.

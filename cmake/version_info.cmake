@@ -17,8 +17,8 @@ endfunction()
 
 function(stretto_version_info out)
   # An empty version means that the part is not in the program.
-  if(dnnl_FOUND)
-    set(STRETTO_ONEDNN_VERSION ${dnnl_VERSION})
+  if(STRETTO_ONEDNN_FOUND)
+    stretto_header_version(STRETTO_ONEDNN_VERSION ${ONEDNN_INCLUDE}/oneapi/dnnl/dnnl_version.h DNNL_VERSION_)
   endif()
   if(MPI_C_FOUND)
     pkg_check_modules(OPEN_MPI QUIET ompi-c)
