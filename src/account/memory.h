@@ -34,6 +34,10 @@ struct Workspace {
   int64_t workers = 0;
 };
 
+// What logits take at most on a GPU unless `logits_chunk` says otherwise: 16384 rows of 50368 words
+// in 16 bits, products that fill whole waves of an H200's multiprocessors.
+inline constexpr int64_t kGpuLossChunkBytes = int64_t{1600} << 20;
+
 // Everything the plan of one rank depends on.
 struct RankShape {
   ModelShape model;

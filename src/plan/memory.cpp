@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "account/memory.h"
+
 namespace stretto::plan {
 namespace {
 
@@ -45,7 +47,7 @@ Sizes sizes_of(const Stack& stack, const Workload& work, const Layout& layout) {
   // Logits in the compute type, in fp32 for a loss of several kernels, and their gradient.
   const double loss = stack.fused_loss ? 0 : 4;
   s.logits = tokens * static_cast<double>(work.model.vocab) / t * (element + loss + element);
-  if (stack.own_runtime) s.logits = std::min(s.logits, static_cast<double>(kLossChunkBytes));
+  if (stack.own_runtime) s.logits = std::min(s.logits, static_cast<double>(kGpuLossChunkBytes));
   return s;
 }
 

@@ -42,9 +42,6 @@ struct MemoryEstimate {
 constexpr double kTight = 0.92;
 
 // Our own runtime: the list of tensors that its arena will hold. A few hundred microseconds.
-// Our own runtime computes the logits of a GPU in pieces of this size.
-inline constexpr int64_t kLossChunkBytes = int64_t{1} << 30;
-
 MemoryEstimate own_memory(const Cluster& cluster, const Stack& stack, const Workload& work,
                           const Layout& layout);
 

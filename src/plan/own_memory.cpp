@@ -24,7 +24,7 @@ RankShape shape_of(const Workload& work, const Layout& layout) {
   s.checkpointing = layout.recompute;
   s.accumulation = micro_batches(work, layout);
   s.split_backward = layout.schedule == PipelineSchedule::zero_bubble;
-  if (work.precision != Precision::fp32) s.loss_chunk_bytes = kLossChunkBytes;  // on a GPU
+  if (work.precision != Precision::fp32) s.loss_chunk_bytes = kGpuLossChunkBytes;  // on a GPU
   return s;
 }
 

@@ -134,8 +134,7 @@ RankShape rank_shape(const Config& config, const Coordinates& at) {
   shape.last_stage = at.pp == p.pp - 1;
   shape.activation_offload = config.activation_offload;
   shape.optimizer_offload = config.optimizer_offload;
-  // Large products: 16384 rows of 50368 words in 16 bits, which fill whole waves of an H200's SMs.
-  if (config.device == Device::cuda) shape.loss_chunk_bytes = int64_t{1600} << 20;
+  if (config.device == Device::cuda) shape.loss_chunk_bytes = kGpuLossChunkBytes;
   if (config.logits_chunk > 0) shape.loss_chunk_bytes = config.logits_chunk;
   shape.chunks = stage_chunks(layer_partition(config), p.pp, at.pp);
   const Schedule schedule =

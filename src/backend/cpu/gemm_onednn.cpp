@@ -98,9 +98,10 @@ void run_block(const GemmArgs& args, int64_t row, int64_t column, Scratch& scrat
 
 }  // namespace
 
+// Without AVX-512 oneDNN has no product of bf16 at all.
 bool supports_onednn(const GemmArgs& args) {
-  return args.k > 0 && args.a.type == args.b.type &&
-         (args.a.type == DType::f32 || args.a.type == DType::bf16);
+  const bool bf16 = args.a.type == DType::bf16 && __builtin_cpu_supports("avx512bw");
+  return args.k > 0 && args.a.type == args.b.type && (args.a.type == DType::f32 || bf16);
 }
 
 void gemm_onednn(const GemmArgs& args, GemmContext& context) {
