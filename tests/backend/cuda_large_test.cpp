@@ -151,13 +151,14 @@ TEST_F(Gpu, LossOfAHeadThatIsFarOff) {
 }
 
 // A product with GELU, forward and back, beside the cpu's: in place, too, as checkpointing has it.
-// Both ways: in the library's epilogue, and in passes.
+// Every way: in the library's epilogue, in passes, and in our own product.
 TEST_F(Gpu, GeluOfAProductForwardAndBack) {
   struct Sizes {
     int64_t rows, n, k;
   };
   for (const DType type : {DType::bf16, DType::f16}) {
-    for (const auto& [rows, n, k] : {Sizes{531, 1000, 264}, Sizes{512, 1024, 256}}) {
+    for (const auto& [rows, n, k] : {Sizes{531, 1000, 264}, Sizes{512, 1024, 256},
+                                     Sizes{1280, 3080, 192}, Sizes{256, 200, 64}}) {
       const Operand inp = Operand::random(type, {rows, k}, 1);
       const Operand weight =
           Operand::random(type, {n, k}, 2, 1 / std::sqrt(static_cast<double>(k)));
@@ -181,7 +182,7 @@ TEST_F(Gpu, GeluOfAProductForwardAndBack) {
           return r;
         };
         const Results cpu = run(*cpu_);
-        for (const int way : {0, 1}) {
+        for (const int way : {0, 1, 2}) {
           SCOPED_TRACE(fmt::format("{} x {} x {} {}, in place {}, way {}", rows, n, k,
                                    dtype_name(type), in_place, way));
           CudaOptions options;

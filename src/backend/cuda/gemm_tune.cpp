@@ -129,7 +129,10 @@ size_t Gemm::fastest(const GemmProblem& problem, const Ways& ways) {
     for (size_t k = 0; k < light.size(); ++k) {
       costs[owner[k]] -= (1 - ways[owner[k]].pass_weight) * light[k];
     }
-    for (size_t i = 0; i < ways.size(); ++i) costs[i] *= ways[i].weight;
+    for (size_t i = 0; i < ways.size(); ++i) {
+      costs[i] *= ways[i].weight;
+      spdlog::debug("cuda: {}: way {} counts {:.1f} us", problem.text(), i, 1e6 * costs[i]);
+    }
   };
   std::vector<std::function<double()>> seconds;
   for (size_t i = 0; i < ways.size(); ++i) {
