@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <tuple>
 
 #include "base/log.h"
 #include "base/units.h"
@@ -25,7 +26,15 @@ std::string place_of(const RunRecord& r) {
   return r.device + "\n" + r.build.version + r.build.commit + r.build.compiler + r.build.flags;
 }
 
-// Index of the run that the others of its build and machine are predicted from.
+constexpr double kSteady = 0.2;  // half of a 95 % interval beside the median
+
+bool disturbed(const RunRecord& record) {
+  const auto step = derive(record).step;
+  return step.high - step.low > 2 * kSteady * step.median;
+}
+
+// Index of the run that the others of its build and machine are predicted from: few devices, a
+// steady one, the first of those.
 std::map<std::string, size_t> known_runs(const std::vector<RunRecord>& records) {
   std::map<std::string, size_t> known;
   for (size_t i = 0; i < records.size(); ++i) {
@@ -33,7 +42,9 @@ std::map<std::string, size_t> known_runs(const std::vector<RunRecord>& records) 
     const auto [it, first] = known.emplace(place_of(records[i]), i);
     if (first) continue;
     const RunRecord& best = records[it->second];
-    const auto key = [](const RunRecord& r) { return std::pair(r.devices(), r.started); };
+    const auto key = [](const RunRecord& r) {
+      return std::tuple(r.devices(), disturbed(r), r.started);
+    };
     if (key(records[i]) < key(best)) it->second = i;
   }
   return known;

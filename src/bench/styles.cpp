@@ -243,7 +243,7 @@ Columns predicted_columns() {
       if (std::string_view(column.name) == wanted) columns.push_back(std::move(column));
     }
   }
-  columns.insert(columns.end() - 1, {"Mem predicted/rank", false, foreseen_memory});
+  columns.insert(columns.end() - 1, {"Process predicted/rank", false, foreseen_memory});
   return columns;
 }
 

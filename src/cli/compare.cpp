@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -84,6 +85,11 @@ void print(const std::vector<Comparison>& all) {
                name_of(c.verdict) + note});
   }
   fmt::print("{}", table.text());
+  const auto in_turns = [](const Comparison& c) { return c.in_turns; };
+  if (std::any_of(all.begin(), all.end(), in_turns)) {
+    fmt::print(
+        "A and B are medians of all steps; the change is that between neighbouring steps.\n");
+  }
 }
 
 // Lets both programs run the configuration, several times afresh; their records lie in

@@ -65,9 +65,9 @@ void generate(const Options& o) {
   std::fflush(stdout);
   const SamplingOptions sampling{o.temperature, o.top_k, o.top_p, static_cast<uint64_t>(o.seed)};
   StreamDecoder text(tokenizer);
-  const auto start = std::chrono::steady_clock::now();
   const std::vector<float>* logits = nullptr;
   for (const int32_t token : prompt) logits = &decoder.next(token);
+  const auto start = std::chrono::steady_clock::now();
   int64_t made = 0;
   while (made < o.tokens) {
     const int32_t token = sample_token(*logits, sampling, static_cast<uint64_t>(made));
@@ -79,10 +79,11 @@ void generate(const Options& o) {
     logits = &decoder.next(token);
   }
   fmt::print("{}\n", text.finish());
+  std::fflush(stdout);
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   spdlog::info("{} tokens in {:.2f} s, {:.1f} per second{}", made, seconds,
-               static_cast<double>(decoder.position()) / seconds,
+               static_cast<double>(made) / seconds,
                made < o.tokens && decoder.position() == config.model.positions
                    ? fmt::format("; the model reads at most {}", config.model.positions)
                    : "");

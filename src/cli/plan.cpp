@@ -1,5 +1,6 @@
 // stretto plan: the fastest way to train a model on a cluster, before it is rented.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -66,6 +67,7 @@ ModelShape model_of(const std::vector<std::string>& words) {
 plan::Workload workload_of(const PlanOptions& o, const plan::Cluster& cluster) {
   plan::Workload w;
   w.model = model_of(o.model);
+  w.model_words = fmt::format("{}", fmt::join(o.model, " "));
   w.seq_len = o.seq_len.value_or(w.model.positions);
   w.model.positions = std::max(w.model.positions, w.seq_len);
   w.precision = precision_from(o.precision);
@@ -227,7 +229,9 @@ void add_output_options(Command* verb, PlanOptions& o) {
 }
 
 void add_scale_options(Command* verb, PlanOptions& o) {
-  verb->add_flag("--scale", o.scale, "1,000 to 100,000 devices: goodput and tokens per day");
+  verb->add_flag(
+      "--scale", o.scale,
+      "1,000 to 100,000 devices (from 64 with a deadline or a budget): goodput, tokens per day");
   verb->add_option("--tokens", o.tokens, "tokens of the whole run, such as 2T");
   verb->add_option("--deadline", o.deadline, "the run must end within, such as 60d");
   verb->add_option("--budget", o.budget, "the run must cost at most, in $");
@@ -246,7 +250,8 @@ void add_plan(Command& app) {
   verb->add_option("--cluster", o->cluster, "a known cluster or a .yaml file (h100)");
   verb->add_option("--software", o->software, "a known software profile (stretto)");
   verb->add_option("--gpus", o->gpus, "devices (8; local: one rank per core)");
-  verb->add_option("--global-batch", o->global_batch, "sequences per step (about 4M tokens)");
+  verb->add_option("--global-batch", o->global_batch,
+                   "sequences per step (about 4M tokens; local: 8 a rank)");
   verb->add_option("--seq-len", o->seq_len, "tokens per sequence (the model's)");
   verb->add_option("--precision", o->precision, "fp32, amp_bf16, bf16, amp_fp16 or amp_fp8");
   verb->add_option("--machine", o->machine, "local: what `stretto doctor --json` wrote");

@@ -70,6 +70,10 @@ void check_scale(const PlanOptions& o) {
   if (limits && o.tokens.empty()) {
     refuse("a deadline or a budget needs the tokens of the run", "add --tokens 2T");
   }
+  if (o.scale && o.gpus) {
+    refuse("--gpus does not go with --scale, which goes through many counts",
+           "leave out one of them");
+  }
   if (o.scale && (o.explain || o.csv || o.rejected)) {
     refuse("--explain, --csv and --rejected do not go with --scale", "leave them out; --json does");
   }

@@ -19,7 +19,7 @@ constexpr const char* kHelp =
     "  stretto train configs/runs/tiny.yaml                     a few seconds, synthetic data\n"
     "  stretto train configs/runs/tiny.yaml data.path=my.txt    your text, byte by byte\n"
     "  stretto train -n 4 configs/runs/tiny.yaml                four ranks, no launcher needed\n"
-    "  mpirun -n 4 stretto train configs/runs/tiny.yaml         four processes over MPI\n"
+    "  mpirun -n 2 stretto train configs/runs/tiny.yaml         two processes over MPI\n"
     "  stretto train mpt-125m seq_len=256 train.steps=10        a registry model\n";
 
 struct Options {

@@ -273,15 +273,23 @@ std::optional<FitChange> nearest_fit(const Cluster& cluster, const Stack& stack,
   l.micro_batch = 1;
   l.zero = layout.pp == 1 ? stack.can.zero.back() : layout.zero;
   changes.push_back({"full recomputation, micro-batch 1 and the deepest sharding together", l});
-  for (int64_t more = 2; more <= 4096; more *= 2) {  // more devices, as pipeline stages or replicas
-    Layout wider = l;
-    if (stack.can.pipeline && layout.pp * more <= work.model.layers) {
-      wider.pp = layout.pp * more;
-    } else {
-      wider.dp = layout.dp * more;
+  for (int64_t more = 2; more <= 4096; more *= 2) {  // devices: parts of a matrix, stages, replicas
+    for (int64_t parts = 1; parts <= more; parts *= 2) {
+      Layout wider = l;
+      wider.tp = layout.tp * parts;
+      if (parts > 1 && (!stack.can.tensor || wider.tp > cluster.devices_per_node ||
+                        work.model.heads % wider.tp != 0)) {
+        break;
+      }
+      const int64_t rest = more / parts;
+      if (stack.can.pipeline && layout.pp * rest <= work.model.layers) {
+        wider.pp = layout.pp * rest;
+      } else {
+        wider.dp = layout.dp * rest;
+      }
+      if (wider.pp > 1) wider.zero = std::min(wider.zero, wider.dp > 1 ? 1 : 0);
+      changes.push_back({fmt::format("{} devices: {}", wider.devices(), describe(wider)), wider});
     }
-    if (wider.pp > 1) wider.zero = std::min(wider.zero, wider.dp > 1 ? 1 : 0);
-    changes.push_back({fmt::format("{} devices: {}", wider.devices(), describe(wider)), wider});
   }
   for (const FitChange& change : changes) {
     if (fits(change.layout)) return change;

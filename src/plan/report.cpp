@@ -33,7 +33,8 @@ std::string train_words(const Plan& p, const Layout& l) {
   const bool known = lookup_model(p.work.model.name) != nullptr;
   std::string out = "stretto train ";
   if (p.cluster.time_shared && l.devices() > 1) out += fmt::format("-n {} ", l.devices());
-  out += known ? p.work.model.name : "MODEL";
+  const std::string& words = p.work.model_words;
+  out += !words.empty() ? words : known ? p.work.model.name : "MODEL";
   const auto word = [&](const char* key, const auto& value) {
     out += fmt::format(" {}={}", key, value);
   };

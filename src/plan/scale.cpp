@@ -15,20 +15,21 @@ namespace {
 // fp32 master, two moments and the compute copy.
 constexpr double kCheckpointBytes = 14;
 
-std::vector<int64_t> default_counts(const Cluster& cluster) {
+// A budget or a deadline may ask for far fewer devices than a question of scale.
+std::vector<int64_t> default_counts(const Cluster& cluster, bool limited) {
   std::vector<int64_t> counts;
   const int64_t node = cluster.devices_per_node;
-  for (int64_t base : {1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,
-                       65536, 98304}) {
+  for (int64_t base : {64,   128,  192,  256,   384,   512,   768,   1024,  1536,  2048, 3072,
+                       4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152, 65536, 98304}) {
+    if (base < 1024 && !limited) continue;
     const int64_t n = (base + node - 1) / node * node;
     if (cluster.max_devices > 0 && n > cluster.max_devices) break;
     counts.push_back(n);
   }
+  if (!counts.empty()) return counts;
   // A cluster too small for that: doublings up to all of it.
   for (int64_t n = node; counts.empty() || counts.back() < cluster.max_devices; n *= 2) {
-    if (counts.empty() && n < cluster.max_devices / 64) continue;
-    if (!counts.empty() && counts.front() >= 1024) break;
-    counts.push_back(std::min(n, cluster.max_devices));
+    if (n >= cluster.max_devices / 64) counts.push_back(std::min(n, cluster.max_devices));
   }
   return counts;
 }
@@ -62,12 +63,18 @@ namespace {
 
 std::string chosen_text(const ScalePlan& plan, const ScaleRequest& request) {
   const bool limited = request.budget > 0 || request.deadline_days > 0;
-  if (!plan.best) return limited ? "no count meets the budget and the deadline" : "nothing fits";
+  if (!plan.best) {
+    return !limited                    ? "nothing fits"
+           : request.budget <= 0       ? "none of these counts meets the deadline"
+           : request.deadline_days > 0 ? "none of these counts meets the budget and the deadline"
+                                       : "none of these counts meets the budget";
+  }
   const ScalePoint& p = plan.points[*plan.best];
-  std::string text = request.deadline_days > 0 && p.cost > 0
-                         ? fmt::format("cheapest within {:.3g} days", request.deadline_days)
-                     : request.budget > 0 ? "fastest within the budget"
-                                          : "most tokens a day";
+  std::string text =
+      request.deadline_days > 0 && p.cost > 0
+          ? fmt::format("cheapest of these within {:.3g} days", request.deadline_days)
+      : request.budget > 0 ? "fastest of these within the budget"
+                           : "most tokens a day";
   text += fmt::format(" (*): {} devices, {} tokens a day", with_commas(p.devices),
                       format_count(p.tokens_per_day));
   if (p.days > 0) text += fmt::format(", {:.1f} days", p.days);
@@ -101,7 +108,9 @@ ScalePlan scale_plan(const Cluster& cluster, const Stack& stack, const Workload&
                      const Constraints& constraints, const ScaleRequest& request) {
   ScalePlan out;
   const std::vector<int64_t> counts =
-      request.devices.empty() ? default_counts(cluster) : request.devices;
+      request.devices.empty()
+          ? default_counts(cluster, request.budget > 0 || request.deadline_days > 0)
+          : request.devices;
   const double price = request.price_per_device_hour > 0 ? request.price_per_device_hour
                                                          : cluster.price_per_device_hour;
   // The fitted spread is part of every estimate; the cluster's own comes on top only where larger.

@@ -25,7 +25,7 @@ struct OptimizerSettings {
 
 struct StepResult {
   double grad_norm = 0;  // before clipping, loss scale removed
-  double zeros = 0;      // gradient elements that are exactly zero
+  double zeros = 0;      // elements that are exactly zero, padding of the flat buffers among them
   bool skipped = false;  // NaN or infinite gradients: nothing was changed
 };
 

@@ -71,6 +71,8 @@ void require_progress(const Config& config, Trainer& trainer) {
                   scaled ? fmt::format(" (loss scale {:g})", state.loss_scale.scale) : ""),
       trainer.scaler().stuck()
           ? "lower train.loss_scale.minimum or train.lr, check the data, or use bf16 or fp32"
+      : config.precision == Precision::fp32
+          ? "lower train.lr or train.clip, or check the data"
           : "lower train.lr or train.clip, check the data, or use bf16 or fp32");
 }
 

@@ -289,6 +289,7 @@ void Trainer::take_times(StepRecord& record, double start) {
     // First and last stage share a token table: a matter of the pipeline.
     const bool tp = comm->name() == "tp";
     const bool pp = comm->name() == "pp" || comm->name() == "embedding";
+    if (comm->size() == 1) continue;  // nobody to wait for
     (tp ? t.comm_tp : pp ? t.comm_pp : t.comm_dp) += comm->counters().seconds;
     record.comm_calls += comm->counters().calls;
     (tp   ? record.comm_bytes_tp

@@ -52,6 +52,18 @@ TEST(Observe, TheRunWithFewestRanksIsKnownAndTheOthersFollowIt) {
   EXPECT_NE(c.text.find("known"), std::string::npos);
 }
 
+TEST(Observe, ADisturbedRunIsNotTheKnownOne) {
+  RunRecord disturbed = run("disturbed", 1, 1.0);
+  for (size_t i = 0; i < disturbed.steps.size(); i += 2) disturbed.steps[i].seconds = 3;
+  RunRecord steady = run("steady", 1, 1.0);
+  steady.started = "9999";  // later
+  steady.config.micro_batch *= 2;
+  const auto both = forecasts_of({disturbed, steady});
+  EXPECT_FALSE(both[0].known);
+  EXPECT_TRUE(both[1].known);
+  EXPECT_TRUE(forecasts_of({disturbed})[0].known);  // better than none
+}
+
 TEST(Observe, AProcessTakesWholeHugePagesPerRank) {
   Config c = run("one", 1, 1).config;
   const double one = process_bytes(c, 1), two = process_bytes(c, 2);

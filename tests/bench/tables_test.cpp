@@ -223,7 +223,8 @@ TEST(Tables, PredictedStyleHasBothSidesOfSpeedAndMemory) {
   EXPECT_EQ(cell("Label"), "sample");
   EXPECT_FALSE(cell("Sec/it predicted").empty());
   EXPECT_EQ(cell("Sec/it"), "0.1015");
-  EXPECT_GE(std::stod(cell("Mem predicted/rank")), static_cast<double>(r.memory.predicted_rank));
+  EXPECT_GE(std::stod(cell("Process predicted/rank")),
+            static_cast<double>(r.memory.predicted_rank));
   EXPECT_EQ(cell("Mem measured/rank"), std::to_string(r.memory.grown_rank));
 }
 

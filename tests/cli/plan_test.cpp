@@ -23,7 +23,8 @@ TEST(PlanVerb, QuestionsWithoutAnAnswerAreRefused) {
            {{"--scale", "--deadline", "60d"}, "needs the tokens", "--tokens"},
            {{"--scale", "--tokens", "2T", "--budget", "1000"}, "no price", "--price"},
            {{"--scale", "--tokens", "2T", "--price", "nan"}, "--price is nan", "above zero"},
-           {{"--scale", "--explain"}, "do not go with --scale", "leave them out"}}) {
+           {{"--scale", "--explain"}, "do not go with --scale", "leave them out"},
+           {{"--scale", "--gpus", "512"}, "does not go with --scale", "one of them"}}) {
     std::vector<std::string> words = {"plan", "mpt-7b"};
     words.insert(words.end(), c.words.begin(), c.words.end());
     const VerbAnswer answer = run_verb(words);

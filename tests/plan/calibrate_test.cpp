@@ -156,5 +156,24 @@ TEST(Scale, MoreDevicesStopHelpingAtAFixedBatch) {
   EXPECT_GT(plan.points[0].cost, 0);
 }
 
+TEST(Scale, ABudgetLooksAtFewDevicesToo) {
+  const Place p = place("h100", "stretto");
+  const Workload w{shape(32, 4096, 32, 50368), 2048, 1024, Precision::amp_bf16};
+  ScaleRequest request;
+  request.tokens = 1e12;
+  request.price_per_device_hour = 2;
+  EXPECT_EQ(scale_plan(p.cluster, p.stack, w, {}, request).points.front().devices, 1024);
+  request.deadline_days = 365;
+  const ScalePlan plan = scale_plan(p.cluster, p.stack, w, {}, request);
+  ASSERT_TRUE(plan.best.has_value());
+  EXPECT_LT(plan.points[*plan.best].devices, 1024);
+  request.deadline_days = 0;
+  request.budget = 1;
+  const ScalePlan none = scale_plan(p.cluster, p.stack, w, {}, request);
+  EXPECT_FALSE(none.best.has_value());
+  EXPECT_EQ(none.verdict.substr(0, none.verdict.find('\n')),
+            "none of these counts meets the budget");
+}
+
 }  // namespace
 }  // namespace stretto::plan

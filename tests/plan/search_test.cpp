@@ -231,6 +231,9 @@ TEST(Search, NothingFitsSaysWhatWould) {
   const auto wider = nearest_fit(own.cluster, own.stack, w, other.nearest->layout);
   ASSERT_TRUE(wider.has_value());
   EXPECT_TRUE(wider->layout.pp == 1 || wider->layout.zero <= 1);
+  // Half as many devices, cut in any way, would not do.
+  limits.devices = wider->layout.devices() / 2;
+  EXPECT_TRUE(make_plan(own.cluster, own.stack, w, limits).ranked.empty());
 }
 
 TEST(Search, UpsetsReallyTurnTheOrderRound) {

