@@ -26,13 +26,6 @@ std::string place_of(const RunRecord& r) {
   return r.device + "\n" + r.build.version + r.build.commit + r.build.compiler + r.build.flags;
 }
 
-constexpr double kSteady = 0.2;  // half of a 95 % interval beside the median
-
-bool disturbed(const RunRecord& record) {
-  const auto step = derive(record).step;
-  return step.high - step.low > 2 * kSteady * step.median;
-}
-
 // Index of the run that the others of its build and machine are predicted from: few devices, a
 // steady one, the first of those.
 std::map<std::string, size_t> known_runs(const std::vector<RunRecord>& records) {
@@ -43,7 +36,7 @@ std::map<std::string, size_t> known_runs(const std::vector<RunRecord>& records) 
     if (first) continue;
     const RunRecord& best = records[it->second];
     const auto key = [](const RunRecord& r) {
-      return std::tuple(r.devices(), disturbed(r), r.started);
+      return std::tuple(r.devices(), derive(r).step.disturbed(), r.started);
     };
     if (key(records[i]) < key(best)) it->second = i;
   }

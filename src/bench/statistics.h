@@ -27,6 +27,9 @@ struct Summary {
   // than six such steps the interval is the whole range. From 24 steps on it is at least as wide as
   // the medians of six consecutive stretches say (Student): disturbances may last for many steps.
   double low = 0, high = 0;
+
+  double half_width() const { return median > 0 ? (high - low) / 2 / median : 0; }
+  bool disturbed() const { return half_width() > 0.2; }  // something else used the machine
 };
 
 Summary summarise(std::span<const double> values);  // all zero when empty

@@ -42,10 +42,13 @@ void line(const char* title, const std::string& text) { fmt::print("{:<14} {}\n"
 std::string percent(double fraction) { return fmt::format("{:.2f} %", 100 * fraction); }
 
 void print_speed(const RunRecord& r, const Figures& f) {
-  const double share = 100 * (f.step.high - f.step.low) / 2 / f.step.median;
   line("step", fmt::format("{} median of {} (95 % interval {} to {}, +-{:.1f} %)",
                            format_seconds(f.step.median), f.step.count, format_seconds(f.step.low),
-                           format_seconds(f.step.high), share));
+                           format_seconds(f.step.high), 100 * f.step.half_width()));
+  if (f.step.disturbed()) {
+    line("", "steps differ that much: other programs use this machine, or threads wait for each");
+    line("", "other; end them, or try threads=1 or OMP_WAIT_POLICY=passive");
+  }
   line("", fmt::format("p10 {}, p90 {}; {} warm-up step{} found{}", format_seconds(f.step.p10),
                        format_seconds(f.step.p90), r.warmup, r.warmup == 1 ? "" : "s",
                        r.settled ? "" : ", still settling: raise --warmup"));
