@@ -24,8 +24,8 @@ std::string speed_cells(const RunRecord& record) {
                                                  100 * (predicted / f.step.median - 1))
                                    : fmt::format("{:>9} {:>8}", "-", "-");
   return fmt::format("{:>9} {:>9} {:>6.1f} % {} {:>10}", format_count(f.tokens_per_second),
-                     format_seconds(f.step.median), 100 * f.step.half_width(),
-                     foreseen, format_bytes(static_cast<double>(record.memory.predicted_rank)));
+                     format_seconds(f.step.median), 100 * f.step.half_width(), foreseen,
+                     format_bytes(static_cast<double>(record.memory.predicted_rank)));
 }
 
 }  // namespace

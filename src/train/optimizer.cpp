@@ -24,6 +24,7 @@ Optimizer::Optimizer(Backend& backend, Gpt& gpt, OptimizerSettings settings)
   plan_segments();
   offload ? plan_windows() : attach_state();
   plan_pieces();
+  count_padding();
 }
 
 Tensor Optimizer::state(const char* name) {
@@ -73,6 +74,18 @@ void Optimizer::plan_pieces() {
           {pieces_.slice(3 * row, 3 * (row + mine)).view({mine, 3}), grad.slice(0, size * mine)});
     }
   }
+}
+
+void Optimizer::count_padding() {
+  double counted[3] = {};
+  for (const Piece& piece : stat_pieces_) counted[1] += static_cast<double>(piece.grad.count());
+  const RankComms comms = gpt_.comms();
+  backend_.copy_from_host(sum_, counted);
+  if (gpt_.shape().zero >= 1) comms.dp->all_reduce(sum_);
+  comms.tp->all_reduce(sum_);
+  comms.pp->all_reduce(sum_);
+  backend_.copy_to_host(counted, sum_);
+  padding_ = counted[1] - static_cast<double>(parameter_count(gpt_.shape().model));
 }
 
 // Fills one row of statistics per piece; pieces of other ranks stay zero, so adding the rows of all
@@ -130,7 +143,7 @@ void Optimizer::update_windows(const AdamWOptions& options) {
 StepResult Optimizer::result(double loss_scale) {
   backend_.wait_on_host(arrived_);
   const auto& [sums, control] = *static_cast<const Numbers*>(sent_.data());
-  return {std::sqrt(sums[0]) / loss_scale, sums[1], control[1] != 0};
+  return {std::sqrt(sums[0]) / loss_scale, sums[1] - padding_, control[1] != 0};
 }
 
 void Optimizer::plan_segments() {

@@ -25,7 +25,7 @@ struct OptimizerSettings {
 
 struct StepResult {
   double grad_norm = 0;  // before clipping, loss scale removed
-  double zeros = 0;      // elements that are exactly zero, padding of the flat buffers among them
+  double zeros = 0;      // gradient elements that are exactly zero
   bool skipped = false;  // NaN or infinite gradients: nothing was changed
 };
 
@@ -73,6 +73,7 @@ class Optimizer {
   void plan_windows();
   void update_windows(const AdamWOptions& options);
   void plan_pieces();
+  void count_padding();
   void collect_stats();
 
   Backend& backend_;
@@ -90,6 +91,7 @@ class Optimizer {
   std::vector<AdamWSegment> segments_;
   std::vector<int64_t> state_begin_;  // of each segment's first element, in the state tensors
   std::vector<Piece> stat_pieces_;
+  double padding_ = 0;  // elements in the pieces of all ranks that are no parameters, and zero
   std::unique_ptr<Backend> host_backend_;  // offloaded state of a device
   std::vector<Window> windows_;            // not empty: the state is offloaded
   std::array<Event, 2> left_;              // a window's last copy to the host

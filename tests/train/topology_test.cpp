@@ -192,5 +192,25 @@ TEST(BitEqual, CheckpointingChangesNothing) {
   EXPECT_EQ(losses(config), none);
 }
 
+// Padding is no parameter: it differs from layout to layout, and all of it is zero.
+TEST(GradientZeros, AreThoseOfParameters) {
+  Config config = base();
+  config.train.steps = 2;
+  config.model.vocab = 100;  // padded
+  const auto zeros = [](const Config& c) { return train(c).back().zeros; };
+  const double one = zeros(config);
+  EXPECT_GE(one, 0);
+  EXPECT_LT(one, static_cast<double>(config.model.layers * config.model.hidden +
+                                     10));  // the keys' biases
+  for (const Change& change : {with(2, 1, 1), with(4, 1, 1, 1), with(2, 1, 1, 3), with(1, 1, 2)}) {
+    Config cut = config;
+    change(cut);
+    EXPECT_EQ(zeros(cut), one);
+  }
+  with(1, 2, 1)(config);  // the keys' biases are sums there, zero but for their rounding
+  EXPECT_GE(zeros(config), 0);
+  EXPECT_LE(zeros(config), one);
+}
+
 }  // namespace
 }  // namespace stretto
