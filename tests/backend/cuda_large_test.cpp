@@ -151,7 +151,7 @@ TEST_F(Gpu, LossOfAHeadThatIsFarOff) {
 }
 
 // A product with GELU, forward and back, beside the cpu's: in place, too, as checkpointing has it.
-// Both ways: in the library's epilogue, and in passes.
+// Every way: in the library's epilogue, in passes, and in our own product.
 TEST_F(Gpu, GeluOfAProductForwardAndBack) {
   struct Sizes {
     int64_t rows, n, k;
@@ -182,7 +182,7 @@ TEST_F(Gpu, GeluOfAProductForwardAndBack) {
           return r;
         };
         const Results cpu = run(*cpu_);
-        for (const int way : {0, 1}) {
+        for (const int way : {0, 1, 2}) {
           SCOPED_TRACE(fmt::format("{} x {} x {} {}, in place {}, way {}", rows, n, k,
                                    dtype_name(type), in_place, way));
           CudaOptions options;
