@@ -42,18 +42,25 @@ struct AttentionOptions {
   int64_t total_heads = 0;  // heads of the whole model (ALiBi slopes)
 };
 
+// What is kept of GELU for the backward pass: the value before it, from which its output can be
+// made again, or its derivative there, rounded to the type of the output. Both lead to the same
+// bits.
+enum class GeluKeeps { value, derivative };
+
 struct LinearOptions {
   Gelu gelu = Gelu::none;  // out = gelu(inp W^T + b)
-  Tensor pre;  // with gelu: receives the value before it, for the backward pass; may be none
+  Tensor pre;              // with gelu: receives what is kept for the backward pass; may be none
+  GeluKeeps keeps = GeluKeeps::value;
   ConstTensor addend = {};  // given, without gelu: added to the result; not `out` itself
 };
 
 struct LinearInputGradOptions {
-  Gelu gelu = Gelu::none;  // dinp is multiplied by gelu'(pre), fused
+  Gelu gelu = Gelu::none;  // dinp is multiplied by gelu' (rounded to its type), fused
   ConstTensor pre;
   Tensor dbias;  // given: column sums of the final dinp are accumulated here
-  Tensor act;    // given, with pre: receives gelu(pre); may be pre itself
+  Tensor act;    // given, with the value in pre: receives gelu(pre); may be pre itself
   Grad mode = Grad::overwrite;
+  GeluKeeps keeps = GeluKeeps::value;  // what pre holds
 };
 
 // The part of the vocabulary that a logits shard covers: columns [begin, begin + shard columns);

@@ -92,7 +92,8 @@ void Backend::linear_backward_input(Tensor dinp, ConstTensor dout, ConstTensor w
   STRETTO_CHECK(options.pre.none() == (options.gelu == Gelu::none),
                 "gelu' needs its form and the value before it");
   check_same("linear: act", options.act, dinp);
-  STRETTO_CHECK(options.act.none() || !options.pre.none(), "linear: act without pre");
+  STRETTO_CHECK(options.act.none() || (!options.pre.none() && options.keeps == GeluKeeps::value),
+                "linear: act without the value before it");
   check_count("linear: dbias", options.dbias, k);
   Range range(*this, Op::linear_backward_input, 2 * d(m) * d(n) * d(k),
               sizes_of(dinp, dout, weight, options.pre) + sizes_of(options.act));

@@ -45,13 +45,17 @@ void Layer::attention_block(const LayerWeights& w, const LayerActivations& a, in
 // From norm2 to act.
 void Layer::up(const LayerWeights& w, const LayerActivations& a, int64_t batch) {
   backend_.linear_forward(a.act, tp_.gather(a.norm2, batch), w.up_weight, w.up_bias,
-                          {.gelu = shape_.model.gelu, .pre = a.pre});
+                          {.gelu = shape_.model.gelu, .pre = a.pre, .keeps = keeps()});
+}
+
+GeluKeeps Layer::keeps() const {
+  const Checkpointing mode = shape_.checkpointing;
+  return mode == Checkpointing::gelu || mode == Checkpointing::selective ? GeluKeeps::value
+                                                                         : GeluKeeps::derivative;
 }
 
 bool Layer::repeats_gelu_alone() const {
-  const Checkpointing mode = shape_.checkpointing;
-  return (mode == Checkpointing::gelu || mode == Checkpointing::selective) &&
-         !shape_.gelu_in_place();
+  return keeps() == GeluKeeps::value && !shape_.gelu_in_place();
 }
 
 void Layer::forward(const LayerWeights& w, const LayerActivations& a, ConstTensor residual,
@@ -96,7 +100,8 @@ void Layer::backward(const LayerWeights& w, const LayerGrads& dw, const LayerAct
   const LinearInputGradOptions through_gelu{.gelu = shape_.model.gelu,
                                             .pre = a.pre,
                                             .dbias = dw.up_bias,
-                                            .act = in_place ? a.pre : Tensor()};
+                                            .act = in_place ? a.pre : Tensor(),
+                                            .keeps = keeps()};
   if (deferred) {
     backend_.linear_backward_input(g.dpre, dout, w.down_weight, through_gelu);
     backend_.copy(g.dmlp, dstream);

@@ -51,6 +51,7 @@ class Layer {
   void qkv_bias_gradient(const LayerWeights& w, const LayerGrads& dw, const LayerGradients& g);
   void attention_block(const LayerWeights& w, const LayerActivations& a, int64_t batch);
   void up(const LayerWeights& w, const LayerActivations& a, int64_t batch);
+  GeluKeeps keeps() const;  // the value where GELU's output is made again
   bool repeats_gelu_alone() const;
   void row_parallel(Tensor sum, ConstTensor stream, ConstTensor inp, ConstTensor weight,
                     ConstTensor bias, int64_t batch);

@@ -207,6 +207,47 @@ TEST(Linear, InputGradientWithGeluInPlace) {
   }
 }
 
+// Whether the value before GELU is kept or its derivative: the same output, the same gradient.
+TEST(Linear, GeluKeepsItsValueOrItsDerivative) {
+  auto backend = make_backend(2);
+  for (const Case& c : kCases) {
+    for (const Gelu form : {Gelu::tanh, Gelu::exact}) {
+      SCOPED_TRACE(fmt::format("{} gelu {}", name_of(c), static_cast<int>(form)));
+      const Operand inp = Operand::random(c.type, {c.m, c.n}, 1);
+      const Operand up = Operand::random(c.type, {c.k, c.n}, 2, 1 / root(c.n));
+      const Operand bias = Operand::random(c.type, {c.k}, 3);
+      const Operand dout = Operand::random(c.type, {c.m, c.n}, 4);
+      const Operand down = Operand::random(c.type, {c.n, c.k}, 5, 1 / root(c.n));
+      struct Results {
+        Operand act, kept, dpre, dbias;
+      };
+      const auto run = [&](GeluKeeps keeps) {
+        Results r{Operand::output(c.type, {c.m, c.k}), Operand::output(c.type, {c.m, c.k}),
+                  Operand::output(c.type, {c.m, c.k}), Operand::zeros(DType::f32, {c.k})};
+        backend->linear_forward(r.act, inp, up, bias,
+                                {.gelu = form, .pre = r.kept, .keeps = keeps});
+        backend->linear_backward_input(
+            r.dpre, dout, down,
+            {.gelu = form, .pre = r.kept, .dbias = r.dbias, .act = {}, .keeps = keeps});
+        return r;
+      };
+      const Results value = run(GeluKeeps::value), derivative = run(GeluKeeps::derivative);
+      Values slopes = value.kept.values();
+      for (double& x : slopes) x = reference::gelu_grad(x, form);
+      EXPECT_TRUE(close(derivative.kept, slopes, c.type, testing_cuda() ? 4 : 1));
+      if (testing_cuda()) {
+        EXPECT_TRUE(close(derivative.act, value.act.values(), c.type, 4));
+        EXPECT_TRUE(close(derivative.dpre, value.dpre.values(), c.type, 8));
+        EXPECT_TRUE(close(derivative.dbias, value.dbias.values(), c.type, 8));
+      } else {
+        EXPECT_TRUE(derivative.act.same_bits(value.act));
+        EXPECT_TRUE(derivative.dpre.same_bits(value.dpre));
+        EXPECT_TRUE(derivative.dbias.same_bits(value.dbias));
+      }
+    }
+  }
+}
+
 TEST(Linear, InputGradient) {
   auto backend = make_backend(2);
   for (const Case& c : kCases) {

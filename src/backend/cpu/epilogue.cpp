@@ -1,4 +1,6 @@
 // Element conversions and the fused end of a matrix product: bias, GELU, its derivative.
+#include <type_traits>
+
 #include "backend/cpu/gemm_implementations.h"
 #include "backend/cpu/targets.h"
 
@@ -35,6 +37,18 @@ void from_floats(void* dst, DType type, const float* src, int64_t count) {
   });
 }
 
+// As a T would hold it.
+template <typename T>
+HWY_INLINE hn::Vec<F32> rounded(F32 d, hn::Vec<F32> v) {
+  if constexpr (std::is_same_v<T, float>) {
+    return v;
+  } else {
+    T lanes[hn::MaxLanes(F32())];
+    store(d, v, lanes, Full{});
+    return load(d, static_cast<const T*>(lanes), Full{});
+  }
+}
+
 // One row of C. The bias has already been turned into f32.
 template <typename T>
 void finish_row(const GemmArgs& args, const float* x, const float* bias, int64_t at,
@@ -54,10 +68,13 @@ void finish_row(const GemmArgs& args, const float* x, const float* bias, int64_t
           store(d, v, pre + i, lanes);
           // The backward pass and a recomputation see the rounded value; so does gelu here.
           v = load(d, static_cast<const T*>(pre + i), lanes);
+          if (e.keeps_derivative) store(d, gelu_grad_vec(d, v, gelu), pre + i, lanes);
         }
         if (gelu != Gelu::none) v = gelu_vec(d, v, gelu);
         if (grad_pre != nullptr) {
-          v = hn::Mul(v, gelu_grad_vec(d, load(d, grad_pre + i, lanes), e.gelu));
+          auto slope = load(d, grad_pre + i, lanes);
+          if (!e.keeps_derivative) slope = rounded<T>(d, gelu_grad_vec(d, slope, e.gelu));
+          v = hn::Mul(v, slope);
         }
         if (accumulate) v = hn::Add(v, load(d, static_cast<const T*>(c + i), lanes));
         store(d, v, c + i, lanes);

@@ -29,7 +29,8 @@ struct Matrix {
 };
 
 // What happens to a finished element x of A B at (row, column), in this order, all in f32:
-//   x += bias[column]; pre[row, column] = x and x = gelu(x); x *= gelu'(grad_pre[row, column]).
+//   x += bias[column]; pre[row, column] = x and x = gelu(x); x *= gelu'(grad_pre[row, column]),
+// rounded to C's type. With keeps_derivative pre receives that derivative, and grad_pre holds it.
 // Then C = x or C += x. Null pointers leave a part out, as no gelu does; grad_pre takes its place.
 // pre and grad_pre have C's type and stride.
 struct Epilogue {
@@ -38,6 +39,7 @@ struct Epilogue {
   Gelu gelu = Gelu::none;
   void* pre = nullptr;
   const void* grad_pre = nullptr;
+  bool keeps_derivative = false;
 
   bool empty() const { return bias == nullptr && gelu == Gelu::none; }
 };

@@ -38,6 +38,7 @@ void CpuBackend::do_linear_forward(Tensor out, ConstTensor inp, ConstTensor weig
   args.epilogue.bias_type = bias.dtype();
   args.epilogue.gelu = options.gelu;
   args.epilogue.pre = options.pre.data();
+  args.epilogue.keeps_derivative = options.keeps == GeluKeeps::derivative;
   gemm(args, gemm_);
   if (options.addend) do_add(out, out, options.addend);
 }
@@ -54,6 +55,7 @@ void CpuBackend::do_linear_backward_input(Tensor dinp, ConstTensor dout, ConstTe
   args.accumulate = options.mode == Grad::accumulate;
   args.epilogue.gelu = options.gelu;
   args.epilogue.grad_pre = options.pre.data();
+  args.epilogue.keeps_derivative = options.keeps == GeluKeeps::derivative;
   gemm(args, gemm_);
   if (options.dbias) column_sums(options.dbias, dinp, Grad::accumulate, gemm_);
   if (options.act) do_gelu_forward(options.act, options.pre, options.gelu);

@@ -12,7 +12,7 @@ constexpr int kRows = 8;    // rows that a block works on at once
 constexpr int kAhead = 4;   // of a thread's own rows: loaded before the first is written
 
 // Grid: (column packs / 32, stripes). Each thread sums its V columns down its stripe's rows.
-template <typename T, int V, Gelu kGelu>
+template <typename T, int V, Gelu kGelu, GeluKeeps kKeeps>
 __global__ void __launch_bounds__(kLanes* kRows, 3)
     column_sum_kernel(float* partial, T* x, const T* pre, T* act, int64_t rows, int64_t n,
                       int64_t pitch) {
@@ -41,13 +41,17 @@ __global__ void __launch_bounds__(kLanes* kRows, 3)
           float gradient[V], value[V];
 #pragma unroll
           for (int i = 0; i < V; ++i) {
-            const GeluAt<kGelu> at(before[k][i]);
-            gradient[i] = packs[k][i] * at.derivative;
-            value[i] = at.value;
+            if constexpr (kKeeps == GeluKeeps::value) {
+              const GeluAt<kGelu> at(before[k][i]);
+              gradient[i] = packs[k][i] * as_float(from_float<T>(at.derivative));
+              value[i] = at.value;
+            } else {
+              gradient[i] = packs[k][i] * before[k][i];
+            }
           }
           packs[k].set_all(gradient);
           packs[k].store(x + row * pitch + column);
-          if (act != nullptr) {
+          if (kKeeps == GeluKeeps::value && act != nullptr) {
             before[k].set_all(value);
             before[k].store(act + row * pitch + column);
           }
@@ -129,10 +133,17 @@ void launch_column_sum(float* partial, int stripes, Tensor x, int64_t n, const B
     with_vector<T>(wide, [&](auto vector) {
       constexpr int V = decltype(vector)::value;
       const dim3 grid(blocks_for(n, kLanes * V), stripes), block(kLanes, kRows);
-      with_gelu(before.form, [&](auto form) {
-        column_sum_kernel<T, V, decltype(form)::value>
+      const auto launch = [&](auto form, auto keeps) {
+        column_sum_kernel<T, V, decltype(form)::value, decltype(keeps)::value>
             <<<grid, block, 0, stream>>>(partial, data_of<T>(x), static_cast<const T*>(pre),
                                          static_cast<T*>(before.act.data()), rows, n, pitch);
+      };
+      using Kept = std::integral_constant<GeluKeeps, GeluKeeps::derivative>;
+      if (before.form != Gelu::none && before.keeps == GeluKeeps::derivative) {
+        return launch(std::integral_constant<Gelu, Gelu::tanh>(), Kept());  // of any form
+      }
+      with_gelu(before.form, [&](auto form) {
+        launch(form, std::integral_constant<GeluKeeps, GeluKeeps::value>());
       });
     });
   });

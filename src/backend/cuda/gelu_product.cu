@@ -1,7 +1,6 @@
 // As in loss_product.cu two groups of four warps take turns, a third fetches, and two blocks of a
-// cluster share b. Each group has room for a tile of its own: what was before GELU arrives there
+// cluster share b. Each group has room for a tile of its own: GELU's derivative arrives there
 // while the group multiplies, gives way to the result, and that leaves.
-#include "backend/cuda/gelu.cuh"
 #include "backend/cuda/gelu_product.h"
 #include "backend/cuda/hopper.cuh"
 #include "backend/cuda/tensor_map.h"
@@ -23,7 +22,7 @@ constexpr int kSharedBytes = kStages * kStageBytes + kBoxes * kBoxBytes + 8 * kN
 constexpr int kPanel = 16;  // pairs of m tiles that walk over n together
 
 struct Operands {
-  CUtensorMap a, b, pre, out;
+  CUtensorMap a, b, derivative, out;
   float* parts;  // (tiles of m, n)
   int m, n, k;
 };
@@ -37,7 +36,7 @@ struct Memory {
   char stages[kStages][kStageBytes];
   char boxes[kBoxes][kBoxBytes];
   float sums[2][4][kN];
-  Barrier full[kStages], empty[kStages], multiplied[2], before[2];
+  Barrier full[kStages], empty[kStages], multiplied[2], derivative[2];
 };
 
 // A group of four warps. A thread's share of a tile: of each half (64 rows), rows 16 warp + lane /
@@ -114,8 +113,8 @@ __device__ __forceinline__ void finish(const Operands& o, const Group& group, co
 #pragma unroll
         for (int j = 0; j < 4; ++j) {
           const float* const two = &acc[half][block * 32 + (i + j / 2) * 4 + j % 2 * 2];
-          const float low = two[0] * GeluAt<Gelu::tanh>(low_half(w[half][j])).derivative;
-          const float high = two[1] * GeluAt<Gelu::tanh>(high_half(w[half][j])).derivative;
+          const float low = two[0] * low_half(w[half][j]);
+          const float high = two[1] * high_half(w[half][j]);
           sums[j / 2 * 2] += low;
           sums[j / 2 * 2 + 1] += high;
           w[half][j] = pack_pair(low, high, bf16{});
@@ -155,7 +154,7 @@ __global__ void __launch_bounds__(3 * kGroup, 1)
     }
     for (int g = 0; g < 2; ++g) {
       memory.multiplied[g].init(1);
-      memory.before[g].init(1);
+      memory.derivative[g].init(1);
     }
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
   }
@@ -200,7 +199,7 @@ __global__ void __launch_bounds__(3 * kGroup, 1)
     };
     uint32_t turns = 0;
     if (threadIdx.x == 0 && first < count) {
-      group.fetch_tile(o.pre, tile_of(first), &memory.before[0]);
+      group.fetch_tile(o.derivative, tile_of(first), &memory.derivative[0]);
     }
     for (int i = first + number * step; i < count; i += 2 * step, ++turns) {
       const Tile tile = tile_of(i);
@@ -232,12 +231,12 @@ __global__ void __launch_bounds__(3 * kGroup, 1)
       if (thread == 0) memory.multiplied[number].arrive();
       wait_for_products<0>();
       release(g - 1);
-      memory.before[number].wait(turns & 1);
+      memory.derivative[number].wait(turns & 1);
       finish(o, group, tile, acc);
       if (thread == 0) {
         wait_for_stores<0>();
         if (i + step < count) {
-          group.fetch_tile(o.pre, tile_of(i + step), &memory.before[1 - number]);
+          group.fetch_tile(o.derivative, tile_of(i + step), &memory.derivative[1 - number]);
         }
       }
     }
@@ -263,11 +262,11 @@ bool gelu_product_supports([[maybe_unused]] const cudaDeviceProp& gpu, [[maybe_u
 
 int gelu_product_parts(const GeluShape& s) { return static_cast<int>(s.rows / kM); }
 
-void gelu_product(void* dpre, float* parts, const void* dout, const void* weight, const void* pre,
-                  const GeluShape& s, cudaStream_t stream) {
+void gelu_product(void* dpre, float* parts, const void* dout, const void* weight,
+                  const void* derivative, const GeluShape& s, cudaStream_t stream) {
   const Operands operands{tensor_map(dout, s.rows, s.k, kM),
                           tensor_map(weight, s.k, s.n, kK / kCluster),
-                          tensor_map(pre, s.rows, s.n, kBoxSide),
+                          tensor_map(derivative, s.rows, s.n, kBoxSide),
                           tensor_map(dpre, s.rows, s.n, kBoxSide),
                           parts,
                           static_cast<int>(s.rows),

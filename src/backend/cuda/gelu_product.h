@@ -15,9 +15,9 @@ struct GeluShape {
 bool gelu_product_supports(const cudaDeviceProp& gpu, DType type, const GeluShape& shape);
 // Rows of `parts`: so many partial sums of each column.
 int gelu_product_parts(const GeluShape& shape);
-// dpre (rows, n) = dout (rows, k) weight (k, n) times the derivative of GELU (tanh form) at pre
-// (rows, n); parts, unless null: sums of its columns.
-void gelu_product(void* dpre, float* parts, const void* dout, const void* weight, const void* pre,
-                  const GeluShape& shape, cudaStream_t stream);
+// dpre (rows, n) = dout (rows, k) weight (k, n) times derivative (rows, n); parts, unless null: sums of its
+// columns.
+void gelu_product(void* dpre, float* parts, const void* dout, const void* weight,
+                  const void* derivative, const GeluShape& shape, cudaStream_t stream);
 
 }  // namespace stretto::cuda

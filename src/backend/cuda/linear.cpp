@@ -35,7 +35,9 @@ void CudaBackend::do_linear_forward(Tensor out, ConstTensor inp, ConstTensor wei
   const bool keep = options.gelu != Gelu::none && !options.pre.none();
   const Tensor sum = keep ? options.pre : out;
   const auto activate = [&] {
-    if (keep) {
+    if (keep && options.keeps == GeluKeeps::derivative) {
+      gelu_with_derivative(out, options.pre, options.gelu, stream());
+    } else if (keep) {
       do_gelu_forward(out, options.pre, options.gelu);
     } else if (options.gelu != Gelu::none) {
       bias_gelu(out, {}, options.gelu, stream());
@@ -58,8 +60,10 @@ void CudaBackend::do_linear_forward(Tensor out, ConstTensor inp, ConstTensor wei
   if (options.gelu != Gelu::none) {
     whole.epilogue = keep ? (bias.none() ? Epilogue::gelu_aux : Epilogue::gelu_aux_bias)
                           : (bias.none() ? Epilogue::gelu : Epilogue::gelu_bias);
-    // The library has the tanh form alone, and tanh to about 1e-5: enough for 16 bits, not for f32.
-    const bool exact = inp.dtype() == DType::f32 || options.gelu == Gelu::exact;
+    // The library has the tanh form alone, and tanh to about 1e-5: enough for 16 bits, not for f32;
+    // and it keeps the value.
+    const bool exact = inp.dtype() == DType::f32 || options.gelu == Gelu::exact ||
+                       options.keeps == GeluKeeps::derivative;
     const GemmOperands in_one{weight.data(), inp.data(), out.data(), operands.bias,
                               options.pre.data()};
     if (!exact && gemm_.supports(whole, in_one)) {
@@ -96,7 +100,7 @@ void CudaBackend::do_linear_backward_input(Tensor dinp, ConstTensor dout, ConstT
                     .out = dinp.dtype()};
   plain.accumulate = options.mode == Grad::accumulate;
   const bool gelu = options.gelu != Gelu::none;
-  const BeforeGelu before{options.pre, options.gelu, options.act};
+  const BeforeGelu before{options.pre, options.gelu, options.act, options.keeps};
 
   if (gelu && plain.accumulate) {
     // The old gradient must not be scaled: the new one goes through scratch memory.
@@ -126,9 +130,10 @@ void CudaBackend::do_linear_backward_input(Tensor dinp, ConstTensor dout, ConstT
   // that can be run once only, and is the one way then.
   const bool exact =
       dout.dtype() == DType::f32 || options.gelu == Gelu::exact;  // as in the forward pass
-  const bool fuses = options.act.none() && !exact;
+  const bool kept = options.keeps == GeluKeeps::derivative;
+  const bool fuses = options.act.none() && !exact && !kept;
   const GeluShape shape{rows, k, n};
-  const bool own = fuses && aligned(dinp, dout, weight, options.pre) &&
+  const bool own = kept && aligned(dinp, dout, weight, options.pre) &&
                    dinp.dtype() == dout.dtype() &&
                    gelu_product_supports(properties_, dout.dtype(), shape);
   int parts = column_sum_stripes(rows, k);
