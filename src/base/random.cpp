@@ -1,8 +1,10 @@
 #include "base/random.h"
 
+#include <algorithm>
 #include <bit>
-#include <cmath>
 #include <numbers>
+
+#include "base/normal_pairs.h"
 
 namespace stretto {
 namespace {
@@ -33,39 +35,38 @@ float CounterRng::uniform(uint64_t index) const {
   return static_cast<float>(bits(index) >> 40) * 0x1p-24f;
 }
 
-namespace {
-
-struct NormalPair {
-  float even, odd;
-};
-
-// Box-Muller: one draw of 128 bits gives the normals of indices 2 i and 2 i + 1.
-NormalPair normal_pair(uint64_t seed, uint64_t stream, uint64_t i) {
-  const Pair p = philox(seed, i, stream);
-  // u1 in (0, 1] keeps the logarithm finite.
-  const double u1 = (static_cast<double>(p.a >> 11) + 1.0) * 0x1p-53;
-  const double angle = static_cast<double>(p.b >> 11) * (0x1p-53 * 2.0 * std::numbers::pi);
-  const double radius = std::sqrt(-2.0 * std::log(u1));
-  return {static_cast<float>(radius * std::cos(angle)),
-          static_cast<float>(radius * std::sin(angle))};
+void CounterRng::fill_pairs(float* even_odd, uint64_t first, size_t pairs) const {
+  double u[kNormalPairs], angle[kNormalPairs], even[kNormalPairs], odd[kNormalPairs];
+  const size_t last = pairs / kNormalStep * kNormalStep,
+               rest = std::min(kNormalStep, kNormalPairs - last);
+  std::fill_n(u + last, rest, 1.0);
+  std::fill_n(angle + last, rest, 0.0);
+  for (size_t i = 0; i < pairs; ++i) {
+    const Pair p = philox(seed_, first + i, stream_);
+    // In (0, 1]: keeps the logarithm finite.
+    u[i] = (static_cast<double>(p.a >> 11) + 1.0) * 0x1p-53;
+    angle[i] = static_cast<double>(p.b >> 11) * (0x1p-53 * 2.0 * std::numbers::pi);
+  }
+  normal_pairs(even, odd, u, angle, pairs);
+  for (size_t i = 0; i < pairs; ++i) {
+    even_odd[2 * i] = static_cast<float>(even[i]);
+    even_odd[2 * i + 1] = static_cast<float>(odd[i]);
+  }
 }
 
-}  // namespace
-
 float CounterRng::normal(uint64_t index) const {
-  const NormalPair pair = normal_pair(seed_, stream_, index / 2);
-  return index % 2 == 0 ? pair.even : pair.odd;
+  float pair[2];
+  fill_pairs(pair, index / 2, 1);
+  return pair[index % 2];
 }
 
 void CounterRng::fill_normal(float* out, uint64_t begin, size_t count, float scale) const {
-  size_t i = 0;
-  if (begin % 2 == 1 && count > 0) out[i++] = scale * normal(begin);
-  for (; i + 1 < count; i += 2) {
-    const NormalPair pair = normal_pair(seed_, stream_, (begin + i) / 2);
-    out[i] = scale * pair.even;
-    out[i + 1] = scale * pair.odd;
+  float drawn[2 * kNormalPairs];
+  for (const uint64_t end = begin + count; begin < end;) {
+    const uint64_t pair = begin / 2, stop = std::min((end + 1) / 2, pair + kNormalPairs);
+    fill_pairs(drawn, pair, stop - pair);
+    for (; begin < std::min(end, 2 * stop); ++begin) *out++ = scale * drawn[begin - 2 * pair];
   }
-  if (i < count) out[i] = scale * normal(begin + i);
 }
 
 uint64_t stream_of(std::string_view name) {

@@ -14,10 +14,13 @@ class CounterRng {
 
   uint64_t bits(uint64_t index) const;  // 64 random bits
   float uniform(uint64_t index) const;  // in [0, 1), 24 bits
-  float normal(uint64_t index) const;   // standard normal
+  float normal(uint64_t index) const;   // standard normal; many at once: fill_normal
   void fill_normal(float* out, uint64_t begin, size_t count, float scale) const;  // index begin...
 
  private:
+  // One draw of 128 bits gives the normals of indices 2 i and 2 i + 1.
+  void fill_pairs(float* even_odd, uint64_t first, size_t pairs) const;
+
   uint64_t seed_;
   uint64_t stream_;
 };
