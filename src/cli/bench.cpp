@@ -220,8 +220,7 @@ void bench(const Options& options) {
     print_page(record);
     if (!options.out.empty()) fmt::print("\nrecord         {}\n", options.out);
   }
-  std::fflush(stdout);
-  if (record.exit_code != 0) std::exit(record.exit_code);
+  if (record.exit_code != 0) throw Answered{static_cast<ExitCode>(record.exit_code)};
 }
 
 }  // namespace

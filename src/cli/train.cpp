@@ -39,7 +39,7 @@ void train(const Options& options) {
     const RunResult result = run_training(config, world);
     if (world.rank() == 0) code = result.code;
   });
-  if (code != ExitCode::ok) std::exit(static_cast<int>(code));
+  if (code != ExitCode::ok) throw Answered{code};
 }
 
 }  // namespace

@@ -28,31 +28,38 @@ std::string header(const Plan& p) {
       p.cluster.description, p.stack.name, p.stack.fit_source, 100 * half);
 }
 
-// The words that make `stretto train` run this layout; what is the default stays out.
+// The words that make `stretto train` run this layout. After the plain name of a model what is the
+// default stays out; other words may have set anything.
 std::string train_words(const Plan& p, const Layout& l) {
-  const bool known = lookup_model(p.work.model.name) != nullptr;
+  const Workload& w = p.work;
+  const RegistryModel* const named = lookup_model(w.model_words);
   std::string out = "stretto train ";
   if (p.cluster.time_shared && l.devices() > 1) out += fmt::format("-n {} ", l.devices());
-  const std::string& words = p.work.model_words;
-  out += !words.empty() ? words : known ? p.work.model.name : "MODEL";
-  const auto word = [&](const char* key, const auto& value) {
-    out += fmt::format(" {}={}", key, value);
+  out += w.model_words.empty() ? "MODEL" : w.model_words;
+  const auto word = [&](const char* key, const auto& value, bool by_default = false) {
+    if (named == nullptr || !by_default) out += fmt::format(" {}={}", key, value);
   };
-  if (p.work.seq_len != p.work.model.positions) word("seq_len", p.work.seq_len);
-  word("global_batch", p.work.global_batch);
+  const auto positions = [&](int64_t count) {
+    return named != nullptr && named->shape.positions == count;
+  };
+  word("model.positions", w.model.positions, positions(w.model.positions));
+  word("seq_len", w.seq_len, positions(w.seq_len));
+  word("global_batch", w.global_batch);
   word("micro_batch", l.micro_batch);
-  if (!p.cluster.time_shared) word("device", "cuda");
-  if (p.work.precision != Precision::fp32) word("precision", name_of(p.work.precision));
-  if (l.recompute != Checkpointing::none) word("activation_checkpointing", name_of(l.recompute));
-  if (l.dp > 1) word("parallel.dp", l.dp);
-  if (l.tp > 1) word("parallel.tp", l.tp);
-  if (l.tp > 1 && !l.sequence_parallel) word("parallel.sequence_parallel", false);
-  if (l.pp > 1) word("parallel.pp", l.pp);
-  if (l.schedule != PipelineSchedule::one_f_one_b) word("parallel.schedule", name_of(l.schedule));
-  if (l.interleave > 1) word("parallel.interleave", l.interleave);
-  if (l.embedding_counts && l.pp > 1) word("parallel.partition", "transformer+embedding");
-  if (l.zero > 0) word("parallel.zero", l.zero);
-  if (l.zero_group > 0) word("parallel.zero_group", l.zero_group);
+  word("device", p.cluster.time_shared ? "cpu" : "cuda", p.cluster.time_shared);
+  word("precision", name_of(w.precision), w.precision == Precision::fp32);
+  word("activation_checkpointing", name_of(l.recompute), l.recompute == Checkpointing::none);
+  word("parallel.dp", l.dp, l.dp == 1);
+  word("parallel.tp", l.tp, l.tp == 1);
+  word("parallel.sequence_parallel", l.sequence_parallel, l.tp == 1 || l.sequence_parallel);
+  word("parallel.pp", l.pp, l.pp == 1);
+  word("parallel.schedule", name_of(l.schedule), l.schedule == PipelineSchedule::one_f_one_b);
+  word("parallel.interleave", l.interleave, l.interleave == 1);
+  const bool embedding_counts = l.embedding_counts && l.pp > 1;
+  word("parallel.partition", embedding_counts ? "transformer+embedding" : "transformer",
+       !embedding_counts);
+  word("parallel.zero", l.zero, l.zero == 0);
+  word("parallel.zero_group", l.zero_group, l.zero_group == 0);
   return out;
 }
 

@@ -16,7 +16,7 @@ struct Workload {
   int64_t seq_len = 0;
   int64_t global_batch = 0;  // sequences per iteration
   Precision precision = Precision::amp_bf16;
-  std::string model_words = {};  // the model as `stretto train` takes it; empty: by its name
+  std::string model_words = {};  // the model as `stretto train` takes it, where somebody named it
 };
 
 struct Layout {

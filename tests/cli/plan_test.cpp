@@ -1,6 +1,7 @@
 // What `stretto plan` refuses, with the option and the fix; and that its answers can be run.
 #include <sstream>
 
+#include "config/reader.h"
 #include "support/run_verb.h"
 
 namespace stretto {
@@ -62,13 +63,22 @@ TEST(PlanVerb, WordsChangeTheModel) {
   EXPECT_NE(answer.out.find(" 64 heads"), std::string::npos) << answer.out;
 }
 
-// The line with the command passes every rule of the configuration.
-TEST(PlanVerb, TheCommandItPrintsIsValid) {
-  for (const std::vector<std::string>& words :
-       {std::vector<std::string>{"plan", "mpt-7b", "--gpus", "64"},
-        {"plan", "bloom-176b", "--gpus", "384", "--tp", "4", "--global-batch", "2304"},
-        {"plan", "mpt-13b", "--gpus", "32", "--pp", "4", "--schedule", "zero_bubble"},
-        {"plan", "mpt-13b", "--gpus", "32", "--pp", "4", "--interleave", "2"}}) {
+// The line with the command passes every rule of the configuration, and runs what was planned
+// whatever else the model's own words say.
+TEST(PlanVerb, TheCommandItPrintsIsThePlan) {
+  const std::string file = STRETTO_SOURCE_DIR "/configs/runs/parallel.yaml";
+  struct Asked {
+    std::vector<std::string> words;
+    int64_t devices, seq_len;
+  };
+  for (const auto& [words, devices, seq_len] :
+       {Asked{{"plan", "mpt-7b", "--gpus", "64"}, 64, 2048},
+        {{"plan", "mpt-7b", "--gpus", "64", "--seq-len", "4096"}, 64, 4096},
+        {{"plan", "mpt-7b", "model.heads=64", "--gpus", "64", "--seq-len", "512"}, 64, 512},
+        {{"plan", file, "--gpus", "8", "--precision", "amp_bf16"}, 8, 256},
+        {{"plan", "bloom-176b", "--gpus", "384", "--tp", "4", "--global-batch", "2304"}, 384, 2048},
+        {{"plan", "mpt-13b", "--gpus", "32", "--pp", "4", "--schedule", "zero_bubble"}, 32, 2048},
+        {{"plan", "mpt-13b", "--gpus", "32", "--pp", "4", "--interleave", "2"}, 32, 2048}}) {
     const VerbAnswer answer = run_verb(words);
     const size_t begin = answer.out.find("stretto train ");
     ASSERT_NE(begin, std::string::npos) << answer.out;
@@ -79,6 +89,9 @@ TEST(PlanVerb, TheCommandItPrintsIsValid) {
     while (line >> word) check.push_back(word);
     const VerbAnswer checked = run_verb(check);
     EXPECT_EQ(checked.code, 0) << answer.out << checked.out << checked.err;
+    const Config config = load_config({check.begin() + 2, check.end()}).config;
+    EXPECT_EQ(config.world_size(), devices) << answer.out;
+    EXPECT_EQ(config.seq_len > 0 ? config.seq_len : config.model.positions, seq_len) << answer.out;
   }
 }
 

@@ -231,9 +231,20 @@ TEST(Search, NothingFitsSaysWhatWould) {
   const auto wider = nearest_fit(own.cluster, own.stack, w, other.nearest->layout);
   ASSERT_TRUE(wider.has_value());
   EXPECT_TRUE(wider->layout.pp == 1 || wider->layout.zero <= 1);
-  // Half as many devices, cut in any way, would not do.
-  limits.devices = wider->layout.devices() / 2;
-  EXPECT_TRUE(make_plan(own.cluster, own.stack, w, limits).ranked.empty());
+}
+
+// Half as many, cut in any way, would not do.
+TEST(Search, NoMoreDevicesThanNeededAreProposed) {
+  const Place p = place("a100-40", "stretto");
+  const Workload w{shape(80, 8192, 64, 50368), 2048, 2048, Precision::amp_bf16};
+  Constraints limits;
+  limits.devices = 1;
+  const Plan plan = make_plan(p.cluster, p.stack, w, limits);
+  ASSERT_TRUE(plan.nearest.has_value());
+  const auto change = nearest_fit(p.cluster, p.stack, w, plan.nearest->layout);
+  ASSERT_TRUE(change.has_value());
+  limits.devices = change->layout.devices() / 2;
+  EXPECT_TRUE(make_plan(p.cluster, p.stack, w, limits).ranked.empty()) << limits.devices;
 }
 
 TEST(Search, UpsetsReallyTurnTheOrderRound) {
