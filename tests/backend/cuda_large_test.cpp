@@ -151,7 +151,7 @@ TEST_F(Gpu, LossOfAHeadThatIsFarOff) {
 }
 
 // A product with GELU, forward and back, beside the cpu's: in place, too, as checkpointing has it.
-// Both ways: in the library's epilogue, and in passes.
+// Every way: in the library's epilogue, in passes, and in our own product.
 TEST_F(Gpu, GeluOfAProductForwardAndBack) {
   struct Sizes {
     int64_t rows, n, k;
@@ -182,7 +182,7 @@ TEST_F(Gpu, GeluOfAProductForwardAndBack) {
           return r;
         };
         const Results cpu = run(*cpu_);
-        for (const int way : {0, 1}) {
+        for (const int way : {0, 1, 2}) {
           SCOPED_TRACE(fmt::format("{} x {} x {} {}, in place {}, way {}", rows, n, k,
                                    dtype_name(type), in_place, way));
           CudaOptions options;
@@ -197,6 +197,33 @@ TEST_F(Gpu, GeluOfAProductForwardAndBack) {
       }
     }
   }
+}
+
+// So many tiles that each group of warps of the product takes several: beside a product of the
+// library's and a pass.
+TEST_F(Gpu, GeluGradientOfManyTiles) {
+  const int64_t rows = 4352, n = 3080, k = 128;
+  const Operand dout = Operand::random(DType::bf16, {rows, k}, 1);
+  const Operand down = Operand::random(DType::bf16, {k, n}, 2, 1 / std::sqrt(128.0));
+  const Operand pre = Operand::random(DType::bf16, {rows, n}, 3, 2);
+  struct Results {
+    Operand dinp, dbias;
+  };
+  const auto run = [&](int way) {
+    CudaOptions options;
+    options.tune = false;
+    options.way = way;
+    Results r{Operand::output(DType::bf16, {rows, n}), Operand::zeros(DType::f32, {n})};
+    make_staged_backend(make_cuda_backend(0, options))
+        ->linear_backward_input(r.dinp, dout, down,
+                                {.gelu = Gelu::tanh, .pre = pre, .dbias = r.dbias, .act = {}});
+    return r;
+  };
+  const Results pass = run(1), own = run(2), again = run(2);
+  EXPECT_TRUE(close(own.dinp, pass.dinp.values(), DType::bf16, 4));
+  EXPECT_TRUE(close(own.dbias, pass.dbias.values(), DType::bf16, 4));
+  EXPECT_TRUE(own.dinp.same_bits(again.dinp));
+  EXPECT_TRUE(own.dbias.same_bits(again.dbias));
 }
 
 // Half of the tokens are the same one: runs cross many chunks of the sorted list.

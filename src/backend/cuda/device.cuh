@@ -124,6 +124,12 @@ __device__ __forceinline__ float power_of_two(float x) {
   return y;
 }
 
+__device__ __forceinline__ float reciprocal(float x) {
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
 // NaN comes through, unlike fminf and fmaxf.
 __device__ __forceinline__ float at_least(float x, float low) {
   float y;

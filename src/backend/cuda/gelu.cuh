@@ -15,9 +15,19 @@ constexpr float kGeluCube = 0.044715f;
 
 // 1 / (1 + 2^x), to about two units in the last place of what x's own rounding leaves.
 __device__ __forceinline__ float gate_of_power(float x) {
-  float gate;
-  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(gate) : "f"(1.0f + power_of_two(x)));
-  return gate;
+  return reciprocal(1.0f + power_of_two(x));
+}
+
+// The tanh form's derivative at x, where its gate is known.
+__device__ __forceinline__ float gated_derivative(float x, float square, float gate) {
+  constexpr float kSlope = 2.0f * kGeluScale;
+  const float slope = x * fmaf(square, 3.0f * kGeluCube * kSlope, kSlope);
+  return fmaf(slope, fmaf(-gate, gate, gate), gate);
+}
+// The gate is 1 / (1 + 2^this).
+__device__ __forceinline__ float gate_exponent(float x, float square) {
+  constexpr float kSlope = 2.0f * kGeluScale;
+  return x * fmaf(square, -kSlope * kGeluCube * kLog2e, -kSlope * kLog2e);
 }
 
 // Value and derivative at a point. Beyond +-20 the gate is 0 or 1 to the last bit; cubes would
@@ -36,10 +46,8 @@ struct GeluAt {
       const float density = 0.39894228040143268f * expf(-0.5f * square);
       derivative = fmaf(near * density, fmaf(-0.5f, lost, 1.0f), gate);
     } else {
-      constexpr float kSlope = 2.0f * kGeluScale;
-      gate = gate_of_power(near * fmaf(square, -kSlope * kGeluCube * kLog2e, -kSlope * kLog2e));
-      const float slope = fmaf(square, 3.0f * kGeluCube * kSlope, kSlope);
-      derivative = gate * fmaf(near * (1.0f - gate), slope, 1.0f);
+      gate = gate_of_power(gate_exponent(near, square));
+      derivative = gated_derivative(near, square, gate);
     }
     value = low * gate;
   }

@@ -104,10 +104,24 @@ __device__ __forceinline__ void store_matrices(uint32_t row, const uint32_t (&w)
                "r"(w[0]), "r"(w[1]), "r"(w[2]), "r"(w[3])
                : "memory");
 }
+// The inverse.
+__device__ __forceinline__ void load_matrices(uint32_t (&w)[4], uint32_t row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(w[0]), "=r"(w[1]), "=r"(w[2]), "=r"(w[3])
+               : "r"(row)
+               : "memory");
+}
+
 // A tile as an operand, k contiguous: groups of 8 rows lie 1024 bytes apart.
 __device__ __forceinline__ uint64_t operand(uint32_t address) {
   return uint64_t((address & 0x3FFFF) >> 4) | (uint64_t{1} << 16) | (uint64_t{1024 >> 4} << 32) |
          (uint64_t{1} << 62);
+}
+// The same with n contiguous: rows are k, and boxes of 64 columns lie kBox bytes apart.
+template <int kBox>
+__device__ __forceinline__ uint64_t operand_by_columns(uint32_t address) {
+  return uint64_t((address & 0x3FFFF) >> 4) | (uint64_t{kBox >> 4} << 16) |
+         (uint64_t{1024 >> 4} << 32) | (uint64_t{1} << 62);
 }
 
 __device__ __forceinline__ void begin_products() {
@@ -121,7 +135,8 @@ __device__ __forceinline__ void wait_for_products() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kLast) : "memory");
 }
 
-// d (64, 192) = or += a (64, 16) b (192, 16)^T.
+// d (64, 192) = or += a (64, 16) b (192, 16)^T; kByColumns: b is (16, 192), n contiguous.
+template <bool kByColumns = false>
 __device__ __forceinline__ void multiply(float (&d)[96], uint64_t a, uint64_t b, int add) {
   asm volatile(
       "{\n.reg .pred add;\nsetp.ne.b32 add, %98, 0;\n"
@@ -132,7 +147,7 @@ __device__ __forceinline__ void multiply(float (&d)[96], uint64_t a, uint64_t b,
       "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "
       "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "
       "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
-      "}, %96, %97, add, 1, 1, 0, 0;\n}\n"
+      "}, %96, %97, add, 1, 1, 0, %99;\n}\n"
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]),
         "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]),
         "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]),
@@ -147,7 +162,7 @@ __device__ __forceinline__ void multiply(float (&d)[96], uint64_t a, uint64_t b,
         "+f"(d[77]), "+f"(d[78]), "+f"(d[79]), "+f"(d[80]), "+f"(d[81]), "+f"(d[82]), "+f"(d[83]),
         "+f"(d[84]), "+f"(d[85]), "+f"(d[86]), "+f"(d[87]), "+f"(d[88]), "+f"(d[89]), "+f"(d[90]),
         "+f"(d[91]), "+f"(d[92]), "+f"(d[93]), "+f"(d[94]), "+f"(d[95])
-      : "l"(a), "l"(b), "r"(add));
+      : "l"(a), "l"(b), "r"(add), "n"(kByColumns ? 1 : 0));
 }
 
 }  // namespace stretto::cuda::hopper

@@ -3,9 +3,12 @@
 //
 // Where an epilogue can do the bias, GELU or bias gradient, it competes with a separate kernel of
 // ours, and the faster of the two on this GPU and shape is taken. The residual is the library's C.
+#include <algorithm>
+
 #include "backend/cuda/column_sum.h"
 #include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/cuda_check.h"
+#include "backend/cuda/gelu_product.h"
 
 namespace stretto::cuda {
 namespace {
@@ -13,6 +16,11 @@ namespace {
 GemmProblem with(GemmProblem problem, Epilogue epilogue) {
   problem.epilogue = epilogue;
   return problem;
+}
+
+template <typename... T>
+bool aligned(const T&... tensors) {
+  return ((reinterpret_cast<uintptr_t>(tensors.data()) % 16 == 0) && ...);
 }
 
 }  // namespace
@@ -114,8 +122,18 @@ void CudaBackend::do_linear_backward_input(Tensor dinp, ConstTensor dout, ConstT
     if (options.dbias) column_sum(options.dbias, dinp, Grad::accumulate);
     return;
   }
-  const int stripes = column_sum_stripes(rows, k);
-  float* partial = options.dbias.none() ? nullptr : scratch<float>(stripes * k);
+  // The epilogue does not write GELU's output; our pass does so on the way, maybe over its input:
+  // that can be run once only, and is the one way then.
+  const bool exact =
+      dout.dtype() == DType::f32 || options.gelu == Gelu::exact;  // as in the forward pass
+  const bool fuses = options.act.none() && !exact;
+  const GeluShape shape{rows, k, n};
+  const bool own = fuses && aligned(dinp, dout, weight, options.pre) &&
+                   dinp.dtype() == dout.dtype() &&
+                   gelu_product_supports(properties_, dout.dtype(), shape);
+  int parts = column_sum_stripes(rows, k);
+  const int most = own ? std::max(parts, gelu_product_parts(shape)) : parts;
+  float* partial = options.dbias.none() ? nullptr : scratch<float>(most * k);
   const auto sums = [&](const BeforeGelu& gradient_of) {
     if (partial != nullptr) return column_sum_partials(partial, dinp, gradient_of, stream());
     if (gradient_of.form != Gelu::none) gelu_backward(dinp, gradient_of, stream());
@@ -124,11 +142,7 @@ void CudaBackend::do_linear_backward_input(Tensor dinp, ConstTensor dout, ConstT
   const GemmProblem fused = with(plain, Epilogue::dgelu);
   const GemmOperands operands{weight.data(), dout.data(), dinp.data(), nullptr,
                               const_cast<void*>(options.pre.data())};
-  const bool exact =
-      dout.dtype() == DType::f32 || options.gelu == Gelu::exact;  // as in the forward pass
-  // The epilogue does not write GELU's output; our kernel does so in passing, maybe over its input:
-  // that can be run once only, and is the one way then.
-  if (options.act.none() && !exact && gemm_.supports(fused, operands)) {
+  if (fuses && gemm_.supports(fused, operands)) {
     ways.push_back({[&] {
                       gemm_.run(fused, operands);
                       sums({});
@@ -140,8 +154,16 @@ void CudaBackend::do_linear_backward_input(Tensor dinp, ConstTensor dout, ConstT
                     sums(before);
                   },
                   [&] { sums(before); }, kGeluGradientPassWeight});
-  ways[gemm_.fastest(fused, ways)].run();
-  if (partial != nullptr) sum_parts(options.dbias, partial, stripes, Grad::accumulate, stream());
+  if (own) {
+    ways.push_back({.run = [&] {
+      gelu_product(dinp.data(), partial, dout.data(), weight.data(), options.pre.data(), shape,
+                   stream());
+    }});
+  }
+  const size_t way = gemm_.fastest(fused, ways);
+  ways[way].run();
+  if (own && way + 1 == ways.size()) parts = gelu_product_parts(shape);
+  if (partial != nullptr) sum_parts(options.dbias, partial, parts, Grad::accumulate, stream());
 }
 
 void CudaBackend::do_linear_backward_weight(Tensor dweight, Tensor dbias, ConstTensor inp,
