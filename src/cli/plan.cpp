@@ -18,6 +18,7 @@
 #include "config/registry.h"
 #include "config/suggest.h"
 #include "plan/advice.h"
+#include "plan/forecast.h"
 #include "plan/local.h"
 #include "plan/report.h"
 #include "plan/scale.h"
@@ -32,8 +33,8 @@ constexpr const char* kExamples =
     "  stretto plan bloom-176b --cluster jean-zay-a100 --gpus 384 --global-batch 2048 \\\n"
     "      --software megatron-deepspeed-2022 --recompute full --top 5 --explain\n"
     "  stretto plan mpt-70b --cluster h100 --scale --tokens 2T --deadline 60d --price 2.5\n"
-    "  stretto plan mpt-7b model.heads=64 --gpus 64      a changed model; a .yaml file will do, "
-    "too\n"
+    "  stretto plan mpt-7b model.heads=64 --gpus 64      a changed model\n"
+    "  stretto plan run.yaml --gpus 64           what a run trains, laid out anew\n"
     "  stretto plan tiny --cluster local         this machine, measured first\n"
     "  stretto plan clusters                     what clusters and software are known\n"
     "  stretto plan exam                         accuracy on the published tables\n";
@@ -57,18 +58,18 @@ Precision precision_from(const std::string& word) {
 }
 
 // A name of the registry, or files and words as `stretto train` reads them.
-ModelShape model_of(const std::vector<std::string>& words) {
+ResolvedConfig read_words(const std::vector<std::string>& words) {
   const std::string& first = words.front();
   const bool name = first.find_first_of("=/") == std::string::npos && !first.ends_with(".yaml");
-  if (words.size() == 1 && name) return find_model(first);
-  return load_config(words).config.model;
+  if (words.size() == 1 && name) find_model(first);  // or which one was meant
+  return load_config(words);
 }
 
-plan::Workload workload_of(const PlanOptions& o, const plan::Cluster& cluster) {
-  plan::Workload w;
-  w.model = model_of(o.model);
+plan::Workload workload_of(const PlanOptions& o, const Config& config,
+                           const plan::Cluster& cluster) {
+  plan::Workload w = plan::workload_of(config);
   w.model_words = fmt::format("{}", fmt::join(o.model, " "));
-  w.seq_len = o.seq_len.value_or(w.model.positions);
+  w.seq_len = o.seq_len.value_or(w.seq_len);
   w.model.positions = std::max(w.model.positions, w.seq_len);
   w.precision = precision_from(o.precision);
   if (w.precision == Precision::amp_fp8 && cluster.matrix_flops_fp8 == 0) {
@@ -162,8 +163,13 @@ plan::Cluster measured_cluster(const PlanOptions& o) {
   return plan::local_cluster(*figures, std::max<int64_t>(1, figures->cores / ranks));
 }
 
-// What was not asked for depends on the machine: a CPU computes in fp32, one rank per core.
-PlanOptions with_defaults(PlanOptions o, const plan::Cluster& cluster) {
+// What was not asked for is what the words or files say; then it depends on the machine: a CPU
+// computes in fp32, one rank per core.
+PlanOptions with_defaults(PlanOptions o, const ResolvedConfig& words,
+                          const plan::Cluster& cluster) {
+  const auto says = [&](const char* key) { return words.origin_of(key).source > Source::registry; };
+  if (o.precision.empty() && says("precision")) o.precision = name_of(words.config.precision);
+  if (!o.global_batch && says("global_batch")) o.global_batch = words.config.global_batch;
   if (!o.gpus) o.gpus = cluster.time_shared ? cluster.devices_per_node : 8;
   if (o.precision.empty()) o.precision = cluster.time_shared ? "fp32" : "amp_bf16";
   if (!o.global_batch && cluster.time_shared) o.global_batch = 8 * *o.gpus;
@@ -187,9 +193,13 @@ void run_plan(const PlanOptions& asked) {
   check_options(asked);
   const bool local = asked.cluster == "local";
   const plan::Cluster cluster = local ? measured_cluster(asked) : plan::find_cluster(asked.cluster);
-  const PlanOptions o = with_defaults(asked, cluster);
+  const ResolvedConfig words = read_words(asked.model);
+  const PlanOptions o = with_defaults(asked, words, cluster);
   const plan::Stack stack = plan::find_stack(o.software, cluster);
-  const plan::Workload work = workload_of(o, cluster);
+  const plan::Workload work = workload_of(o, words.config, cluster);
+  if (work.activation_offload || work.optimizer_offload) {
+    spdlog::warn("plan: of offloading the memory is counted, the time is not");
+  }
   if (o.scale) {
     run_scale(o, cluster, stack, work);
     return;
@@ -246,7 +256,8 @@ void add_plan(Command& app) {
   auto o = std::make_shared<PlanOptions>();
   verb->add_option(
       "model", o->model,
-      "a model's name (stretto models), or what `stretto train` takes: files, key=value words");
+      "a model's name (stretto models), or what `stretto train` takes: files, key=value words (its "
+      "layout, micro-batch and recomputation are what is planned; options below say more)");
   verb->add_option("--cluster", o->cluster, "a known cluster or a .yaml file (h100)");
   verb->add_option("--software", o->software, "a known software profile (stretto)");
   verb->add_option("--gpus", o->gpus, "devices (8; local: one rank per core)");

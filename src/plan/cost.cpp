@@ -56,6 +56,9 @@ class Model {
     embedding_params_ = static_cast<double>(work.model.vocab) * h / t;
     tokens_ = static_cast<double>(layout.micro_batch * work.seq_len);
     gather_bytes_ = stack.own_runtime ? rates_.element : stack.gather_bytes;
+    const DType gradient = types_of(work.precision, work.gradient_type).gradient;
+    reduce_bytes_ =
+        stack.own_runtime ? static_cast<double>(dtype_size(gradient)) : stack.reduce_bytes;
     place_groups();
   }
 
@@ -79,6 +82,7 @@ class Model {
   LayerTime layer_forward_, layer_backward_, layer_again_;
   double layer_params_ = 0, embedding_params_ = 0, tokens_ = 0;
   double gather_bytes_ = 2;  // per parameter
+  double reduce_bytes_ = 2;
   Group tp_, dp_;
   Group shard_;   // dp ranks that share one copy of the model: all of them, or a hybrid group
   Group copies_;  // ranks that own the same part in the other copies
@@ -165,8 +169,7 @@ Shares Model::stage(int64_t layers, bool first, bool last) const {
 
   if (layout_.zero == 3) {
     const double gather = gather_seconds(cluster_, stack_, shard_, layer_params_ * gather_bytes_);
-    const double scatter =
-        gather_seconds(cluster_, stack_, shard_, layer_params_ * stack_.reduce_bytes);
+    const double scatter = gather_seconds(cluster_, stack_, shard_, layer_params_ * reduce_bytes_);
     const double forward = layer_forward_.total() + calls.forward * call;
     const double backward =
         layer_backward_.total() + recompute.total() + (calls.backward + again) * call;
@@ -177,17 +180,16 @@ Shares Model::stage(int64_t layers, bool first, bool last) const {
     s.dp = exposed;
     if (first || last) {  // the root's own parameters are gathered once and scattered at the end
       s.dp += gather_seconds(cluster_, stack_, shard_,
-                             embedding_params_ * (gather_bytes_ + stack_.reduce_bytes));
+                             embedding_params_ * (gather_bytes_ + reduce_bytes_));
     }
   } else if (layout_.zero == 2) {  // every micro-batch's gradients go to their owners
-    const double scatter =
-        gather_seconds(cluster_, stack_, shard_, layer_params_ * stack_.reduce_bytes);
+    const double scatter = gather_seconds(cluster_, stack_, shard_, layer_params_ * reduce_bytes_);
     const double backward =
         layer_backward_.total() + recompute.total() + (calls.backward + again) * call;
     s.dp = n * overlapped(backward, scatter, c_[Constant::interference]);
     s.hidden = n * scatter - s.dp;
     if (first || last) {
-      s.dp += gather_seconds(cluster_, stack_, shard_, embedding_params_ * stack_.reduce_bytes);
+      s.dp += gather_seconds(cluster_, stack_, shard_, embedding_params_ * reduce_bytes_);
     }
   }
   s.pp = pipeline_transfer();
@@ -195,7 +197,7 @@ Shares Model::stage(int64_t layers, bool first, bool last) const {
 }
 
 double Model::data_parallel_seconds(double params) const {
-  const double gradients = params * stack_.reduce_bytes;
+  const double gradients = params * reduce_bytes_;
   // Hybrid: each rank's own part is summed over the copies, once per step.
   double seconds = all_reduce_seconds(cluster_, stack_, copies_,
                                       gradients / static_cast<double>(layout_.sharing_ranks()));
@@ -292,9 +294,9 @@ Estimate Model::run() const {
 
   e.dp_exposed += exposed_reduction(data_parallel_seconds(largest_params), slowest, &e.hidden_comm);
   if (layout_.pp > 1 && work_.model.tied_embedding) {  // first and last stage sum their copies
-    e.dp_exposed += send_seconds(cluster_, stack_, cluster_.time_shared,
-                                 2 * embedding_params_ * stack_.reduce_bytes,
-                                 std::min(cluster_.devices_per_node, layout_.tp * layout_.dp));
+    e.dp_exposed +=
+        send_seconds(cluster_, stack_, cluster_.time_shared, 2 * embedding_params_ * reduce_bytes_,
+                     std::min(cluster_.devices_per_node, layout_.tp * layout_.dp));
   }
   const double shard = layout_.zero >= 1 ? static_cast<double>(layout_.sharing_ranks()) : 1.0;
   e.optimizer = c_[Constant::optimizer] * largest_params / shard / rates_.stream;

@@ -75,6 +75,10 @@ Workload workload_of(const Config& config) {
   w.seq_len = config.seq_len > 0 ? config.seq_len : config.model.positions;
   w.global_batch = config.global_batch;
   w.precision = config.precision;
+  w.gradient_type = config.gradient_dtype;
+  w.logits_chunk = config.logits_chunk;
+  w.activation_offload = config.activation_offload;
+  w.optimizer_offload = config.optimizer_offload;
   return w;
 }
 

@@ -24,7 +24,11 @@ RankShape shape_of(const Workload& work, const Layout& layout) {
   s.checkpointing = layout.recompute;
   s.accumulation = micro_batches(work, layout);
   s.split_backward = layout.schedule == PipelineSchedule::zero_bubble;
+  s.gradient_type = work.gradient_type;
+  s.activation_offload = work.activation_offload;
+  s.optimizer_offload = work.optimizer_offload;
   if (work.precision != Precision::fp32) s.loss_chunk_bytes = kGpuLossChunkBytes;  // on a GPU
+  if (work.logits_chunk > 0) s.loss_chunk_bytes = work.logits_chunk;
   return s;
 }
 

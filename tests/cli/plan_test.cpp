@@ -1,4 +1,5 @@
 // What `stretto plan` refuses, with the option and the fix; and that its answers can be run.
+#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "config/reader.h"
@@ -61,6 +62,40 @@ TEST(PlanVerb, WordsChangeTheModel) {
   const VerbAnswer answer = run_verb({"plan", "mpt-7b", "model.heads=64", "--top", "1"});
   EXPECT_EQ(answer.code, 0) << answer.err;
   EXPECT_NE(answer.out.find(" 64 heads"), std::string::npos) << answer.out;
+}
+
+// A run's own words say what is trained, options more; the layout is the planner's.
+TEST(PlanVerb, WordsSayWhatIsTrained) {
+  const std::vector<std::string> words = {
+      "plan", "mpt-1b",          "seq_len=512",   "--gpus",       "8", "precision=bf16", "--top",
+      "1",    "global_batch=64", "parallel.tp=4", "micro_batch=3"};
+  const VerbAnswer said = run_verb(words);
+  EXPECT_EQ(said.code, 0) << said.err;
+  EXPECT_NE(said.out.find("64 sequences of 512 tokens, bf16\n"), std::string::npos) << said.out;
+  EXPECT_NE(said.out.find("parallel.tp=1 "), std::string::npos) << said.out;
+  std::vector<std::string> more = words;
+  more.insert(more.end(), {"--seq-len", "1024", "--precision", "amp_bf16", "--global-batch", "32"});
+  const VerbAnswer options = run_verb(more);
+  EXPECT_NE(options.out.find("32 sequences of 1024 tokens, amp_bf16\n"), std::string::npos)
+      << options.out;
+}
+
+// What our own runtime may be told about memory counts in the plan.
+TEST(PlanVerb, MemoryFollowsTheWords) {
+  const auto gib = [](const std::vector<std::string>& more) {
+    std::vector<std::string> words = {"plan", "mpt-3b",      "--gpus", "1",       "--micro-batch",
+                                      "4",    "--recompute", "none",   "--tight", "--json"};
+    words.insert(words.begin() + 2, more.begin(), more.end());
+    const VerbAnswer answer = run_verb(words);
+    EXPECT_EQ(answer.code, 0) << answer.err;
+    const auto plan = nlohmann::json::parse(answer.out);
+    return plan["layouts"][0]["memory_needed"].get<double>() / (1 << 30);
+  };
+  const double plain = gib({});
+  const double parameters = 2.652 * 1e9 / (1 << 30);
+  EXPECT_NEAR(plain - gib({"gradient_dtype=bf16"}), 2 * parameters, 0.02 * plain);
+  EXPECT_NEAR(plain - gib({"optimizer_offload=true"}), 12 * parameters, 0.05 * plain);
+  EXPECT_LT(gib({"logits_chunk=64MiB"}), plain);
 }
 
 // The line with the command passes every rule of the configuration, and runs what was planned
