@@ -183,6 +183,10 @@ PlanOptions with_defaults(PlanOptions o, const ResolvedConfig& words,
     throw Error(ExitCode::bad_config, what,
                 "--rejected lists why; allow more layouts, or other --gpus");
   }
+  if (p.nearest->memory.fit == plan::Fit::tight) {
+    throw Error(ExitCode::out_of_memory, what,
+                "--tight takes what needs more than 92 % of the memory");
+  }
   const auto change = plan::nearest_fit(p.cluster, p.stack, p.work, p.nearest->layout);
   throw Error(ExitCode::out_of_memory, what,
               change ? fmt::format("it would fit with {}", change->text)

@@ -202,6 +202,26 @@ class Adviser {
   std::vector<Advice> out_;
 };
 
+// What our own runtime may be told on the same devices, in its words.
+std::vector<std::pair<std::string, Workload>> told_to_need_less(const Stack& stack,
+                                                                const Workload& work) {
+  if (!stack.own_runtime) return {};
+  const bool narrow = types_of(work.precision, work.gradient_type).gradient == DType::f32 &&
+                      types_of(work.precision).compute == DType::bf16;
+  std::vector<std::pair<std::string, Workload>> out;
+  for (const auto& [gradients, optimizer] : {std::pair(true, false), {false, true}, {true, true}}) {
+    if ((gradients && !narrow) || (optimizer && work.optimizer_offload)) continue;
+    Workload w = work;
+    if (gradients) w.gradient_type = DType::bf16;
+    if (optimizer) w.optimizer_offload = true;
+    out.emplace_back(fmt::format("{}{}{}", gradients ? "gradient_dtype=bf16" : "",
+                                 gradients && optimizer ? " and " : "",
+                                 optimizer ? "optimizer_offload=true" : ""),
+                     w);
+  }
+  return out;
+}
+
 }  // namespace
 
 std::vector<Advice> advice_for(const Cluster& cluster, const Stack& stack, const Workload& work,
@@ -247,32 +267,38 @@ std::vector<Upset> upsets(const Cluster& cluster, const Stack& stack, const Work
 
 std::optional<FitChange> nearest_fit(const Cluster& cluster, const Stack& stack,
                                      const Workload& work, const Layout& layout) {
-  const auto fits = [&](const Layout& l) {
-    return decisive_memory(cluster, stack, work, l).fit != plan::Fit::does_not_fit;
+  std::optional<FitChange> found;  // the first that fits; the least that may help comes first
+  const auto consider = [&](const Workload& w, const Layout& l, const std::string& text) {
+    if (found) return;
+    if (decisive_memory(cluster, stack, w, l).fit != plan::Fit::does_not_fit) {
+      found = FitChange{text, l};
+    }
   };
-  std::vector<FitChange> changes;
   Layout l = layout;
-  for (Checkpointing mode : kCheckpointings) {  // the least that helps comes first
+  for (Checkpointing mode : kCheckpointings) {
     if (mode <= layout.recompute || !stack.can.checkpoints(mode)) continue;
     l.recompute = mode;
-    changes.push_back({fmt::format("{} recomputation", name_of(mode)), l});
+    consider(work, l, fmt::format("{} recomputation", name_of(mode)));
   }
   l = layout;
   for (int64_t size = l.micro_batch / 2; size >= 1; size /= 2) {
     l.micro_batch = size;
-    changes.push_back({fmt::format("micro-batch {} instead of {}", size, layout.micro_batch), l});
+    consider(work, l, fmt::format("micro-batch {} instead of {}", size, layout.micro_batch));
   }
   for (int zero : stack.can.zero) {
     l = layout;
     if (zero <= layout.zero || layout.dp == 1 || (zero >= 2 && layout.pp > 1)) continue;
     l.zero = zero;
-    changes.push_back({fmt::format("ZeRO stage {} instead of {}", zero, layout.zero), l});
+    consider(work, l, fmt::format("ZeRO stage {} instead of {}", zero, layout.zero));
   }
   l = layout;
   l.recompute = Checkpointing::full;
   l.micro_batch = 1;
   l.zero = layout.pp == 1 ? stack.can.zero.back() : layout.zero;
-  changes.push_back({"full recomputation, micro-batch 1 and the deepest sharding together", l});
+  consider(work, l, "full recomputation, micro-batch 1 and the deepest sharding together");
+  for (const auto& [words, w] : told_to_need_less(stack, work)) {
+    consider(w, l, fmt::format("{}, full recomputation and micro-batch 1", words));
+  }
   for (int64_t more = 2; more <= 4096; more *= 2) {  // devices: parts of a matrix, stages, replicas
     for (int64_t parts = 1; parts <= more; parts *= 2) {
       Layout wider = l;
@@ -288,13 +314,10 @@ std::optional<FitChange> nearest_fit(const Cluster& cluster, const Stack& stack,
         wider.dp = layout.dp * rest;
       }
       if (wider.pp > 1) wider.zero = std::min(wider.zero, wider.dp > 1 ? 1 : 0);
-      changes.push_back({fmt::format("{} devices: {}", wider.devices(), describe(wider)), wider});
+      consider(work, wider, fmt::format("{} devices: {}", wider.devices(), describe(wider)));
     }
   }
-  for (const FitChange& change : changes) {
-    if (fits(change.layout)) return change;
-  }
-  return std::nullopt;
+  return found;
 }
 
 }  // namespace stretto::plan

@@ -13,6 +13,20 @@ struct Sizes {
   double layer_params, embedding_params, stream, layer_kept, layer_full, logits;
 };
 
+struct BytesPerParameter {
+  double weights, states;
+};
+
+// Other software: fitted. Our own: by the types of the precision.
+BytesPerParameter bytes_per_parameter(const Stack& stack, const Workload& work) {
+  const Constants& c = stack.constants;
+  if (!stack.own_runtime) return {c[Constant::param_bytes], c[Constant::state_bytes]};
+  const PrecisionTypes types = types_of(work.precision, work.gradient_type);
+  const auto bytes = [](DType type) { return static_cast<double>(dtype_size(type)); };
+  const double states = 2 * bytes(types.moment) + (types.has_master ? bytes(DType::f32) : 0);
+  return {bytes(types.compute) + bytes(types.gradient), work.optimizer_offload ? 0 : states};
+}
+
 // Elements per token of what a layer keeps for its backward pass without recomputation: norms,
 // residuals and dropout see the whole hidden size, projections their tensor-parallel share.
 Sizes sizes_of(const Stack& stack, const Workload& work, const Layout& layout) {
@@ -47,7 +61,10 @@ Sizes sizes_of(const Stack& stack, const Workload& work, const Layout& layout) {
   // Logits in the compute type, in fp32 for a loss of several kernels, and their gradient.
   const double loss = stack.fused_loss ? 0 : 4;
   s.logits = tokens * static_cast<double>(work.model.vocab) / t * (element + loss + element);
-  if (stack.own_runtime) s.logits = std::min(s.logits, static_cast<double>(kGpuLossChunkBytes));
+  if (stack.own_runtime) {
+    const int64_t chunk = work.logits_chunk > 0 ? work.logits_chunk : kGpuLossChunkBytes;
+    s.logits = std::min(s.logits, static_cast<double>(chunk));
+  }
   return s;
 }
 
@@ -80,10 +97,14 @@ StageMemory stage_memory(const Stack& stack, const Workload& work, const Layout&
   StageMemory m;
   const double weight_shard = layout.zero == 3 ? dp : 1.0;
   const double state_shard = layout.zero >= 1 ? dp : 1.0;
-  m.weights = c[Constant::param_bytes] * params / weight_shard;
-  m.states = c[Constant::state_bytes] * params / state_shard;
-  const double kept = static_cast<double>(layers) *
-                      in_flight_of(micro_batches(work, layout), layout, stage) * s.layer_kept;
+  const BytesPerParameter bytes = bytes_per_parameter(stack, work);
+  m.weights = bytes.weights * params / weight_shard;
+  m.states = bytes.states * params / state_shard;
+  const double kept = work.activation_offload
+                          ? 0
+                          : static_cast<double>(layers) *
+                                in_flight_of(micro_batches(work, layout), layout, stage) *
+                                s.layer_kept;
   m.checkpoints = c[Constant::activation] * kept;
   m.working = c[Constant::workspace] * s.layer_full;
   if (layout.recompute == Checkpointing::none || layout.recompute == Checkpointing::gelu) {

@@ -121,18 +121,21 @@ void refine_leaders(Plan& plan) {
   simulate_leaders(plan);
   rank(plan.ranked, tie_width(plan.stack));
   std::vector<Candidate> kept;
+  std::optional<Candidate> nearest;
   size_t exact = 0;
   for (Candidate& c : plan.ranked) {
     if (plan.stack.own_runtime) {
       if (exact < kExact) c.memory = own_memory(plan.cluster, plan.stack, plan.work, c.layout);
       if (const auto reason = refusal(c.memory, plan.constraints)) {
         count_refused(plan, c.layout, *reason);
+        if (!nearest || c.memory.needed() < nearest->memory.needed()) nearest = c;
         continue;
       }
       ++exact;
     }
     kept.push_back(std::move(c));
   }
+  if (nearest) plan.nearest = nearest;
   plan.ranked = std::move(kept);
   rank(plan.ranked, tie_width(plan.stack));
 }
@@ -264,7 +267,10 @@ Plan make_plan(const Cluster& cluster, const Stack& stack, const Workload& work,
   }
   refine_leaders(plan);
   if (!plan.ranked.empty()) plan.nearest.reset();
-  if (plan.nearest) plan.nearest = price(cluster, stack, work, plan.nearest->layout);
+  if (plan.nearest) {
+    plan.nearest = price(cluster, stack, work, plan.nearest->layout);
+    plan.nearest->memory = decisive_memory(cluster, stack, work, plan.nearest->layout);
+  }
   plan.wall_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return plan;

@@ -247,6 +247,56 @@ TEST(Search, NoMoreDevicesThanNeededAreProposed) {
   EXPECT_TRUE(make_plan(p.cluster, p.stack, w, limits).ranked.empty()) << limits.devices;
 }
 
+// The first estimate of our own runtime follows its types, and lets pass what its plan would.
+TEST(Search, OwnRuntimeIsNotRefusedByAnEstimate) {
+  const Place p = place("h100", "stretto");
+  Constraints limits;
+  limits.devices = 1;
+  limits.allow_tight = true;
+  const auto ranked = [&](Workload w) {
+    w.model.positions = w.seq_len;
+    bool any = false;
+    for (const Checkpointing mode : kCheckpointings) {
+      const Layout l{.recompute = mode};
+      any = any || own_memory(p.cluster, p.stack, w, l).fit != Fit::does_not_fit;
+    }
+    EXPECT_EQ(any, !make_plan(p.cluster, p.stack, w, limits).ranked.empty())
+        << name_of(w.precision) << " " << w.model.layers;
+    return any;
+  };
+  int fit = 0, unfit = 0;
+  for (const Precision precision : {Precision::fp32, Precision::amp_bf16, Precision::bf16}) {
+    for (const bool offload : {false, true}) {
+      for (int64_t layers = 8; layers <= 120; layers += 4) {
+        Workload w{shape(layers, 4096, 32, 50368), 2048, 8, precision};
+        w.optimizer_offload = offload;
+        (ranked(w) ? fit : unfit) += 1;
+      }
+    }
+  }
+  EXPECT_GT(fit, 20);
+  EXPECT_GT(unfit, 20);
+}
+
+// Before more devices: what our own runtime can be told on those there are.
+TEST(Search, OffloadingIsProposedBeforeMoreDevices) {
+  const Place p = place("h100", "stretto");
+  Constraints limits;
+  limits.devices = 1;
+  const auto advice = [&](int64_t layers) {
+    const Workload w{shape(layers, 5120, 40, 50368), 2048, 8, Precision::amp_bf16};
+    const Plan plan = make_plan(p.cluster, p.stack, w, limits);
+    EXPECT_TRUE(plan.ranked.empty()) << layers;
+    const auto change = nearest_fit(p.cluster, p.stack, w, plan.nearest->layout);
+    return change ? change->text : "";
+  };
+  EXPECT_EQ(advice(15).rfind("gradient_dtype=bf16, ", 0), 0u) << advice(15);
+  EXPECT_EQ(advice(40).rfind("optimizer_offload=true, ", 0), 0u) << advice(40);
+  EXPECT_EQ(advice(52).rfind("gradient_dtype=bf16 and optimizer_offload=true, ", 0), 0u)
+      << advice(52);
+  EXPECT_EQ(advice(80).find(" devices: "), 1u) << advice(80);
+}
+
 TEST(Search, UpsetsReallyTurnTheOrderRound) {
   const Place p = bloom_place();
   const Workload w = bloom_work(72, 14336, 64);
