@@ -123,7 +123,13 @@ Placement parse_placement(std::string_view text, const std::string& name) {
       refuse(name, "a shape beyond any memory");
     }
   }
-  for (const json& item : document["runs"]) placement.runs.push_back(read_run(item, count, name));
+  int64_t rest = count;  // each element once at most
+  for (const json& item : document["runs"]) {
+    const StridedRun run = read_run(item, count, name);
+    if (run.count > rest / run.repeat) refuse(name, "its runs hold more than the tensor");
+    rest -= run.count * run.repeat;
+    placement.runs.push_back(run);
+  }
   return placement;
 }
 

@@ -170,6 +170,7 @@ const std::vector<Share>& Trainer::deal(const Sampler& sampler, int64_t first_sa
 }
 
 void Trainer::load_batch(size_t chunk, const MicroBatch& mb) {
+  world_.monitor().beat();  // a micro-batch that is replayed gives no other sign of life
   if (mb.batch == 0) return;
   const TraceSpan span(TraceLane::loader, "load", mb.index);
   const double start = now();

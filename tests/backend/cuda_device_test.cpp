@@ -54,6 +54,31 @@ TEST_F(OnDevice, RecordedWorkIsDoneEveryTime) {
   EXPECT_TRUE(close(download(sum), five, DType::f32, 8));
 }
 
+// Column sums take their partial sums from memory that a larger sum makes grow and move.
+TEST_F(OnDevice, RecordedWorkFindsMemoryThatHasGrown) {
+  CudaOptions options;
+  options.tune = false;
+  options.scratch_bytes = 0;
+  gpu_ = make_cuda_backend(0, options);
+  const auto linear = [&](int64_t rows, int64_t n, Tensor dbias) {
+    const Tensor dout = upload(Operand::random(DType::bf16, {rows, n}, 1));
+    const Tensor inp = upload(Operand::random(DType::bf16, {rows, 8}, 2));
+    const Tensor dweight = upload(Operand::zeros(DType::f32, {n, 8}));
+    return [=, this] { gpu_->linear_backward_weight(dweight, dbias, inp, dout, Grad::overwrite); };
+  };
+  const Tensor small = upload(Operand::zeros(DType::f32, {64}));
+  const auto work = linear(4096, 64, small);
+  for (int i = 0; i < 3; ++i) gpu_->repeat(13, work);
+  const Values before = download(small).values();
+  const Tensor wide = upload(Operand::zeros(DType::f32, {1 << 16}));
+  linear(512, 1 << 16, wide)();
+  for (int i = 0; i < 3; ++i) {
+    gpu_->fill_zero(small);
+    gpu_->repeat(13, work);
+    EXPECT_EQ(download(small).values(), before) << i;
+  }
+}
+
 TEST_F(OnDevice, WorkThatWaitsIsLaunchedOneByOne) {
   const Tensor sum = upload(Operand::zeros(DType::f32, {8}));
   const Tensor one = upload(Operand(DType::f32, {8}, Values(8, 1.0)));

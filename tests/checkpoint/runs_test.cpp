@@ -59,7 +59,8 @@ TEST(Runs, RefusesWhatLiesOutside) {
         R"({"shape":[4],"runs":[[0,2,1,2]]})", R"({"shape":[4],"runs":[[0,1,2,3]]})",
         R"({"shape":[4],"runs":[[0,1,4611686018427387904,4]]})",
         R"({"shape":[4],"runs":[[0,1,1,0]]})", R"({"shape":[-4],"runs":[]})",
-        R"({"shape":[99999999999,99999999999],"runs":[]})"}) {
+        R"({"shape":[99999999999,99999999999],"runs":[]})", R"({"shape":[4],"runs":[[0,3],[2,2]]})",
+        R"({"shape":[4],"runs":[[0,1,2,2],[1,1,1,3]]})"}) {
     EXPECT_ERROR(parse_placement(text, "p"), ExitCode::bad_data, "p");
   }
 }

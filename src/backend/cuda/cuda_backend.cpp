@@ -66,6 +66,10 @@ bool CudaBackend::repeat(uint64_t key, const std::function<void()>& work) {
     return true;
   }
   make_current();
+  // Memory that has grown since (for a larger batch, say) waited for all that used the old one.
+  const uint64_t growths = scratch_.growths() + gradient_.growths();
+  if (growths != growths_) graphs_.forget();
+  growths_ = growths;
   return graphs_.run(key, work, stream(), profile());
 }
 

@@ -116,6 +116,8 @@ class CudaBackend final : public Backend {
   T* scratch(int64_t count) {
     return static_cast<T*>(scratch_.reserve(static_cast<size_t>(count) * sizeof(T), stream()));
   }
+  // What a block may ask for at most, with some left for what kernels have of their own.
+  size_t dynamic_shared_bytes() const { return properties_.sharedMemPerBlockOptin - 2048; }
   const AttentionKernel& attention_for(const AttentionGeometry& geometry,
                                        std::initializer_list<const void*> operands) const;
   // Queues column sums of x (rows, n) into scratch, and adds them to (or stores them in) `out`.
@@ -146,6 +148,7 @@ class CudaBackend final : public Backend {
   } shared_gradient_;
   DeviceTable adamw_table_;
   Graphs graphs_;
+  uint64_t growths_ = 0;  // of working memory, as the graphs know it
   Gemm gemm_;
   const AttentionKernel* attention_;  // asked for by name; null: the best that can
   OperatorTimer timer_;

@@ -85,7 +85,9 @@ double Gemm::measure(const std::function<void()>& work) {
 size_t Gemm::choose(const GemmProblem& problem,
                     const std::vector<std::function<double()>>& seconds) {
   if (way_ >= 0) return std::min(static_cast<size_t>(way_), seconds.size() - 1);
-  if (const auto known = choices_.find(problem); known != choices_.end()) return known->second;
+  if (const auto known = choices_.find(problem); known != choices_.end()) {
+    return std::min(known->second, seconds.size() - 1);
+  }
   const std::string key = choice_key(problem, seconds.size());
   const auto known = tune_ ? cache_.find(key) : std::nullopt;
   if (collect_) {

@@ -5,9 +5,12 @@
 
 namespace stretto::cuda {
 
-Graphs::~Graphs() {
+Graphs::~Graphs() { forget(); }
+
+void Graphs::forget() {
   for (auto& [key, recording] : recordings_) {
     if (recording.graph != nullptr) cudaGraphExecDestroy(recording.graph);
+    recording.graph = nullptr;
   }
 }
 

@@ -22,6 +22,8 @@ class Graphs {
   // second records it, later ones replay and add the same counts to `profile`. Work that cannot be
   // recorded runs as it is every time; the log says so once. Returns whether `work` was called.
   bool run(uint64_t key, const std::function<void()>& work, cudaStream_t stream, Profile& profile);
+  // What was recorded is recorded again at its next call. Nothing of it may be running.
+  void forget();
 
  private:
   struct Recording {

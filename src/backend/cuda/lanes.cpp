@@ -72,6 +72,7 @@ void* Workspace::reserve(size_t bytes, cudaStream_t stream) {
   bytes_ = 0;
   CUDA_CHECK(cudaMalloc(&data_, bytes));
   bytes_ = bytes;
+  ++growths_;
   return data_;
 }
 

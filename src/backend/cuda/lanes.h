@@ -38,8 +38,8 @@ class Lanes {
 
 bool is_capturing(cudaStream_t stream);
 
-// Device memory that only grows. Growth waits for the stream and is refused during capture, so it
-// happens at warm-up or not at all.
+// Device memory that only grows. Growth waits for the stream and is refused during capture; what
+// was recorded before it has the old address.
 class Workspace {
  public:
   explicit Workspace(const char* label) : label_(label) {}
@@ -49,11 +49,13 @@ class Workspace {
 
   void* reserve(size_t bytes, cudaStream_t stream);
   size_t bytes() const { return bytes_; }
+  uint64_t growths() const { return growths_; }
 
  private:
   const char* label_;
   void* data_ = nullptr;
   size_t bytes_ = 0;
+  uint64_t growths_ = 0;
 };
 
 // Pinned slots through which host buffers travel: the caller's memory may be reused as soon as it

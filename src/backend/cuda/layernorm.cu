@@ -262,15 +262,15 @@ ForwardKernel<T> warp_kernel(int packs, bool add) {
 
 template <typename T>
 void launch_forward(const ForwardArgs<T>& args, bool vectorise, int multiprocessors,
-                    cudaStream_t stream) {
+                    size_t shared_bytes, cudaStream_t stream) {
   constexpr int V = kVector<T>, R = 2, S = 4;
   const int packs = (args.columns + 32 * V - 1) / (32 * V), row_threads = 32 * packs;
   const bool add = args.a != nullptr;
+  const size_t bytes =
+      size_t{R} * S * (add ? 2 : 1) * sizeof(int4) * static_cast<size_t>(row_threads);
   if (const auto kernel = warp_kernel<T>(packs, add); vectorise && kernel != nullptr) {
     launch_walking(kernel, args, 32 * kWarpsPerBlock, kWarpsPerBlock, 0, multiprocessors, stream);
-  } else if (vectorise && row_threads <= kMostThreads) {
-    const size_t bytes =
-        size_t{R} * S * (add ? 2 : 1) * sizeof(int4) * static_cast<size_t>(row_threads);
+  } else if (vectorise && row_threads <= kMostThreads && bytes <= shared_bytes) {
     launch_walking(add ? forward_rows_kernel<T, R, S, true> : forward_rows_kernel<T, R, S, false>,
                    args, row_threads, R, bytes, multiprocessors, stream);
   } else if (vectorise) {
@@ -296,7 +296,7 @@ void CudaBackend::do_layernorm_forward(Tensor sum, Tensor out, Tensor mean, Tens
     launch_forward(args,
                    can_vectorise<T>(b.last(), sum.data(), out.data(), a.data(), b.data(),
                                     weight.data(), bias.data()),
-                   properties_.multiProcessorCount, stream());
+                   properties_.multiProcessorCount, dynamic_shared_bytes(), stream());
   });
 }
 

@@ -229,23 +229,35 @@ int threads_for(int columns, int v, int p) {
 }
 
 template <typename T, int R, int S>
+size_t pipelined_bytes(int threads) {
+  return size_t{R} * S * 3 * sizeof(int4) * static_cast<size_t>(threads);
+}
+
+template <typename T, int R, int S>
 BackwardLaunch<T> pipelined(int threads) {
-  const size_t bytes = size_t{R} * S * 3 * sizeof(int4) * static_cast<size_t>(threads);
+  const size_t bytes = pipelined_bytes<T, R, S>(threads);
   auto* kernel = pipelined_kernel<T, R, S>;
   CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                   static_cast<int>(bytes)));
   return {kernel, threads, bytes};
 }
 
+// `shared_bytes`: what a block may ask for. Consumer GPUs have less than half of an A100's.
 template <typename T>
-BackwardLaunch<T> launch_for(int columns, bool vectorise) {
+BackwardLaunch<T> launch_for(int columns, bool vectorise, size_t shared_bytes) {
   if (vectorise) {
     const int threads = threads_for(columns, kVector<T>, 1);
-    if (threads <= 160) return pipelined<T, 4, 3>(threads);
-    if (threads <= kMostThreads) return pipelined<T, 2, 3>(threads);
+    if (threads <= 160 && pipelined_bytes<T, 4, 3>(threads) <= shared_bytes) {
+      return pipelined<T, 4, 3>(threads);
+    }
+    if (threads <= kMostThreads && pipelined_bytes<T, 2, 3>(threads) <= shared_bytes) {
+      return pipelined<T, 2, 3>(threads);
+    }
     const int wide = threads_for(columns, kVector<T>, 4);
-    STRETTO_CHECK(wide <= kMostThreads, "LayerNorm backward of {} columns", columns);
-    return {general_kernel<T, kVector<T>, 4>, wide, 0};
+    if (wide <= kMostThreads) return {general_kernel<T, kVector<T>, 4>, wide, 0};
+    const int wider = threads_for(columns, kVector<T>, 8);
+    STRETTO_CHECK(wider <= kMostThreads, "LayerNorm backward of {} columns", columns);
+    return {general_kernel<T, kVector<T>, 8>, wider, 0};
   }
   if (columns <= kMostThreads) return {general_kernel<T, 1, 1>, threads_for(columns, 1, 1), 0};
   const int wide = threads_for(columns, 1, 16);
@@ -274,7 +286,8 @@ void CudaBackend::do_layernorm_backward(Tensor dinp, Tensor dweight, Tensor dbia
   with_float_type(inp.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     const auto launch = launch_for<T>(
-        columns, can_vectorise<T>(columns, dinp.data(), dout.data(), inp.data(), weight.data()));
+        columns, can_vectorise<T>(columns, dinp.data(), dout.data(), inp.data(), weight.data()),
+        dynamic_shared_bytes());
     const int blocks = blocks_of(launch, inp.rows(), properties_.multiProcessorCount);
     const int64_t size = int64_t{blocks} * columns;
     float* parts = scratch<float>(3 * size);

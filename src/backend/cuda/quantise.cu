@@ -55,7 +55,8 @@ __global__ void __launch_bounds__(kTile* kTile / kChunk)
   };
   __shared__ uint32_t tile[kTile][kTile / 4 + 1];
   const float largest = *amax;
-  const float scale = largest > 0 ? kLargest<F8> / largest : 1.0f;
+  // Its inverse must be a number, too: 0 times infinity would be none.
+  const float scale = largest > 0 ? fminf(kLargest<F8> / largest, 1e37f) : 1.0f;
   if (blockIdx.x == 0 && blockIdx.y == 0 && threadIdx.x == 0) *inverse = 1.0f / scale;
   const int line = threadIdx.x / (kTile / kChunk);
   const int offset = threadIdx.x % (kTile / kChunk) * kChunk;
