@@ -157,7 +157,7 @@ Config load(const Options& options) {
                 "stretto bench configs/runs/tiny.yaml");
   }
   ResolvedConfig resolved = load_config(options.words);
-  fit_world(resolved.config, available_ranks(0));
+  fit_world(resolved, available_ranks(0));
   require_valid(resolved);
   return resolved.config;
 }

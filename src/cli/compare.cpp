@@ -107,7 +107,7 @@ void bench_in_turns(const Options& options, const std::string& directory) {
                 "name a new directory, or compare the old records: `stretto compare DIR/a DIR/b`");
   }
   ResolvedConfig resolved = load_config(options.bench);
-  fit_world(resolved.config, available_ranks(0));
+  fit_world(resolved, available_ranks(0));
   require_valid(resolved);
   const Config& config = resolved.config;
   for (const char* side : {"a", "b"}) make_dirs(posix_fs(), join_path(directory, side));

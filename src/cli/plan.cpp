@@ -196,8 +196,11 @@ PlanOptions with_defaults(PlanOptions o, const ResolvedConfig& words,
 void run_plan(const PlanOptions& asked) {
   check_options(asked);
   const bool local = asked.cluster == "local";
-  const plan::Cluster cluster = local ? measured_cluster(asked) : plan::find_cluster(asked.cluster);
+  plan::Cluster cluster = local ? measured_cluster(asked) : plan::find_cluster(asked.cluster);
   const ResolvedConfig words = read_words(asked.model);
+  if (const auto limit = static_cast<double>(words.config.memory_limit); limit > 0) {
+    cluster.memory_bytes = std::min(cluster.memory_bytes, limit);
+  }
   const PlanOptions o = with_defaults(asked, words, cluster);
   const plan::Stack stack = plan::find_stack(o.software, cluster);
   const plan::Workload work = workload_of(o, words.config, cluster);

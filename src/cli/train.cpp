@@ -29,7 +29,7 @@ struct Options {
 
 void train(const Options& options) {
   ResolvedConfig resolved = load_config(options.words);
-  fit_world(resolved.config, available_ranks(options.ranks));
+  fit_world(resolved, available_ranks(options.ranks));
   require_valid(resolved);
   Config& config = resolved.config;
   fit_memory(config);

@@ -49,11 +49,12 @@ YamlNode Interpolator::value_of(const std::string& path, const Place& place) {
   if (found == nullptr) {
     std::vector<std::string> paths;
     collect_paths(root_, "", paths);
-    const std::string otherwise = find_key(path) != nullptr
-                                      ? fmt::format("set {} in the file", path)
-                                      : "refer to a key, or set it under `variables:`";
-    fail(place, fmt::format("${{{}}}: nothing has this name", shown),
-         did_you_mean(path, paths, otherwise));
+    std::string fix = "refer to a key, or set it under `variables:` and write ${variables.NAME}";
+    if (find_key(path) != nullptr) fix = fmt::format("set {} in the file", path);
+    fix = did_you_mean(path, paths, fix);
+    if (look_up("variables." + path) != nullptr)
+      fix = fmt::format("write ${{variables.{}}}", shown);
+    fail(place, fmt::format("${{{}}}: nothing has this name", shown), fix);
   }
   if (std::find(open_.begin(), open_.end(), path) != open_.end() || open_.size() >= 64) {
     fail(place, fmt::format("${{{}}} refers to itself", shown), "break the circle");

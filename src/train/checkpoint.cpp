@@ -120,9 +120,9 @@ void collect_shard(Trainer& trainer, Shard& shard) {
   for (const Copy& copy : copies) copy_out(copy, shard);
 }
 
-std::string state_json(const TrainerState& state) {
+std::string state_json(const TrainerState& state, const DataMark& data) {
   const LossScaler::State& scale = state.loss_scale;
-  return json{
+  json object{
       {"step", state.step},
       {"updates", state.updates},
       {"consumed_samples", state.consumed_samples},
@@ -130,12 +130,16 @@ std::string state_json(const TrainerState& state) {
       {"skipped_in_a_row", state.skipped_in_a_row},
       {"nan_total", state.nan_total},
       {"loss_scale",
-       {{"scale", scale.scale}, {"good_steps", scale.good_steps}, {"tolerance", scale.tolerance}}}}
-      .dump();
+       {{"scale", scale.scale}, {"good_steps", scale.good_steps}, {"tolerance", scale.tolerance}}}};
+  if (data.tokens > 0) object["data"] = {{"tokens", data.tokens}, {"sample", data.sample}};
+  return object.dump();
 }
 
 Manifest manifest_of(Trainer& trainer) {
-  return {trainer.state().step, to_json(trainer.config()).dump(), state_json(trainer.state()), {}};
+  return {trainer.state().step,
+          to_json(trainer.config()).dump(),
+          state_json(trainer.state(), trainer.data_mark()),
+          {}};
 }
 
 namespace {
@@ -170,6 +174,14 @@ TrainerState state_of(const Manifest& manifest) {
     state.loss_scale.scale = scale["scale"].get<double>();
   }
   return state;
+}
+
+DataMark data_of(const Manifest& manifest) {
+  const json object = parse_json(manifest.state, "checkpoint state");
+  if (!object.is_object() || !object.contains("data")) return {};
+  const json& data = object["data"];
+  const bool said = data.is_object() && data.contains("sample") && data["sample"].is_string();
+  return {count_at(data, "tokens"), said ? data["sample"].get<std::string>() : ""};
 }
 
 Config config_of(const Manifest& manifest) {

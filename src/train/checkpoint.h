@@ -24,6 +24,7 @@ void restore(Trainer& trainer, const Checkpoint& checkpoint);
 Config config_of(const Manifest& manifest);
 // Loss scale 0: the checkpoint is an imported model and has none.
 TrainerState state_of(const Manifest& manifest);
-std::string state_json(const TrainerState& state);
+std::string state_json(const TrainerState& state, const DataMark& data = {});
+DataMark data_of(const Manifest& manifest);  // none where an older version or an import wrote it
 
 }  // namespace stretto

@@ -11,13 +11,19 @@ namespace stretto {
 
 int64_t available_ranks(int64_t asked) {
   const LaunchInfo launch = detect_launch();
-  return launch.wants_mpi() ? launch.size : asked;
+  if (!launch.wants_mpi()) return asked;
+  if (asked != 0 && asked != launch.size) {
+    throw Error(ExitCode::usage,
+                fmt::format("-n {} among {} ranks that were started", asked, launch.size),
+                "leave -n out: mpirun or srun says how many there are");
+  }
+  return launch.size;
 }
 
-void fit_world(Config& config, int64_t ranks) {
+void fit_world(Config& config, int64_t ranks, bool dp_is_given) {
   ParallelConfig& p = config.parallel;
   if (ranks == 0 || ranks == config.world_size()) return;
-  if (p.dp == 1 && ranks % (p.tp * p.pp) == 0) {
+  if (p.dp == 1 && !dp_is_given && ranks % (p.tp * p.pp) == 0) {
     p.dp = ranks / (p.tp * p.pp);
     return;
   }
@@ -26,6 +32,11 @@ void fit_world(Config& config, int64_t ranks) {
                           p.tp, p.pp, config.world_size()),
               fmt::format("start {} ranks, or change dp, tp, pp so that their product is {}",
                           config.world_size(), ranks));
+}
+
+void fit_world(ResolvedConfig& resolved, int64_t ranks) {
+  fit_world(resolved.config, ranks,
+            resolved.origin_of("parallel.dp").source == Source::command_line);
 }
 
 int64_t ranks_here(const Config& config) {

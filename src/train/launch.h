@@ -6,16 +6,18 @@
 
 #include "comm/comm.h"
 #include "config/config.h"
+#include "config/reader.h"
 
 namespace stretto {
 
 // How many ranks there are to use: those of the launcher, else `asked` (0: as the configuration
-// says).
+// says). Throws usage where both speak, and differently.
 int64_t available_ranks(int64_t asked);
 
 // Makes dp x tp x pp equal `ranks` (0: leaves the configuration alone): dp takes what tp and pp
 // leave. Throws bad_config where a dp that was set, or tp x pp, does not fit.
-void fit_world(Config& config, int64_t ranks);
+void fit_world(Config& config, int64_t ranks, bool dp_is_given = false);
+void fit_world(ResolvedConfig& resolved, int64_t ranks);  // a dp on the command line is given
 
 // Ranks on this machine, which share its cores and memory.
 int64_t ranks_here(const Config& config);

@@ -16,9 +16,13 @@ bool starts_with(const std::string& text, std::string_view prefix) {
   return text.compare(0, prefix.size(), prefix) == 0;
 }
 
-bool binding(const std::string& key, bool weights_only) {
+// Where the tokens are the same, how their files are called is not.
+bool binding(const std::string& key, bool weights_only, bool same_tokens) {
   if (starts_with(key, "model.")) return key != "model.name";
   if (weights_only) return false;
+  if (same_tokens && (key == "data.path" || key == "data.tokenizer" || key == "data.eval_path")) {
+    return false;
+  }
   return key == "seq_len" || key == "precision" || key == "seed" || starts_with(key, "data.");
 }
 
@@ -60,16 +64,24 @@ std::optional<Checkpoint> verified(Comm& world, const CheckpointStore& store, in
   return checkpoint;
 }
 
-void require_same_run(const Config& given, const Checkpoint& checkpoint, bool speaks) {
+void require_same_run(const Trainer& trainer, const Checkpoint& checkpoint, bool speaks) {
   const bool weights_only = state_of(checkpoint.manifest()).loss_scale.scale == 0;
-  const ConfigDifferences differences =
-      compare_configs(config_of(checkpoint.manifest()), given, weights_only);
+  const DataMark then = data_of(checkpoint.manifest()), now = trainer.data_mark();
+  const ConfigDifferences differences = compare_configs(
+      config_of(checkpoint.manifest()), trainer.config(), weights_only, then == now);
   if (!differences.conflicts.empty()) {
     throw Error(ExitCode::bad_config,
                 fmt::format("{} was made with other settings: {}", checkpoint.path(),
                             listed(differences.conflicts)),
                 "set output= to another directory for a new run, or repeat the settings of the "
                 "checkpoint");
+  }
+  if (!weights_only && then.tokens > 0 && then != now) {
+    throw Error(ExitCode::bad_config,
+                fmt::format("{} was made with other data: {} tokens, {} now{}", checkpoint.path(),
+                            then.tokens, now.tokens, then.tokens == now.tokens ? ", others" : ""),
+                "bring back the data of data.path, or set output= to another directory for a new "
+                "run");
   }
   if (speaks && !differences.changed.empty()) {
     spdlog::info("from this command: {}", listed(differences.changed));
@@ -78,13 +90,15 @@ void require_same_run(const Config& given, const Checkpoint& checkpoint, bool sp
 
 }  // namespace
 
-ConfigDifferences compare_configs(const Config& saved, const Config& given, bool weights_only) {
+ConfigDifferences compare_configs(const Config& saved, const Config& given, bool weights_only,
+                                  bool same_tokens) {
   ConfigDifferences differences;
   for (const Key& key : config_keys()) {
     const std::string before = render_value(key, key.get(saved));
     const std::string now = render_value(key, key.get(given));
     if (before == now || key.name == "output") continue;
-    auto& list = binding(key.name, weights_only) ? differences.conflicts : differences.changed;
+    auto& list =
+        binding(key.name, weights_only, same_tokens) ? differences.conflicts : differences.changed;
     list.push_back({key.name, before, now});
   }
   return differences;
@@ -98,7 +112,7 @@ int64_t resume(Trainer& trainer, Fs& fs, bool speaks) {
     int64_t bytes = 0;
     const auto checkpoint = verified(world, store, *step, bytes);
     if (!checkpoint) continue;
-    require_same_run(trainer.config(), *checkpoint, speaks);
+    require_same_run(trainer, *checkpoint, speaks);
     restore(trainer, *checkpoint);
     if (speaks) {
       const TrainerState& state = trainer.state();

@@ -20,8 +20,10 @@ struct ConfigDifferences {
   std::vector<Difference> changed;    // what a run may change when it goes on
 };
 
-// `weights_only`: the checkpoint is an imported model, only its shape is binding.
-ConfigDifferences compare_configs(const Config& saved, const Config& given, bool weights_only);
+// `weights_only`: the checkpoint is an imported model, only its shape is binding. `same_tokens`:
+// the data is known to be the same, whatever its files are called.
+ConfigDifferences compare_configs(const Config& saved, const Config& given, bool weights_only,
+                                  bool same_tokens);
 
 // Collective. Puts the trainer into the state of the newest checkpoint under its output that
 // verifies, and returns its step; -1 when there is none. Damaged ones are named and passed over.

@@ -10,6 +10,7 @@
 #include "model/gpt.h"
 #include "parallel/mesh.h"
 #include "train/batch_plan.h"
+#include "train/data_mark.h"
 #include "train/loss_scaler.h"
 #include "train/optimizer.h"
 #include "train/pipeline.h"
@@ -59,6 +60,7 @@ class Trainer {
   const Coordinates& at() const { return at_; }
   TrainerState& state() { return state_; }
   LossScaler& scaler() { return scaler_; }
+  DataMark data_mark() const { return mark_of(*source_); }
   bool has_held_out() const { return eval_sampler_ != nullptr; }
   // Whether this rank computes the loss and is the first of those that do: it speaks for the job.
   bool speaks() const { return world_.rank() == 0; }

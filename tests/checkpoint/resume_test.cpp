@@ -135,7 +135,7 @@ TEST(Resume, ConflictsAreErrors) {
   other.log.every = 7;
   other.threads = 2;
   EXPECT_EQ(run(other).steps.size(), 1u);
-  const ConfigDifferences differences = compare_configs(config, other, false);
+  const ConfigDifferences differences = compare_configs(config, other, false, false);
   EXPECT_TRUE(differences.conflicts.empty());
   EXPECT_EQ(differences.changed.size(), 4u);
 }

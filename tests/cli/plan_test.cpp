@@ -80,6 +80,13 @@ TEST(PlanVerb, WordsSayWhatIsTrained) {
       << options.out;
 }
 
+TEST(PlanVerb, ALimitOfMemoryHolds) {
+  const VerbAnswer answer =
+      run_verb({"plan", "mpt-7b", "memory_limit=40GiB", "--gpus", "64", "--top", "1"});
+  EXPECT_EQ(answer.code, 0) << answer.err;
+  EXPECT_NE(answer.out.find(" of 40.00 GiB\n"), std::string::npos) << answer.out;
+}
+
 // What our own runtime may be told about memory counts in the plan.
 TEST(PlanVerb, MemoryFollowsTheWords) {
   const auto gib = [](const std::vector<std::string>& more) {

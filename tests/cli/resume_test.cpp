@@ -1,6 +1,9 @@
 // A run that is asked to stop, killed, or started twice, as schedulers and people do it.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -60,6 +63,41 @@ TEST(TrainVerb, SignalsStopItAndTheSameCommandContinues) {
     EXPECT_EQ(losses(run), expected) << strsignal(signal);
     EXPECT_TRUE(weights(run) == weights(dir / "whole")) << strsignal(signal);
   }
+}
+
+// A run goes on with its data wherever that lies now, and with no other.
+TEST(TrainVerb, DataIsKnownByItsTokensNotByItsName) {
+  const TempDir dir(Where::memory);
+  const auto write = [](const std::string& path, const std::string& text) {
+    std::ofstream(path) << text;
+  };
+  std::string text;
+  for (int i = 0; i < 400; ++i) text += fmt::format("line {} of a text\n", i * i);
+  write(dir / "one.txt", text);
+  const auto run = [&](const std::string& data, int steps) {
+    std::vector<std::string> words = command(dir / "run");
+    words.insert(words.end(),
+                 {"model.vocab=256", "data.path=" + data, "train.steps=" + std::to_string(steps)});
+    return stretto_run(words);
+  };
+  ASSERT_EQ(run(dir / "one.txt", 4).code, 0);
+  write(dir / "moved.txt", text);
+  const Answer moved = run(dir / "moved.txt", 6);
+  EXPECT_EQ(moved.code, 0) << moved.err;
+  EXPECT_TRUE(moved.says("data.path=" + dir / "moved.txt")) << moved.err;
+  std::reverse(text.begin(), text.end());
+  write(dir / "moved.txt", text);  // as many tokens, others
+  const Answer other = run(dir / "moved.txt", 8);
+  EXPECT_EQ(other.code, 78) << other.err;
+  EXPECT_TRUE(other.says("was made with other data")) << other.err;
+  write(dir / "moved.txt", text + "more");
+  EXPECT_EQ(run(dir / "moved.txt", 8).code, 78);
+}
+
+TEST(TrainVerb, RanksThatContradictThemselvesAreRefused) {
+  const Answer given = stretto_run({"train", "-n", "2", "tiny-100k", "parallel.dp=1"});
+  EXPECT_EQ(given.code, 78) << given.err;
+  EXPECT_TRUE(given.says("2 ranks, but parallel.dp x tp x pp = 1 x 1 x 1")) << given.err;
 }
 
 TEST(TrainVerb, SaysWhereSettingsComeFrom) {

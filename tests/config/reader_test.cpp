@@ -142,6 +142,11 @@ TEST(Reader, BrokenInterpolation) {
   }
 }
 
+TEST(Reader, VariablesAreNamedInFull) {
+  const Error error = load_error("model: tiny\nvariables:\n  bs: 4\nmicro_batch: ${bs}\n");
+  EXPECT_EQ(error.hint(), "write ${variables.bs}");
+}
+
 TEST(Reader, DoublingInterpolationEnds) {
   std::string text = "model: tiny\nvariables:\n  v0: xxxxxxxx\n";
   for (int i = 1; i < 60; ++i) {
