@@ -17,10 +17,7 @@
 namespace stretto {
 namespace {
 
-bool timed(const RunRecord& record) {
-  return record.source == "measured" && record.status == RunStatus::ok &&
-         !record.timed_seconds().empty();
-}
+bool timed(const RunRecord& record) { return record.source == "measured" && record.counts(); }
 
 std::string place_of(const RunRecord& r) {
   return r.device + "\n" + r.build.version + r.build.commit + r.build.compiler + r.build.flags;
@@ -117,7 +114,7 @@ ForecastReport compare_forecasts(const std::vector<RunRecord>& records) {
     const RunRecord& r = records[i];
     const RecordForecast& f = forecasts[i];
     const double seconds = derive(r).step.median;
-    if (!f.forecast || seconds <= 0) continue;
+    if (!f.forecast || !timed(r) || seconds <= 0) continue;
     const double error = f.forecast->seconds / seconds - 1;
     out.text += fmt::format("{:<24}{:<30}{:>10}{:>11}{:>8}", printable(r.label),
                             describe(plan::layout_of(r.config)), format_seconds(seconds),

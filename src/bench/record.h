@@ -113,6 +113,7 @@ struct RunRecord {
   RunGpu gpu;
 
   std::vector<double> timed_seconds() const;
+  bool counts() const;  // ended well, with timed steps; others have their status for figures
   int64_t devices() const { return config.world_size(); }
 };
 

@@ -138,9 +138,18 @@ std::string command_line(const RunRecord& r) {
   return without_control(text);
 }
 
+// All zero for a run that did not end well: its speed stands in no chart and no ranking.
+Figures counted_figures(const RunRecord& r) {
+  if (r.counts()) return derive(r);
+  RunRecord untimed = r;
+  untimed.steps.clear();
+  untimed.warmup = 0;
+  return derive(untimed);
+}
+
 json row_json(const RunRecord& r) {
   const Config& c = r.config;
-  const Figures f = derive(r);
+  const Figures f = counted_figures(r);
   const auto& u = f.of(Convention::mpt).utilization;
   json parts = json::object();
   for (size_t i = 0; i < kParts; ++i) parts[name_of(static_cast<Part>(i))] = r.parts[i];

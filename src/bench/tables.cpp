@@ -114,7 +114,8 @@ ResultTable make_table(TableStyle style, std::vector<RunRecord> records,
     const RowFacts facts{records[i], derive(records[i]), apart[i], forecasts[i]};
     std::vector<std::string> cells;
     for (const TableColumn& column : columns) {
-      const bool missing = column.needs_time && facts.figures.step.median <= 0;
+      const bool counts = records[i].counts() && facts.figures.step.median > 0;
+      const bool missing = column.needs_time && !counts;
       cells.push_back(missing ? name_of(records[i].status) : column.cell(facts));
     }
     table.rows.push_back(std::move(cells));

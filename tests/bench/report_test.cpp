@@ -52,6 +52,18 @@ TEST(Report, CarriesFiguresAttributionAndCommand) {
   EXPECT_EQ(row["losses"].size(), 13u);
 }
 
+TEST(Report, RunsThatDoNotCountHaveNoSpeedButTheirLosses) {
+  RunRecord r = sample_record();
+  r.status = RunStatus::fail;
+  const nlohmann::json row = data_of(report_page({r}, "title", "n0"))["rows"][0];
+  EXPECT_EQ(row["status"], "fail");
+  for (const char* figure : {"tokens", "per_device", "seconds", "high"}) {
+    EXPECT_EQ(row[figure].get<double>(), 0) << figure;
+  }
+  EXPECT_TRUE(row["mfu"].is_null());
+  EXPECT_EQ(row["losses"].size(), 13u);
+}
+
 TEST(Report, CarriesTheTimelineOperatorsAndWhatSetsARowApart) {
   RunRecord r = sample_record();
   r.machine = R"({"measured":{"gemm_flops":1.6e11,"triad_bytes_per_second":2e10}})";

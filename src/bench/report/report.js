@@ -1,7 +1,8 @@
 'use strict';
 // Every value reaches the page through textContent, attributes or the canvas: nothing is parsed as markup.
 const data = JSON.parse(document.getElementById('data').textContent);
-const rows = data.rows, timed = rows.filter(r => r.tokens > 0), good = timed.filter(r => r.status === 'ok');
+const rows = data.rows, good = rows.filter(r => r.status === 'ok' && r.tokens > 0);
+const named = r => r.status === 'ok' ? r.label : `${r.label} (${r.status})`;
 const css = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
 function el(tag, text, className) {
@@ -37,9 +38,9 @@ function header() {
   const few = rows.length === 1 ? '1 configuration' : `${rows.length} configurations`;
   document.getElementById('finding').textContent = best
     ? (rows.length === 1 ? `${best.label}: ${count(best.tokens)} tokens/s.`
-       : `${best.label} is the fastest of ${good.length} configurations that ran: ${count(best.tokens)} tokens/s.`) +
-      (failed ? ` ${failed} did not finish; their reasons are below.` : '')
-    : `None of ${few} finished; the reasons are below.`;
+       : `${best.label} is the fastest of ${good.length} configurations that ended well: ${count(best.tokens)} tokens/s.`) +
+      (failed ? ` ${failed} did not end well; their reasons are below.` : '')
+    : `None of ${few} ended well; the reasons are below.`;
   if (!best) return;
   const facts = [['tokens per second', count(best.tokens)],
     ['95 % interval', `${count(best.low)} – ${count(best.high)}`], ['seconds per step', seconds(best.seconds)],
