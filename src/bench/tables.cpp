@@ -137,8 +137,8 @@ std::vector<RunRecord> without_repeats(std::vector<RunRecord> records) {
   std::map<std::string, size_t> seen;
   std::vector<RunRecord> kept;
   for (RunRecord& r : records) {
-    const std::string key =
-        config_hash(r.config) + "\n" + r.source + "\n" + build_of(r) + "\n" + host_of(r);
+    const std::string key = config_hash(r.config) + "\n" + r.source + "\n" + r.launcher + "\n" +
+                            build_of(r) + "\n" + host_of(r);
     const auto [it, is_new] = seen.emplace(key, kept.size());
     if (is_new) {
       kept.push_back(std::move(r));

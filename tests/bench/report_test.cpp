@@ -48,6 +48,10 @@ TEST(Report, CarriesFiguresAttributionAndCommand) {
   const nlohmann::json row = data_of(report_page({sample_record()}, "title", "n0"))["rows"][0];
   EXPECT_NEAR(row["tokens"].get<double>(), 1024 / 0.102, 100);
   EXPECT_EQ(row["command"], "stretto bench tiny");
+  RunRecord processes = sample_record();
+  processes.launcher = "srun";
+  const nlohmann::json other = data_of(report_page({processes}, "title", "n0"))["rows"][0];
+  EXPECT_EQ(other["command"], "srun --ntasks=1 stretto bench tiny");
   EXPECT_DOUBLE_EQ(row["parts"]["matmul"].get<double>(), 0.05);
   EXPECT_EQ(row["losses"].size(), 13u);
 }

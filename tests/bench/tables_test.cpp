@@ -190,6 +190,18 @@ TEST(Tables, RepeatsCollapseToTheNewestGoodRun) {
   EXPECT_EQ(kept[0].label, "newer");
 }
 
+TEST(Tables, ThreadsAndProcessesAreTwoRows) {
+  RunRecord threads = sample_record(), processes = sample_record();
+  processes.launcher = "mpirun";
+  processes.config.parallel.dp = threads.config.parallel.dp = 2;
+  processes.started = "2026-04-02T12:00:00Z";
+  const auto kept = without_repeats({threads, processes, processes});
+  ASSERT_EQ(kept.size(), 2u);
+  const std::string csv = make_table(TableStyle::full, kept).csv();
+  EXPECT_NE(csv.find(",threads,stretto bench tiny"), std::string::npos) << csv;
+  EXPECT_NE(csv.find(",mpirun,mpirun -n 2 stretto bench tiny"), std::string::npos) << csv;
+}
+
 TEST(Tables, OtherBuildsAndMachinesAreMarked) {
   std::vector<RunRecord> records(4, sample_record());
   records[1].build.commit = "another";

@@ -64,7 +64,7 @@ const COLUMNS = [['run', r => r.label, 'text'], ['status', r => r.status, 'text'
   ['GEMM', r => r.gemm ?? 0, '', x => percent(x)], ['model', r => r.model, 'text'],
   ['T', r => r.seq], ['precision', r => r.precision, 'text'], ['dp', r => r.dp], ['tp', r => r.tp], ['pp', r => r.pp],
   ['ZeRO', r => r.zero], ['checkpointing', r => r.checkpointing, 'text'], ['micro', r => r.micro], ['accum', r => r.accum],
-  ['global', r => r.global], ['memory/rank', r => r.memory_rank, '', x => bytes(x)],
+  ['global', r => r.global], ['ranks by', r => r.launcher, 'text'], ['memory/rank', r => r.memory_rank, '', x => bytes(x)],
   ['measured', r => r.memory_grown, '', x => bytes(x)],
   ['reason', r => [r.reason, r.apart].filter(Boolean).join('; '), 'reason', x => x.length > 160 ? x.slice(0, 157) + '…' : x]];
 function table() {
@@ -76,7 +76,7 @@ function table() {
   let sorted = -1, down = true;
   const draw = () => {
     const words = filter.value.toLowerCase().split(/\s+/).filter(Boolean);
-    let shown = rows.filter(r => { const all = JSON.stringify([r.label, r.status, r.model, r.precision, layout(r), r.reason, r.apart]).toLowerCase();
+    let shown = rows.filter(r => { const all = JSON.stringify([r.label, r.status, r.model, r.precision, layout(r), r.launcher, r.reason, r.apart]).toLowerCase();
                                    return words.every(w => all.includes(w)); });
     if (sorted >= 0) {
       const of = COLUMNS[sorted][1];
