@@ -63,6 +63,12 @@ TEST(Observe, RunsThatDoNotCountHaveNoErrorEither) {
   EXPECT_EQ(c.text.find("failed"), std::string::npos);
 }
 
+TEST(Observe, LongNamesKeepTheirColumn) {
+  const std::string label = "a_name_of_more_than_twenty-four_letters";
+  const ForecastReport c = compare_forecasts({run("one", 1, 1.0), run(label, 2, 0.5)});
+  EXPECT_NE(c.text.find("\n" + label + "  dp"), std::string::npos) << c.text;
+}
+
 TEST(Observe, ADisturbedRunIsNotTheKnownOne) {
   RunRecord disturbed = run("disturbed", 1, 1.0);
   for (size_t i = 0; i < disturbed.steps.size(); i += 2) disturbed.steps[i].seconds = 3;
