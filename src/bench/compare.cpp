@@ -63,6 +63,8 @@ Comparison compare_sides(const Side& a, const Side& b, double tolerance) {
   c.label = a.first->label.empty() ? c.hash : a.first->label;
   c.runs_a = a.records;
   c.runs_b = b.records;
+  const std::string &ours = a.first->launcher, &theirs = b.first->launcher;
+  if (!ours.empty() && !theirs.empty() && ours != theirs) c.note = "ranks started otherwise";
   if (a.first->device != b.first->device) c.note = "other machine";
   if (!a.runs.empty()) c.median_a = pooled_median(a);
   if (!b.runs.empty()) c.median_b = pooled_median(b);

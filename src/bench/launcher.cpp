@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "bench/safe_text.h"
+#include "comm/launch.h"
 
 namespace stretto {
 namespace {
@@ -74,6 +75,20 @@ std::vector<std::string> words_for_ranks(const std::vector<std::string>& words, 
     out.push_back(std::move(word));
   }
   return out;
+}
+
+std::string launcher_here() {
+  const LaunchInfo launch = detect_launch();
+  if (!launch.wants_mpi() || launch.size == 1) return "threads";
+  return launch.launcher == Launcher::slurm ? "srun" : "mpirun";
+}
+
+std::string command_line(const RunRecord& r) {
+  std::string text;
+  if (r.launcher == "mpirun") text = fmt::format("mpirun -n {}", r.devices());
+  if (r.launcher == "srun") text = fmt::format("srun --ntasks={}", r.devices());
+  for (const std::string& word : r.command) text += (text.empty() ? "" : " ") + shell_word(word);
+  return without_control(text);
 }
 
 std::string array_file(const SweepArray& a) {

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "bench/record.h"
 #include "machine/machine.h"
 
 namespace stretto {
@@ -20,6 +21,13 @@ std::vector<std::string> launch_words(SweepLauncher launcher, const MpiInfo& mpi
 
 // The words with the number put in; none for one rank, which needs no launcher.
 std::vector<std::string> words_for_ranks(const std::vector<std::string>& words, int64_t ranks);
+
+// What started the ranks of this process, as records say it: threads, mpirun or srun.
+std::string launcher_here();
+
+// The command of a record as a shell reads it, with what starts its ranks: flags of the launcher
+// itself, which no process of it knows, are left out.
+std::string command_line(const RunRecord& record);
 
 // One array of jobs: points that need equally many ranks.
 struct SweepArray {

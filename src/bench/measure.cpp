@@ -10,6 +10,7 @@
 
 #include "account/peaks.h"
 #include "base/log.h"
+#include "bench/launcher.h"
 #include "bench/predict.h"
 #include "bench/rank_reports.h"
 #include "bench/survey.h"
@@ -116,8 +117,6 @@ void describe_gpu(RunRecord& record, const json& machine) {
   const json measured = devices[0].value("bf16_measured", json());
   if (measured.is_number()) record.gemm_peak = measured.get<double>();
 }
-
-constexpr int64_t kMostSteps = 1000;
 
 int64_t planned_steps(const MeasureOptions& options) { return options.steps + options.warmup; }
 
@@ -227,6 +226,7 @@ std::optional<RunRecord> measure(Config config, const MeasureOptions& options) {
   record.label = options.label;
   record.turns = options.turns;
   record.command = options.command;
+  record.launcher = launcher_here();  // before MPI adds names of its own to the environment
   record.build = build_info();
   record.started = utc_now();
   // The same for every run of a configuration, so that learning rates and losses are, too.

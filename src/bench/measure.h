@@ -10,6 +10,8 @@
 
 namespace stretto {
 
+constexpr int64_t kMostSteps = 1000;  // of a run, unless more are asked for
+
 struct MeasureOptions {
   int64_t steps = 12;   // timed, at least
   int64_t warmup = 4;   // most steps that may turn out to be warm-up; they run in addition

@@ -17,10 +17,7 @@
 namespace stretto {
 namespace {
 
-bool timed(const RunRecord& record) {
-  return record.source == "measured" && record.status == RunStatus::ok &&
-         !record.timed_seconds().empty();
-}
+bool timed(const RunRecord& record) { return record.source == "measured" && record.counts(); }
 
 std::string place_of(const RunRecord& r) {
   return r.device + "\n" + r.build.version + r.build.commit + r.build.compiler + r.build.flags;
@@ -110,17 +107,23 @@ std::vector<RecordForecast> forecasts_of(const std::vector<RunRecord>& records) 
 ForecastReport compare_forecasts(const std::vector<RunRecord>& records) {
   const std::vector<RecordForecast> forecasts = forecasts_of(records);
   ForecastReport out;
-  out.text = fmt::format("{:<24}{:<30}{:>10}{:>11}{:>8}{:>14}{:>11}{:>8}\n", "run", "layout",
-                         "measured", "predicted", "error", "memory/rank", "predicted", "error");
+  size_t name = 24, layout = 30;  // columns, as wide as their longest text needs
+  for (const RunRecord& r : records) {
+    name = std::max(name, printable(r.label).size() + 2);
+    layout = std::max(layout, describe(plan::layout_of(r.config)).size() + 2);
+  }
+  out.text =
+      fmt::format("{:<{}}{:<{}}{:>10}{:>11}{:>8}{:>14}{:>11}{:>8}\n", "run", name, "layout", layout,
+                  "measured", "predicted", "error", "memory/rank", "predicted", "error");
   std::vector<double> errors, memory;
   for (size_t i = 0; i < records.size(); ++i) {
     const RunRecord& r = records[i];
     const RecordForecast& f = forecasts[i];
     const double seconds = derive(r).step.median;
-    if (!f.forecast || seconds <= 0) continue;
+    if (!f.forecast || !timed(r) || seconds <= 0) continue;
     const double error = f.forecast->seconds / seconds - 1;
-    out.text += fmt::format("{:<24}{:<30}{:>10}{:>11}{:>8}", printable(r.label),
-                            describe(plan::layout_of(r.config)), format_seconds(seconds),
+    out.text += fmt::format("{:<{}}{:<{}}{:>10}{:>11}{:>8}", printable(r.label), name,
+                            describe(plan::layout_of(r.config)), layout, format_seconds(seconds),
                             format_seconds(f.forecast->seconds),
                             f.known ? "known" : fmt::format("{:+.1f} %", 100 * error));
     if (!f.known) errors.push_back(std::abs(error));

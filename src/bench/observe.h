@@ -30,7 +30,8 @@ std::vector<RecordForecast> forecasts_of(const std::vector<RunRecord>& records);
 // each rank in whole huge pages, and what libraries and threads need beside it.
 double process_bytes(const Config& config, int64_t ranks);
 
-// Predicted beside measured, run by run, and the median error of those that were predicted.
+// Predicted beside measured, for each run that ended well, and the median error of those that were
+// predicted.
 struct ForecastReport {
   std::string text;
   size_t rows = 0;                            // predicted, the known run left out

@@ -63,6 +63,8 @@ std::vector<double> RunRecord::timed_seconds() const {
   return seconds;
 }
 
+bool RunRecord::counts() const { return status == RunStatus::ok && !timed_seconds().empty(); }
+
 void write_record(Fs& fs, const std::string& path, const RunRecord& record) {
   make_dirs(fs, parent_dir(path));
   write_file_atomic(fs, path, record_text(record));

@@ -83,7 +83,10 @@ struct RunRecord {
   std::string source = "measured";   // or "published mpt-060"
   std::string label;                 // what a sweep calls the point; may be empty
   std::vector<std::string> command;  // argv
-  Config config;                     // resolved, micro_batch definite
+  // What started the ranks, in the words of `sweep --launcher`: threads, mpirun (MPICH's too) or
+  // srun. Empty: a record older than the word.
+  std::string launcher;
+  Config config;  // resolved, micro_batch definite
   BuildInfo build;
   std::string machine;  // JSON object as text
   std::string device;   // "h100_80gb", a processor's name
@@ -113,6 +116,7 @@ struct RunRecord {
   RunGpu gpu;
 
   std::vector<double> timed_seconds() const;
+  bool counts() const;  // ended well, with timed steps; others have their status for figures
   int64_t devices() const { return config.world_size(); }
 };
 

@@ -242,6 +242,14 @@ void read_timeline(const Reader& in, RunRecord& r) {
   }
 }
 
+std::string read_launcher(const Reader& in) {
+  const std::string word = in.text("launcher");
+  if (word != "threads" && word != "mpirun" && word != "srun") {
+    in.fail("launcher", "threads, mpirun or srun");
+  }
+  return word;
+}
+
 // Parts that older records do not have.
 void read_newer(const Reader& in, RunRecord& r) {
   if (in.has("nodes")) r.nodes = std::max<int64_t>(1, in.integer("nodes", 1 << 20));
@@ -250,6 +258,7 @@ void read_newer(const Reader& in, RunRecord& r) {
   if (in.has("timing_overhead")) r.timing_overhead = in.number("timing_overhead");
   if (in.has("timeline")) read_timeline(in, r);
   if (in.has("turns")) r.turns = in.text("turns");
+  if (in.has("launcher")) r.launcher = read_launcher(in);
   if (in.has("gpu")) read_gpu(in.at("gpu"), r.gpu);
   if (!in.has("predicted")) return;
   const Reader p = in.at("predicted");
@@ -341,6 +350,7 @@ std::string record_text(const RunRecord& r) {
       {"predicted",
        {{"seconds", r.predicted.seconds}, {"low", r.predicted.low}, {"high", r.predicted.high}}},
       {"figures", to_json(derive(r))}};
+  if (!r.launcher.empty()) document["launcher"] = r.launcher;
   if (!r.turns.empty()) document["turns"] = r.turns;
   if (r.gpu.samples > 0) document["gpu"] = gpu_json(r.gpu);
   return document.dump(1, ' ', false, json::error_handler_t::replace) + "\n";

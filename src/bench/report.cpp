@@ -10,6 +10,7 @@
 #include "base/embedded.h"
 #include "base/error.h"
 #include "bench/figures.h"
+#include "bench/launcher.h"
 #include "bench/safe_text.h"
 #include "bench/tables.h"
 
@@ -132,15 +133,18 @@ double bandwidth_of(const RunRecord& r) {
   return all > 0 ? rate("triad_bytes_per_second") * r.gemm_peak / all : 0;
 }
 
-std::string command_line(const RunRecord& r) {
-  std::string text;
-  for (const std::string& word : r.command) text += (text.empty() ? "" : " ") + shell_word(word);
-  return without_control(text);
+// All zero for a run that did not end well: its speed stands in no chart and no ranking.
+Figures counted_figures(const RunRecord& r) {
+  if (r.counts()) return derive(r);
+  RunRecord untimed = r;
+  untimed.steps.clear();
+  untimed.warmup = 0;
+  return derive(untimed);
 }
 
 json row_json(const RunRecord& r) {
   const Config& c = r.config;
-  const Figures f = derive(r);
+  const Figures f = counted_figures(r);
   const auto& u = f.of(Convention::mpt).utilization;
   json parts = json::object();
   for (size_t i = 0; i < kParts; ++i) parts[name_of(static_cast<Part>(i))] = r.parts[i];
@@ -149,6 +153,7 @@ json row_json(const RunRecord& r) {
           {"reason", without_control(r.reason)},
           {"log_tail", without_control(r.log_tail, true)},
           {"command", command_line(r)},
+          {"launcher", r.launcher},
           {"model", without_control(c.model.name)},
           {"seq", c.seq_len},
           {"precision", name_of(c.precision)},

@@ -5,8 +5,8 @@
 #include <cmath>
 
 #include "account/parameters.h"
+#include "bench/launcher.h"
 #include "bench/published.h"
-#include "bench/safe_text.h"
 
 namespace stretto {
 namespace {
@@ -172,14 +172,6 @@ Columns fugaku_columns() {
   return columns;
 }
 
-std::string command_text(F f) {
-  std::string text;
-  for (const std::string& word : f.record.command) {
-    text += (text.empty() ? "" : " ") + shell_word(word);
-  }
-  return text;
-}
-
 // Told by the runs beside it where there are any, else as it was before the run.
 double foreseen(F f) {
   return f.predicted.forecast ? f.predicted.forecast->seconds : f.record.predicted.seconds;
@@ -223,7 +215,8 @@ Columns full_columns() {
       {"Loss", true, [](F f) { return fmt::format("{:.4f}", f.figures.loss_last); }},
       {"Commit", false, [](F f) { return f.record.build.commit; }},
       {"Notes", false, notes},
-      {"Command", false, command_text}};
+      {"Ranks by", false, [](F f) { return f.record.launcher; }},
+      {"Command", false, [](F f) { return command_line(f.record); }}};
   columns.insert(columns.end(), more.begin(), more.end());
   return columns;
 }

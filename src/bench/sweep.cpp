@@ -8,6 +8,7 @@
 #include <csignal>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "base/log.h"
 #include "base/units.h"
@@ -71,6 +72,15 @@ double time_limit(const PlannedPoint& point, const SweepOptions& options) {
   return point.point.timeout > 0 ? point.point.timeout : options.timeout;
 }
 
+// Both are lower bounds: a run of more steps than asked for is as good an answer.
+bool has_enough(const RunRecord& record, const SweepOptions& options) {
+  if (record.status != RunStatus::ok || std::ssize(record.steps) >= kMostSteps) return true;
+  const std::vector<double> timed = record.timed_seconds();
+  const double sum = std::accumulate(timed.begin(), timed.end(), 0.0);
+  constexpr double kRounding = 1e-6;
+  return std::ssize(timed) >= options.steps && sum >= options.seconds * (1 - kRounding);
+}
+
 RunRecord finish(const PlannedPoint& point, const SweepOptions& options, const ProcessResult& ended,
                  const std::string& path, const std::string& log) {
   Fs& fs = posix_fs();
@@ -97,6 +107,7 @@ RunRecord record_for(const PlannedPoint& point, const SweepOptions& options) {
   record.command = {"stretto", "bench"};
   record.command.insert(record.command.end(), point.point.words.begin(), point.point.words.end());
   record.config = point.config;
+  record.launcher = point.config.world_size() > 1 ? options.launcher : "threads";
   record.memory = point.memory;
   record.predicted = point.predicted;
   record.build = build_info();
@@ -147,6 +158,22 @@ void prepare_sweep(const SweepOptions& options) {
   write_file_atomic(fs, machine_path(options), to_json(machine).dump(2) + "\n");
 }
 
+std::optional<RunRecord> finished_record(const PlannedPoint& point, const SweepOptions& options) {
+  Fs& fs = posix_fs();
+  const std::string path = record_path(options.directory, point);
+  if (!fs.info(path)) return std::nullopt;
+  RunRecord record = read_record(fs, path);
+  if (has_enough(record, options)) return record;
+  const std::string aside = join_path(point_directory(options.directory, point), "before.json");
+  spdlog::warn(
+      "{}: measured before with {} timed steps, but {} steps and {} s are asked for: runs again; "
+      "{} keeps the old record",
+      printable(point.point.label), record.timed_seconds().size(), options.steps, options.seconds,
+      printable(aside));
+  fs.rename(path, aside);
+  return std::nullopt;
+}
+
 PointResult run_point(const PlannedPoint& point, const SweepOptions& options) {
   Fs& fs = posix_fs();
   const std::string directory = point_directory(options.directory, point);
@@ -154,10 +181,9 @@ PointResult run_point(const PlannedPoint& point, const SweepOptions& options) {
   make_dirs(fs, directory);
   const PointLock lock(join_path(directory, "lock"));
   if (!lock.held()) return {PointOutcome::running_elsewhere, {}};
-  if (fs.info(path)) {
-    RunRecord record = read_record(fs, path);
-    if (!options.retry || record.status == RunStatus::ok) {
-      return {PointOutcome::already_finished, std::move(record)};
+  if (std::optional<RunRecord> record = finished_record(point, options)) {
+    if (!options.retry || record->status == RunStatus::ok) {
+      return {PointOutcome::already_finished, std::move(*record)};
     }
     fs.remove(path);
   }

@@ -4,9 +4,11 @@
 //   DIR/points/ID/lock         held (flock) by whoever runs the point, and by the run itself
 //   DIR/points/ID/record.json  appears, whole, when the point is finished
 //   DIR/points/ID/log.txt      what the run said
+//   DIR/points/ID/before.json  an older record, of fewer steps than were asked for later
 //
-// A point with a record is finished and never run again. Two sweeps in one directory share the
-// points. A killed sweep, or a killed machine, leaves only points without record: they run again.
+// A point with a record of enough steps is finished and never run again. Two sweeps in one
+// directory share the points. A killed sweep, or a killed machine, leaves only points without
+// record: they run again.
 #pragma once
 
 #include <functional>
@@ -24,6 +26,7 @@ struct SweepOptions {
   std::string program;  // the stretto binary
   // Words before it for points of several ranks (launcher.h); empty: ranks are threads.
   std::vector<std::string> launch;
+  std::string launcher = "threads";  // the same in a word, as records say it
   int64_t steps = 12;
   double seconds = 2;    // of timed steps, at least
   double timeout = 600;  // seconds per point
@@ -39,6 +42,10 @@ struct PointResult {
   PointOutcome outcome = PointOutcome::ran;
   RunRecord record;  // when ran or already finished
 };
+
+// The record of a point that is finished. One that ended well with fewer steps or seconds than are
+// asked for now is set aside, with a warning, and does not count.
+std::optional<RunRecord> finished_record(const PlannedPoint& point, const SweepOptions& options);
 
 PointResult run_point(const PlannedPoint& point, const SweepOptions& options);
 

@@ -278,7 +278,7 @@ std::vector<SweepPoint> points_of(const SweepFlags& flags) {
 }
 
 std::vector<PlannedPoint> plan_points(const std::vector<SweepPoint>& points,
-                                      const std::string& machine) {
+                                      const std::string& machine, const std::string& launcher) {
   std::vector<PlannedPoint> planned;
   std::set<std::string> seen;
   for (const SweepPoint& point : points) {
@@ -290,6 +290,7 @@ std::vector<PlannedPoint> plan_points(const std::vector<SweepPoint>& points,
     if (!seen.insert(hash).second) continue;
     if (p.point.label.empty()) p.point.label = hash.substr(0, 8);
     p.id = p.point.label.substr(0, 100) + "-" + hash.substr(0, 8);
+    if (launcher != "threads" && p.config.world_size() > 1) p.id += "-" + launcher;
     try {
       require_valid(resolved);
       fit_memory(p.config);

@@ -59,7 +59,9 @@ std::vector<SweepPoint> points_of(const SweepFlags& flags);  // throws Error (us
 // A point with its configuration, or the reason why it has none that may run.
 struct PlannedPoint {
   SweepPoint point;
-  std::string id;  // directory of the point: its label, then its configuration's hash
+  // Directory of the point: its label, then its configuration's hash, then what starts its ranks
+  // where that is not threads: the same configuration may be measured both ways.
+  std::string id;
   Config config;
   RunMemory memory;                  // predicted; zero when rejected
   RunPrediction predicted;           // of the step's time; zero where nothing is known
@@ -70,7 +72,9 @@ struct PlannedPoint {
 // Reads and checks every point, in order; points with equal configurations appear once. Words that
 // cannot be read at all (an unknown key) throw: that is a mistake in the spec, not a result.
 // `machine`: what `stretto doctor --json` says of it; empty: no times are predicted.
+// `launcher`: what starts the ranks of points that have several: threads, mpirun or srun.
 std::vector<PlannedPoint> plan_points(const std::vector<SweepPoint>& points,
-                                      const std::string& machine = "");
+                                      const std::string& machine = "",
+                                      const std::string& launcher = "threads");
 
 }  // namespace stretto

@@ -114,7 +114,8 @@ ResultTable make_table(TableStyle style, std::vector<RunRecord> records,
     const RowFacts facts{records[i], derive(records[i]), apart[i], forecasts[i]};
     std::vector<std::string> cells;
     for (const TableColumn& column : columns) {
-      const bool missing = column.needs_time && facts.figures.step.median <= 0;
+      const bool counts = records[i].counts() && facts.figures.step.median > 0;
+      const bool missing = column.needs_time && !counts;
       cells.push_back(missing ? name_of(records[i].status) : column.cell(facts));
     }
     table.rows.push_back(std::move(cells));
@@ -136,8 +137,8 @@ std::vector<RunRecord> without_repeats(std::vector<RunRecord> records) {
   std::map<std::string, size_t> seen;
   std::vector<RunRecord> kept;
   for (RunRecord& r : records) {
-    const std::string key =
-        config_hash(r.config) + "\n" + r.source + "\n" + build_of(r) + "\n" + host_of(r);
+    const std::string key = config_hash(r.config) + "\n" + r.source + "\n" + r.launcher + "\n" +
+                            build_of(r) + "\n" + host_of(r);
     const auto [it, is_new] = seen.emplace(key, kept.size());
     if (is_new) {
       kept.push_back(std::move(r));

@@ -8,9 +8,11 @@
 #include "base/log.h"
 #include "base/units.h"
 #include "bench/figures.h"
+#include "bench/launcher.h"
 #include "bench/measure.h"
 #include "bench/turns.h"
 #include "cli/verbs.h"
+#include "comm/launch.h"
 #include "config/reader.h"
 #include "config/rules.h"
 #include "train/launch.h"
@@ -147,7 +149,13 @@ void print_page(const RunRecord& r) {
 
 Config load(const Options& options) {
   if (!options.from.empty() && options.words.empty()) {
-    Config config = read_record(posix_fs(), options.from).config;
+    const RunRecord record = read_record(posix_fs(), options.from);
+    const bool told = !record.launcher.empty() && detect_launch().rank == 0;
+    if (told && record.launcher != launcher_here()) {
+      spdlog::warn("the ranks of {} were started by {}, these by {}", printable(options.from),
+                   record.launcher, launcher_here());
+    }
+    Config config = record.config;
     fit_world(config, available_ranks(0));
     require_valid(config);
     return config;
@@ -170,6 +178,8 @@ std::vector<std::string> command_of(const Options& options) {
     command.insert(command.end(), {"--steps", fmt::format("{}", options.steps)});
   if (options.seconds != 2)
     command.insert(command.end(), {"--seconds", fmt::format("{}", options.seconds)});
+  if (options.warmup != 4)
+    command.insert(command.end(), {"--warmup", fmt::format("{}", options.warmup)});
   return command;
 }
 

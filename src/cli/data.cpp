@@ -13,6 +13,7 @@
 #include "cli/progress.h"
 #include "cli/verbs.h"
 #include "data/prepare.h"
+#include "train/signals.h"
 
 namespace stretto::cli {
 namespace {
@@ -63,13 +64,18 @@ void prepare(const PrepareArguments& a) {
   const Tokenizer tokenizer = tokenizer_named(a.tokenizer);
   const auto end = end_token(tokenizer, a);
   CorpusReader corpus({a.inputs, a.key, a.line_documents});
+  install_stop_signals();  // what the writer makes goes when we are asked to stop
   const auto writer = open_writer(a, tokenizer.vocab_size());
   const int threads = a.threads > 0 ? a.threads : default_threads();
 
   ProgressLine line("prepare", corpus.total_bytes());
-  const PrepareProgress done =
-      prepare_tokens(corpus, tokenizer, end, *writer, threads,
-                     [&](const PrepareProgress& progress) { line.update(progress.bytes); });
+  const PrepareProgress done = prepare_tokens(
+      corpus, tokenizer, end, *writer, threads, [&](const PrepareProgress& progress) {
+        line.update(progress.bytes);
+        if (stop_signal() == 0) return;
+        throw Error(ExitCode::resumable, "stopped before the end; nothing was written",
+                    "run the same command again");
+      });
   line.finish();
   const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
   const double rate = static_cast<double>(done.bytes) / 1e6 / seconds;

@@ -138,7 +138,7 @@ std::vector<PlannedPoint> plan(const Options& options, SweepOptions& how) {
     throw Error(ExitCode::usage, fmt::format("--timeout {}", printable(options.timeout)),
                 "give each point some time, such as 10min");
   }
-  return plan_points(points, machine_text(options));
+  return plan_points(points, machine_text(options), how.launcher);
 }
 
 // The shorter of the absolute path and the one from here, so that printed commands can be pasted.
@@ -200,6 +200,9 @@ void sweep(const Options& options) {
   how.directory = options.directory;
   how.program = own_program();
   how.retry = options.retry;
+  // Jobs of an array start their ranks with srun.
+  how.launcher =
+      launcher_from_name(options.launcher) == SweepLauncher::slurm ? "srun" : options.launcher;
   std::vector<PlannedPoint> points = plan(options, how);
   keep_only(options.only, points);
   size_t runnable = 0;

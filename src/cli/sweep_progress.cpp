@@ -17,7 +17,7 @@ constexpr double kStartSeconds = 0.5;  // a process starts, reads, allocates
 
 std::string speed_cells(const RunRecord& record) {
   const Figures f = derive(record);
-  if (f.step.median <= 0) return one_line(record.reason, 90);
+  if (!record.counts() || f.step.median <= 0) return one_line(record.reason, 90);
   const double predicted = record.predicted.seconds;
   const std::string foreseen = predicted > 0
                                    ? fmt::format("{:>9} {:>+6.0f} %", format_seconds(predicted),

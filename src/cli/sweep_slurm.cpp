@@ -113,7 +113,7 @@ void submit_sweep(const std::vector<PlannedPoint>& points, const SweepOptions& h
   for (const PlannedPoint& p : points) {
     if (!p.reason.empty()) {
       run_point(p, how);  // writes its row, runs nothing
-    } else if (!has_record(p, how)) {
+    } else if (!finished_record(p, how)) {
       groups[{p.config.world_size(), p.config.threads}].push_back(p.id);
     }
   }

@@ -58,13 +58,16 @@ void CheckpointSaver::launch(std::function<void()> work) {
 // Agrees on a temporary directory that rank 0 has made.
 bool CheckpointSaver::begin() {
   Comm& world = trainer_.world();
-  double bytes = static_cast<double>(shard_file_bytes(shard_, manifest_.step));
+  // A part that holds nothing has no file in the end.
+  const int64_t own = shard_.bytes > 0 ? shard_file_bytes(shard_, manifest_.step) : 0;
+  auto bytes = static_cast<double>(own);
   world.all_reduce(Tensor(&bytes, DType::f64, {1}));
+  bytes_ = static_cast<int64_t>(bytes);
   const uint64_t nonce = fresh_nonce();
   int32_t message[3] = {0, static_cast<int32_t>(nonce >> 32), static_cast<int32_t>(nonce)};
   if (first()) {
     try {
-      store_.begin(manifest_.step, nonce, static_cast<int64_t>(bytes));
+      store_.begin(manifest_.step, nonce, bytes_);
       message[0] = 1;
     } catch (const std::exception& error) {
       error_ = error.what();
@@ -99,7 +102,7 @@ void CheckpointSaver::save() {
     return;
   }
   stage_ = Stage::writing;
-  current_ = {manifest_.step, shard_.bytes, now() - start, now() - start, {}};
+  current_ = {manifest_.step, bytes_, now() - start, now() - start, {}};
   launch([this] {
     current_.times = store_.write_part(temp_, trainer_.world().rank(), shard_, manifest_.step);
     if (trainer_.world().size() == 1) commit();

@@ -19,7 +19,7 @@ std::string checkpoint_root(const Config& config);
 // What a save took, as this rank saw it; seconds.
 struct SaveReport {
   int64_t step = 0;
-  int64_t bytes = 0;   // of this rank's part
+  int64_t bytes = 0;   // of the files of all ranks
   double stall = 0;    // training waited
   double seconds = 0;  // from the beginning until the old checkpoints were gone
   WriteTimes times;    // of this rank's file
@@ -65,6 +65,7 @@ class CheckpointSaver {
   Shard shard_;  // its buffer is kept from save to save
   Manifest manifest_;
   std::string temp_;
+  int64_t bytes_ = 0;  // of the files of all ranks
   Stage stage_ = Stage::idle;
   std::thread worker_;
   std::atomic<bool> running_{false};

@@ -52,6 +52,23 @@ TEST(Observe, TheRunWithFewestRanksIsKnownAndTheOthersFollowIt) {
   EXPECT_NE(c.text.find("known"), std::string::npos);
 }
 
+TEST(Observe, RunsThatDoNotCountHaveNoErrorEither) {
+  RunRecord failed = run("failed", 2, 0.001);
+  failed.status = RunStatus::fail;
+  const ForecastReport good = compare_forecasts({run("one", 1, 1.0), run("dp2", 2, 0.5)});
+  const ForecastReport c = compare_forecasts({run("one", 1, 1.0), run("dp2", 2, 0.5), failed});
+  EXPECT_EQ(c.rows, 1u);
+  EXPECT_DOUBLE_EQ(c.median_error, good.median_error);
+  EXPECT_DOUBLE_EQ(c.worst_memory_error, good.worst_memory_error);
+  EXPECT_EQ(c.text.find("failed"), std::string::npos);
+}
+
+TEST(Observe, LongNamesKeepTheirColumn) {
+  const std::string label = "a_name_of_more_than_twenty-four_letters";
+  const ForecastReport c = compare_forecasts({run("one", 1, 1.0), run(label, 2, 0.5)});
+  EXPECT_NE(c.text.find("\n" + label + "  dp"), std::string::npos) << c.text;
+}
+
 TEST(Observe, ADisturbedRunIsNotTheKnownOne) {
   RunRecord disturbed = run("disturbed", 1, 1.0);
   for (size_t i = 0; i < disturbed.steps.size(); i += 2) disturbed.steps[i].seconds = 3;

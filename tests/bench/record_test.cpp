@@ -22,6 +22,7 @@ TEST(Record, ComesBackFromItsText) {
   r.status = RunStatus::timeout;
   r.reason = "ran past 10 s \x1b[31m";
   r.nodes = 3;
+  r.launcher = "mpirun";
   r.predicted = {0.2, 0.1, 0.3};
   r.timing_overhead = 0.001;
   r.parts_wall = 0.1;
@@ -37,6 +38,7 @@ TEST(Record, ComesBackFromItsText) {
   EXPECT_TRUE(back.steps[4].skipped);
   EXPECT_EQ(back.status, RunStatus::timeout);
   EXPECT_EQ(back.nodes, 3);
+  EXPECT_EQ(back.launcher, "mpirun");
   EXPECT_EQ(back.timeline[1][0].kind, TaskKind::backward_weight);
   EXPECT_EQ(back.operators[static_cast<size_t>(Op::adamw)].calls, 2u);
   EXPECT_EQ(config_hash(back.config), config_hash(r.config));
@@ -83,6 +85,8 @@ TEST(Record, RefusesWhatItCannotTrust) {
   refused("/config/parallel/tp", 0, "config");
   refused("/config/micro_batch", "auto", "micro_batch");
   refused("/memory/measured", 1e300, "memory.measured");
+  refused("/launcher", "$(reboot)", "launcher");
+  refused("/launcher", 3, "launcher");
   refused("/machine", json::array(), "machine");
   json missing = good;
   missing.erase("device");
@@ -91,11 +95,13 @@ TEST(Record, RefusesWhatItCannotTrust) {
 
 TEST(Record, OlderOnesHaveNoTimelineAndNewOnesAreChecked) {
   json document = json::parse(record_text(sample_record()));
-  for (const char* key : {"nodes", "operators", "timeline", "timing_overhead", "predicted"}) {
+  for (const char* key :
+       {"nodes", "launcher", "operators", "timeline", "timing_overhead", "predicted"}) {
     document.erase(key);
   }
   document["memory"].erase("grown_rank");
   EXPECT_EQ(parse_record(document.dump(), "r.json").nodes, 1);
+  EXPECT_EQ(parse_record(document.dump(), "r.json").launcher, "");
   const auto refused = [&](const char* text) {
     document["timeline"] = json::parse(text);
     EXPECT_ERROR(parse_record(document.dump(), "r.json"), ExitCode::bad_data, "timeline");

@@ -26,6 +26,13 @@
     check(document.getElementById(id), `section ${id} is missing`);
   }
   check(document.querySelectorAll('#pipeline-timeline svg rect title').length > 3, 'no tasks in the timeline');
+  const failed = expected.filter(r => r.status === 'fail'), ranked = Chart.getChart(document.querySelector('#throughput canvas')).data.labels;
+  check(failed.length > 0, 'no run that failed');
+  for (const r of failed) {
+    check(!ranked.includes(r.label) && !document.getElementById('throughput').textContent.includes(r.label + ' '), `${r.label} is ranked`);
+    check(!document.getElementById('finding').textContent.includes(r.label + ' '), `${r.label} is the fastest`);
+  }
+  check(cells('tokens/s').every((x, i) => (expected[i].status === 'ok') === (x !== '–')), 'speed of a run that does not count');
 
   const tp = column('tp'), heading = document.querySelectorAll('#runs th button')[tp];
   heading.click();

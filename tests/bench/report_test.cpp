@@ -48,7 +48,23 @@ TEST(Report, CarriesFiguresAttributionAndCommand) {
   const nlohmann::json row = data_of(report_page({sample_record()}, "title", "n0"))["rows"][0];
   EXPECT_NEAR(row["tokens"].get<double>(), 1024 / 0.102, 100);
   EXPECT_EQ(row["command"], "stretto bench tiny");
+  RunRecord processes = sample_record();
+  processes.launcher = "srun";
+  const nlohmann::json other = data_of(report_page({processes}, "title", "n0"))["rows"][0];
+  EXPECT_EQ(other["command"], "srun --ntasks=1 stretto bench tiny");
   EXPECT_DOUBLE_EQ(row["parts"]["matmul"].get<double>(), 0.05);
+  EXPECT_EQ(row["losses"].size(), 13u);
+}
+
+TEST(Report, RunsThatDoNotCountHaveNoSpeedButTheirLosses) {
+  RunRecord r = sample_record();
+  r.status = RunStatus::fail;
+  const nlohmann::json row = data_of(report_page({r}, "title", "n0"))["rows"][0];
+  EXPECT_EQ(row["status"], "fail");
+  for (const char* figure : {"tokens", "per_device", "seconds", "high"}) {
+    EXPECT_EQ(row[figure].get<double>(), 0) << figure;
+  }
+  EXPECT_TRUE(row["mfu"].is_null());
   EXPECT_EQ(row["losses"].size(), 13u);
 }
 

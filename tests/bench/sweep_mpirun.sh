@@ -31,6 +31,7 @@ for label in ["one", "dp2", "pp2"]:
     r = rows[label]
     share = sum(p["seconds"] for p in r["attribution"].values()) / r["attribution_wall"]
     assert 0.99 < share < 1.01, (label, share)
+    assert r["launcher"] == ("threads" if label == "one" else "mpirun"), (label, r["launcher"])
     assert r["nodes"] == 1 and r["memory"]["grown_total"] > 0
 END
 point=$(echo "$work"/sweep/points/dp2-*/record.json)
@@ -41,4 +42,13 @@ mpirun "${mpirun_flags[@]}" -n 2 "$program" bench --from "$point" --machine "$wo
   --out "$work/again.json" < /dev/null > /dev/null
 "$program" compare "$point" "$work/again.json" --tolerance 1000 > "$work/compared"
 grep -q dp2 "$work/compared"
+# Finished points stay; other launchers and more steps are other runs.
+again() { "$program" sweep "$work/spec.yaml" --run --out "$work/sweep" "$@" 2>&1; }
+[ "$(again --launcher mpirun | grep -c 'finished before')" -eq 4 ]
+[ "$(again | grep -c 'finished before')" -eq 1 ]
+rows=$("$program" collect "$work/sweep" --style full --save-path "$work" 2> /dev/null | grep -c dp2)
+[ "$rows" -eq 2 ] || { echo "dp2 has $rows rows"; exit 1; }
+grep -q "mpirun -n 2 stretto bench" "$work/results.csv"
+again --launcher mpirun --steps 50 > "$work/more"
+grep -q "dp2: measured before with .* timed steps, but 50" "$work/more"
 echo "ok: mpirun sweeps, adds up and reruns"

@@ -25,6 +25,8 @@ timeout 200 "$program" sweep spec.yaml --run --launcher slurm --wait --out sweep
 python3 - sweep/points << 'END'
 import glob, json, sys
 statuses = {r["label"]: r["status"] for r in (json.load(open(f)) for f in glob.glob(sys.argv[1] + "/*/record.json"))}
+launchers = {r["label"]: r["launcher"] for r in (json.load(open(f)) for f in glob.glob(sys.argv[1] + "/*/record.json"))}
+assert launchers["one"] == "threads" and launchers["dp2"] == "srun", launchers
 assert statuses == {"one": "ok", "dp2": "ok", "tp3": "rejected", "slow": "timeout"}, statuses
 END
 echo "ok: a Slurm array leaves every row"

@@ -103,6 +103,13 @@ TEST(SweepPlan, RejectedPointsSayWhyAndDuplicatesVanish) {
   EXPECT_ERROR(plan_points(parse("base: tiny\ngrid: {modle: 1}")), ExitCode::bad_config, "modle");
 }
 
+TEST(SweepPlan, WhatStartsTheRanksIsPartOfAPoint) {
+  const auto points = parse("base: tiny\npoints: [{name: one}, {name: dp2, parallel.dp: 2}]\n");
+  const auto threads = plan_points(points), processes = plan_points(points, "", "mpirun");
+  EXPECT_EQ(processes[0].id, threads[0].id);  // one rank needs no launcher
+  EXPECT_EQ(processes[1].id, threads[1].id + "-mpirun");
+}
+
 // A program that stands for `stretto bench`: acts by its label, notes each start and each end.
 class SweepRun : public ::testing::Test {
  protected:
@@ -126,6 +133,7 @@ class SweepRun : public ::testing::Test {
     options_.directory = dir_ / "sweep";
     options_.program = program_;
     options_.timeout = 20;
+    options_.seconds = 1;
     std::filesystem::create_directories(dir_ / "sweep/points");
     dir_.write("sweep/machine.json", "{}");
   }
@@ -186,6 +194,22 @@ TEST_F(SweepRun, FinishedPointsAreNotRunAgainUnlessAskedTo) {
   EXPECT_EQ(run_point(point("oom"), options_).outcome, PointOutcome::ran);
   EXPECT_EQ(counts("started")["fine"], 1);
   EXPECT_EQ(counts("started")["oom"], 2);
+}
+
+TEST_F(SweepRun, PointsWithFewerStepsThanAskedForRunAgain) {
+  run_point(point("fine"), options_);
+  run_point(point("oom"), options_);
+  options_.steps = 4;  // the record has more
+  EXPECT_EQ(run_point(point("fine"), options_).outcome, PointOutcome::already_finished);
+  options_.steps = 13;
+  EXPECT_EQ(run_point(point("fine"), options_).outcome, PointOutcome::ran);
+  EXPECT_EQ(run_point(point("oom"), options_).outcome, PointOutcome::already_finished);
+  options_.steps = 12;
+  options_.seconds = 5;
+  EXPECT_FALSE(finished_record(point("fine"), options_));
+  EXPECT_NO_THROW(read_record(posix_fs(), dir_ / "sweep/points/fine-0/before.json"));
+  EXPECT_EQ(counts("started")["fine"], 2);
+  EXPECT_EQ(counts("started")["oom"], 1);
 }
 
 TEST_F(SweepRun, AMissingProgramIsARow) {

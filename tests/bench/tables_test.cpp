@@ -143,6 +143,29 @@ TEST(Tables, FailuresKeepTheirRow) {
   EXPECT_ERROR(style_from_name("nice"), ExitCode::usage, "nice");
 }
 
+TEST(Tables, SpeedWithoutLearningIsNoFigure) {
+  RunRecord r = sample_record();
+  r.status = RunStatus::fail;
+  r.reason = "the loss did not fall";
+  r.predicted.seconds = 0.09;
+  for (const char* style : {"mpt", "mosaicgpt", "bloom", "fugaku", "predicted", "full"}) {
+    const ResultTable good = make_table(style_from_name(style), {sample_record()});
+    const ResultTable table = make_table(style_from_name(style), {r});
+    int told = 0;
+    for (size_t c = 0; c < table.header.size(); ++c) {
+      const std::string& name = table.header[c];
+      const bool of_time = name.starts_with("MFU") || name.starts_with("Throughput") ||
+                           name == "Model TFLOP" || name == "TFLOPs" || name == "Sec/it" ||
+                           name == "Error %";
+      if (!of_time) continue;
+      EXPECT_NE(good.rows[0][c], "fail") << style << ", " << name;
+      EXPECT_EQ(table.rows[0][c], "fail") << style << ", " << name;
+      ++told;
+    }
+    EXPECT_GE(told, 2) << style;
+  }
+}
+
 TEST(Tables, NearestPublishedRowIsTheRowItself) {
   const auto rows = load_reference();
   for (const size_t i : {size_t{0}, size_t{20}, size_t{100}, size_t{197}}) {
@@ -165,6 +188,18 @@ TEST(Tables, RepeatsCollapseToTheNewestGoodRun) {
   const auto kept = without_repeats({old, newer, broken, other});
   ASSERT_EQ(kept.size(), 2u);
   EXPECT_EQ(kept[0].label, "newer");
+}
+
+TEST(Tables, ThreadsAndProcessesAreTwoRows) {
+  RunRecord threads = sample_record(), processes = sample_record();
+  processes.launcher = "mpirun";
+  processes.config.parallel.dp = threads.config.parallel.dp = 2;
+  processes.started = "2026-04-02T12:00:00Z";
+  const auto kept = without_repeats({threads, processes, processes});
+  ASSERT_EQ(kept.size(), 2u);
+  const std::string csv = make_table(TableStyle::full, kept).csv();
+  EXPECT_NE(csv.find(",threads,stretto bench tiny"), std::string::npos) << csv;
+  EXPECT_NE(csv.find(",mpirun,mpirun -n 2 stretto bench tiny"), std::string::npos) << csv;
 }
 
 TEST(Tables, OtherBuildsAndMachinesAreMarked) {

@@ -30,6 +30,14 @@ Config with(Config config, const Layout& layout) {
   return config;
 }
 
+int64_t bytes_of_shards(const std::string& directory) {
+  int64_t sum = 0;
+  for (const std::string& name : posix_fs().list(directory)) {
+    if (name.ends_with(".safetensors")) sum += posix_fs().info(join_path(directory, name))->bytes;
+  }
+  return sum;
+}
+
 // Reads a checkpoint in a layout and saves it again from there.
 void convert(const Checkpoint& from, const Config& config, Fs& fs) {
   run_thread_ranks(static_cast<int>(config.world_size()), [&](Comm& world) {
@@ -38,6 +46,10 @@ void convert(const Checkpoint& from, const Config& config, Fs& fs) {
     CheckpointSaver saver(trainer, fs, -1);
     saver.save();
     saver.require_saved();
+    const auto report = saver.take_report();
+    const std::string saved =
+        join_path(checkpoint_root(config), fmt::format("step-{}", saver.saved_step()));
+    EXPECT_EQ(report ? report->bytes : 0, bytes_of_shards(saved)) << world.rank();
   });
 }
 

@@ -143,5 +143,31 @@ TEST(DataVerb, RefusesWhatItCannotRead) {
   expect_refused({"data", "info", f.dir / "a.bin"}, 65, "a.idx");
 }
 
+TEST(DataVerb, PrepareThatIsStoppedLeavesNothing) {
+  const Files f;
+  std::string much;
+  while (much.size() < (size_t{48} << 20)) much += odd_text();
+  const std::string text = f.dir.write("much.txt", much);
+  f.train();
+  Program program(
+      {"data", "prepare", text, "-t", f.tokenizer, "-o", f.dir / "out", "--threads", "1"});
+  const auto made = [&] {
+    int files = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(f.dir.path())) {
+      files += entry.path().filename().string().starts_with("out.") ? 1 : 0;
+    }
+    return files;
+  };
+  for (int i = 0; i < 2000 && made() == 0; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  ASSERT_GT(made(), 0);
+  program.signal(SIGTERM);
+  const Answer answer = program.wait();
+  EXPECT_EQ(answer.code, 75) << answer.err;
+  EXPECT_TRUE(answer.says("stopped")) << answer.err;
+  EXPECT_EQ(made(), 0);
+}
+
 }  // namespace
 }  // namespace stretto::test

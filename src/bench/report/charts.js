@@ -109,7 +109,7 @@ function choice(parent, list, text, draw) {  // one of many runs
 
 // Charts of the runs -------------------------------------------------------------------------------
 function throughput() {
-  const list = timed.slice().sort((a, b) => b.per_device - a.per_device).slice(0, many);
+  const list = good.slice().sort((a, b) => b.per_device - a.per_device).slice(0, many);
   if (!list.length) return;
   const close = list.length > 1 && list[1].high / list[1].devices >= list[0].low / list[0].devices;
   const s = section('Throughput', `Tokens per second and device: bars are medians, whiskers the 95 % interval of the median. ${list[0].label} is first` +
@@ -121,7 +121,7 @@ function throughput() {
       scales: { x: axis('tokens/s per device', { beginAtZero: true, suggestedMax: Math.max(...list.map(r => r.high / r.devices)) }), y: names() } } });
 }
 function attribution() {
-  const list = timed.slice().sort((a, b) => a.seconds - b.seconds).slice(0, many);
+  const list = good.slice().sort((a, b) => a.seconds - b.seconds).slice(0, many);
   if (!list.length) return;
   const total = r => PARTS.reduce((sum, [key]) => sum + r.parts[key], 0) || 1;
   const first = list[0], biggest = PARTS.slice().sort((a, b) => first.parts[b[0]] - first.parts[a[0]])[0];
@@ -144,7 +144,7 @@ function memory() {
   const mib = x => x / 2 ** 20;
   const terms = data.terms.map((name, i) => ({ label: name, backgroundColor: TERMS[i], data: list.map(r => mib(r.terms[i])) }))
     .filter(set => set.data.some(x => x > 0));
-  chart(s, 'memory', 110 + 28 * list.length, { type: 'bar', plugins: [measuredBox], data: { labels: list.map(r => r.label), datasets: terms },
+  chart(s, 'memory', 110 + 28 * list.length, { type: 'bar', plugins: [measuredBox], data: { labels: list.map(named), datasets: terms },
     options: { indexAxis: 'y', outline: { measured: list.map(r => mib(r.memory_grown)), capacity: near ? mib(limit) : 0 },
       plugins: { legend: { labels: { boxWidth: 12 } } },
       scales: { x: axis('MiB', { stacked: true, suggestedMax: mib(near ? Math.max(most, limit) : most) }), y: Object.assign(names(), { stacked: true }) } } });
@@ -286,7 +286,7 @@ function drawTimeline(r) {
   return picture;
 }
 function timeline() {
-  const list = rows.filter(r => r.timeline && r.timeline.length > 1);
+  const list = good.filter(r => r.timeline && r.timeline.length > 1);
   if (!list.length) return;
   const idle = r => { const end = Math.max(...r.timeline.flat().map(t => t[4])); return 1 - r.timeline.flat().reduce((s, t) => s + t[4] - t[3], 0) / end / r.timeline.length; };
   const worst = list.slice().sort((a, b) => idle(b) - idle(a))[0];
@@ -306,16 +306,16 @@ function timeline() {
 }
 const ALIKE = 8;  // steps in which rounding has not yet grown
 function losses() {
-  const list = timed.filter(r => r.losses.length > 1).slice(0, 16);
+  const list = rows.filter(r => r.losses.length > 1).slice(0, 16), sound = list.filter(r => r.status === 'ok');
   if (!list.length) return;
   let apart = 0;
-  const alike = r => JSON.stringify([r.model, r.seq, r.global, r.precision]), same = list.filter(r => alike(r) === alike(list[0]));
+  const alike = r => JSON.stringify([r.model, r.seq, r.global, r.precision]), same = sound.filter(r => alike(r) === alike(sound[0]));
   for (const r of same) r.losses.slice(0, ALIKE).forEach((x, i) => { if (x !== null && same[0].losses[i] != null) apart = Math.max(apart, Math.abs(x - same[0].losses[i])); });
   const s = section('Loss', same.length > 1
     ? `Runs of one model, batch and precision coincide however they are cut: over the first ${ALIKE} steps the largest difference among ${same.length} is ${apart.toExponential(1)}. Later a jump of the loss can magnify the last digits.`
     : 'Loss of each step, nats.');
   chart(s, 'loss', 360, { type: 'line', data: { labels: list.reduce((a, r) => r.losses.length > a.length ? r.losses.map((_, i) => i + 1) : a, []),
-    datasets: list.map((r, i) => ({ label: r.label, data: r.losses, borderColor: COLORS[i % COLORS.length], backgroundColor: COLORS[i % COLORS.length], borderWidth: 1 + (list.length - i) % 3, borderDash: i < 8 ? [] : [5, 3], pointRadius: 0 })) },
+    datasets: list.map((r, i) => ({ label: named(r), data: r.losses, borderColor: COLORS[i % COLORS.length], backgroundColor: COLORS[i % COLORS.length], borderWidth: 1 + (list.length - i) % 3, borderDash: i < 8 ? [] : [5, 3], pointRadius: 0 })) },
     options: { plugins: { legend: { labels: { boxWidth: 12 } } }, scales: { x: axis('step'), y: axis('loss') } } });
 }
 

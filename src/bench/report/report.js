@@ -1,7 +1,8 @@
 'use strict';
 // Every value reaches the page through textContent, attributes or the canvas: nothing is parsed as markup.
 const data = JSON.parse(document.getElementById('data').textContent);
-const rows = data.rows, timed = rows.filter(r => r.tokens > 0), good = timed.filter(r => r.status === 'ok');
+const rows = data.rows, good = rows.filter(r => r.status === 'ok' && r.tokens > 0);
+const named = r => r.status === 'ok' ? r.label : `${r.label} (${r.status})`;
 const css = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
 function el(tag, text, className) {
@@ -37,9 +38,9 @@ function header() {
   const few = rows.length === 1 ? '1 configuration' : `${rows.length} configurations`;
   document.getElementById('finding').textContent = best
     ? (rows.length === 1 ? `${best.label}: ${count(best.tokens)} tokens/s.`
-       : `${best.label} is the fastest of ${good.length} configurations that ran: ${count(best.tokens)} tokens/s.`) +
-      (failed ? ` ${failed} did not finish; their reasons are below.` : '')
-    : `None of ${few} finished; the reasons are below.`;
+       : `${best.label} is the fastest of ${good.length} configurations that ended well: ${count(best.tokens)} tokens/s.`) +
+      (failed ? ` ${failed} did not end well; their reasons are below.` : '')
+    : `None of ${few} ended well; the reasons are below.`;
   if (!best) return;
   const facts = [['tokens per second', count(best.tokens)],
     ['95 % interval', `${count(best.low)} – ${count(best.high)}`], ['seconds per step', seconds(best.seconds)],
@@ -63,7 +64,7 @@ const COLUMNS = [['run', r => r.label, 'text'], ['status', r => r.status, 'text'
   ['GEMM', r => r.gemm ?? 0, '', x => percent(x)], ['model', r => r.model, 'text'],
   ['T', r => r.seq], ['precision', r => r.precision, 'text'], ['dp', r => r.dp], ['tp', r => r.tp], ['pp', r => r.pp],
   ['ZeRO', r => r.zero], ['checkpointing', r => r.checkpointing, 'text'], ['micro', r => r.micro], ['accum', r => r.accum],
-  ['global', r => r.global], ['memory/rank', r => r.memory_rank, '', x => bytes(x)],
+  ['global', r => r.global], ['ranks by', r => r.launcher, 'text'], ['memory/rank', r => r.memory_rank, '', x => bytes(x)],
   ['measured', r => r.memory_grown, '', x => bytes(x)],
   ['reason', r => [r.reason, r.apart].filter(Boolean).join('; '), 'reason', x => x.length > 160 ? x.slice(0, 157) + '…' : x]];
 function table() {
@@ -75,7 +76,7 @@ function table() {
   let sorted = -1, down = true;
   const draw = () => {
     const words = filter.value.toLowerCase().split(/\s+/).filter(Boolean);
-    let shown = rows.filter(r => { const all = JSON.stringify([r.label, r.status, r.model, r.precision, layout(r), r.reason, r.apart]).toLowerCase();
+    let shown = rows.filter(r => { const all = JSON.stringify([r.label, r.status, r.model, r.precision, layout(r), r.launcher, r.reason, r.apart]).toLowerCase();
                                    return words.every(w => all.includes(w)); });
     if (sorted >= 0) {
       const of = COLUMNS[sorted][1];
