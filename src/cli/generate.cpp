@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdio>
+#include <limits>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -41,6 +42,16 @@ void check(const Options& o) {
               "temperature and top-k are not negative, top-p lies in (0, 1], tokens above 0");
 }
 
+// A model's vocabulary may be padded beyond its tokenizer's, whose ids may leave holes: nothing can
+// be said with such ids, so they are never drawn.
+std::vector<float> only_known(std::vector<float> logits, const Tokenizer& tokenizer) {
+  for (int32_t id = 0; id < std::ssize(logits); ++id) {
+    if (id < tokenizer.vocab_size() && !tokenizer.bytes_of(id).empty()) continue;
+    logits[static_cast<size_t>(id)] = -std::numeric_limits<float>::infinity();
+  }
+  return logits;
+}
+
 void generate(const Options& o) {
   check(o);
   const Checkpoint checkpoint = checkpoint_at(posix_fs(), o.checkpoint);
@@ -50,7 +61,7 @@ void generate(const Options& o) {
   std::vector<int32_t> prompt;
   Encoder(tokenizer).encode(o.prompt, prompt);
   const auto end = tokenizer.end_of_document();
-  if (prompt.empty()) prompt.push_back(end.value_or('\n'));
+  if (prompt.empty()) prompt.push_back(end.value_or(tokenizer.byte_id('\n')));
 
   const auto backend = make_cpu_backend(threads_per_rank(config, 1));
   const auto wanted = static_cast<int64_t>(prompt.size()) + o.tokens;
@@ -70,7 +81,8 @@ void generate(const Options& o) {
   const auto start = std::chrono::steady_clock::now();
   int64_t made = 0;
   while (made < o.tokens) {
-    const int32_t token = sample_token(*logits, sampling, static_cast<uint64_t>(made));
+    const int32_t token =
+        sample_token(only_known(*logits, tokenizer), sampling, static_cast<uint64_t>(made));
     if (end && token == *end) break;
     ++made;
     fmt::print("{}", text.push(token));

@@ -181,6 +181,10 @@ TEST(Generate, SamplesAsAsked) {
   EXPECT_EQ(nucleus[0] + nucleus[4], 0);
   EXPECT_GT(nucleus[2], 0);
   EXPECT_EQ(sample_token(logits, {1, 0, 1, 5}, 3), sample_token(logits, {1, 0, 1, 5}, 3));
+  const float never = -std::numeric_limits<float>::infinity();
+  for (uint64_t i = 0; i < 2000; ++i) {
+    EXPECT_EQ(sample_token({never, 0, never}, {1, 3, 1, 5}, i), 1);
+  }
 }
 
 }  // namespace

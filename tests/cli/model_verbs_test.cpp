@@ -106,6 +106,25 @@ TEST(GenerateVerb, ContinuesTheSameWayForTheSameSeed) {
   expect_refused({"generate", m.run, "--tokenizer", m.dir / "none.json"}, 66, "none.json");
 }
 
+// The model's vocabulary is padded: at most 280 of its 1024 ids mean something.
+TEST(GenerateVerb, DrawsNothingThatTheTokenizerDoesNotHave) {
+  const Model m;
+  const std::string tokenizer = m.dir / "t.json", data = m.dir / "d", run = m.dir / "padded";
+  ASSERT_EQ(stretto_run({"tokenizer", "train", m.text, "--vocab", "280", "-o", tokenizer}).code, 0);
+  ASSERT_EQ(stretto_run({"data", "prepare", m.text, "-t", tokenizer, "-o", data}).code, 0);
+  ASSERT_EQ(stretto_run({"train", "tiny-100k", "model.vocab=1024", "seq_len=16", "train.steps=1",
+                         "threads=1", "data.tokenizer=" + tokenizer, "output=" + run,
+                         "data.path=" + data + ".bin"})
+                .code,
+            0);
+  for (const char* seed : {"1", "2", "3"}) {
+    const Answer answer =
+        stretto_run({"generate", run, "-p", "a", "-n", "12", "-t", "5", "--seed", seed});
+    EXPECT_EQ(answer.code, 0) << answer.err;
+  }
+  EXPECT_EQ(stretto_run({"generate", run, "-p", "a", "-n", "12", "-t", "0"}).code, 0);
+}
+
 // README's chain, on a text too short to learn from.
 TEST(TrainVerb, FromATextToAModel) {
   const Model m;
