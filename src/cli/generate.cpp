@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <limits>
@@ -64,20 +65,21 @@ void generate(const Options& o) {
   if (prompt.empty()) prompt.push_back(end.value_or(tokenizer.byte_id('\n')));
 
   const auto backend = make_cpu_backend(threads_per_rank(config, 1));
-  const auto wanted = static_cast<int64_t>(prompt.size()) + o.tokens;
-  Decoder decoder(*backend, checkpoint, config.model, wanted);
-  if (static_cast<int64_t>(prompt.size()) > decoder.capacity()) {
+  const auto given = static_cast<int64_t>(prompt.size());
+  const int64_t limit = context_limit(config);
+  if (given > limit) {
     throw Error(ExitCode::usage,
-                fmt::format("the prompt has {} tokens, the model reads {}", prompt.size(),
-                            decoder.capacity()),
+                fmt::format("the prompt has {} tokens, the model reads {} at once", given, limit),
                 "give a shorter prompt");
   }
+  Decoder decoder(*backend, checkpoint, config.model, std::min(given + o.tokens, limit));
+  RollingDecoder reader(decoder);
   fmt::print("{}", o.prompt);
   std::fflush(stdout);
   const SamplingOptions sampling{o.temperature, o.top_k, o.top_p, static_cast<uint64_t>(o.seed)};
   StreamDecoder text(tokenizer);
   const std::vector<float>* logits = nullptr;
-  for (const int32_t token : prompt) logits = &decoder.next(token);
+  for (const int32_t token : prompt) logits = &reader.next(token);
   const auto start = std::chrono::steady_clock::now();
   int64_t made = 0;
   while (made < o.tokens) {
@@ -87,8 +89,7 @@ void generate(const Options& o) {
     ++made;
     fmt::print("{}", text.push(token));
     std::fflush(stdout);
-    if (decoder.position() == decoder.capacity()) break;
-    logits = &decoder.next(token);
+    if (made < o.tokens) logits = &reader.next(token);
   }
   fmt::print("{}\n", text.finish());
   std::fflush(stdout);
@@ -96,8 +97,8 @@ void generate(const Options& o) {
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   spdlog::info("{} tokens in {:.2f} s, {:.1f} per second{}", made, seconds,
                static_cast<double>(made) / seconds,
-               made < o.tokens && decoder.position() == config.model.positions
-                   ? fmt::format("; the model reads at most {}", config.model.positions)
+               reader.forgot()
+                   ? fmt::format("; the model reads {} at once, older ones were forgotten", limit)
                    : "");
 }
 

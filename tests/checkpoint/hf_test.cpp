@@ -163,6 +163,44 @@ TEST(Generate, DecodesWhatEvaluationSees) {
   }
 }
 
+// Past its capacity a model goes on as one that has read the newer half alone.
+TEST(Generate, ForgetsTheOlderHalf) {
+  for (const Positions positions : {Positions::learned, Positions::alibi}) {
+    const TempDir dir(Where::memory);
+    const Config config = config_for(dir, positions, true, true);
+    run(config);
+    const Checkpoint checkpoint = checkpoint_of(config, 3);
+    const auto backend = make_cpu_backend(1);
+    Decoder rolling(*backend, checkpoint, config.model, 8);
+    Decoder fresh(*backend, checkpoint, config.model, 8);
+    RollingDecoder reader(rolling);
+    for (int32_t i = 0; i < 8; ++i) reader.next(i);
+    EXPECT_FALSE(reader.forgot());
+    for (int32_t i = 4; i < 8; ++i) fresh.next(i);
+    for (int32_t i = 8; i < 12; ++i) EXPECT_EQ(reader.next(i), fresh.next(i)) << i;
+    EXPECT_TRUE(reader.forgot());
+    fresh.restart();
+    for (int32_t i = 8; i < 12; ++i) fresh.next(i);
+    EXPECT_EQ(reader.next(12), fresh.next(12)) << "and again";
+    Decoder one(*backend, checkpoint, config.model, 1);
+    RollingDecoder single(one);
+    for (int32_t i = 0; i < 3; ++i) single.next(i);
+  }
+}
+
+TEST(Generate, ReadsNoFurtherThanItWasTrained) {
+  Config config;
+  config.model.positions = 128;
+  config.seq_len = 32;
+  config.model.position_kind = Positions::learned;
+  EXPECT_EQ(context_limit(config), 32);
+  config.seq_len = 256;
+  EXPECT_EQ(context_limit(config), 128);
+  config.seq_len = 32;
+  config.model.position_kind = Positions::alibi;
+  EXPECT_EQ(context_limit(config), 128);
+}
+
 TEST(Generate, SamplesAsAsked) {
   const std::vector<float> logits = {1, 3, 2, 3, -5};
   EXPECT_EQ(sample_token(logits, {0, 0, 1, 0}, 0), 1);

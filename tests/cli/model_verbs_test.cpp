@@ -106,6 +106,22 @@ TEST(GenerateVerb, ContinuesTheSameWayForTheSameSeed) {
   expect_refused({"generate", m.run, "--tokenizer", m.dir / "none.json"}, 66, "none.json");
 }
 
+TEST(GenerateVerb, GoesOnPastTheTrainedLength) {
+  const Model m;
+  const std::string run = m.dir / "short";
+  ASSERT_EQ(stretto_run({"train", "tiny-100k", "data.path=" + m.text, "seq_len=16", "train.steps=1",
+                         "threads=1", "output=" + run})
+                .code,
+            0);
+  const Answer whole = stretto_run({"generate", run, "-p", "a mo", "-n", "12"});
+  EXPECT_TRUE(whole.says("12 tokens in")) << whole.err;
+  EXPECT_FALSE(whole.says("forgotten")) << whole.err;
+  const Answer longer = stretto_run({"generate", run, "-p", "a mo", "-n", "150"});
+  EXPECT_TRUE(longer.says("150 tokens in")) << longer.err;
+  EXPECT_TRUE(longer.says("reads 16 at once")) << longer.err;
+  expect_refused({"generate", run, "-p", "a model of a few "}, 64, "17 tokens");
+}
+
 // The model's vocabulary is padded: at most 280 of its 1024 ids mean something.
 TEST(GenerateVerb, DrawsNothingThatTheTokenizerDoesNotHave) {
   const Model m;
