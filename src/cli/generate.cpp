@@ -58,7 +58,7 @@ void generate(const Options& o) {
   const Checkpoint checkpoint = checkpoint_at(posix_fs(), o.checkpoint);
   Config config = config_of(checkpoint.manifest());
   if (o.threads > 0) config.threads = o.threads;
-  const Tokenizer tokenizer = tokenizer_for(config, o.tokenizer);
+  const Tokenizer tokenizer = tokenizer_for(checkpoint, config, o.tokenizer);
   std::vector<int32_t> prompt;
   Encoder(tokenizer).encode(o.prompt, prompt);
   const auto end = tokenizer.end_of_document();

@@ -168,6 +168,62 @@ TEST(TrainVerb, FromATextToAModel) {
   expect_refused(words, 66, "d.binx");
 }
 
+// The run has a copy of its tokenizer: neither moving the run nor the file itself matters after
+// that.
+TEST(TrainVerb, KeepsItsTokenizer) {
+  const Model m;
+  const std::string tokenizer = m.dir / "t.json", data = m.dir / "d", run = m.dir / "bpe";
+  ASSERT_EQ(stretto_run({"tokenizer", "train", m.text, "--vocab", "270", "-o", tokenizer}).code, 0);
+  ASSERT_EQ(stretto_run({"data", "prepare", m.text, "-t", tokenizer, "-o", data}).code, 0);
+  const auto words = [&](const std::string& output) {
+    return std::vector<std::string>{"train",
+                                    "tiny-100k",
+                                    "model.vocab=300",
+                                    "seq_len=16",
+                                    "train.steps=2",
+                                    "threads=1",
+                                    "data.tokenizer=" + tokenizer,
+                                    "data.path=" + data + ".bin",
+                                    "output=" + output};
+  };
+  const auto loss = [&](const std::string& path) {
+    const Answer answer = stretto_run({"eval", path, m.text, "--json"});
+    EXPECT_EQ(answer.code, 0) << answer.err;
+    return answer.code == 0 ? json::parse(answer.out)["loss"].get<double>() : 0;
+  };
+  ASSERT_EQ(stretto_run(words(run)).code, 0);
+  const std::string kept = content_of(tokenizer);
+  EXPECT_EQ(content_of(run + "/tokenizer.json"), kept);
+  const double before = loss(run);
+
+  // Another tokenizer in the place of the first.
+  ASSERT_EQ(stretto_run({"tokenizer", "train", m.text, "--vocab", "260", "-o", tokenizer}).code, 0);
+  EXPECT_EQ(loss(run), before);
+  EXPECT_EQ(loss(run + "/checkpoints/step-2/"), before);
+  EXPECT_TRUE(stretto_run(words(run)).says("not the tokenizer of this run")) << "and goes on";
+  EXPECT_EQ(content_of(run + "/tokenizer.json"), kept);
+  std::filesystem::create_directory(m.dir / "taken");
+  m.dir.write("taken/tokenizer.json", kept);
+  expect_refused(words(m.dir / "taken"), 73, "taken/tokenizer.json");
+  EXPECT_EQ(content_of(m.dir / "taken/tokenizer.json"), kept);
+
+  std::filesystem::remove(tokenizer);
+  const std::string moved = m.dir / "moved";
+  std::filesystem::rename(run, moved);
+  EXPECT_EQ(loss(moved), before);
+  EXPECT_EQ(stretto_run({"generate", moved, "-n", "5"}).code, 0);
+  ASSERT_EQ(stretto_run({"export", moved, "-o", m.dir / "hf"}).code, 0);
+  EXPECT_EQ(content_of(m.dir / "hf/tokenizer.json"), kept);
+  ASSERT_EQ(stretto_run({"import", m.dir / "hf", "-o", m.dir / "in"}).code, 0);
+  const double imported = loss(m.dir / "in");
+  std::filesystem::rename(m.dir / "in", m.dir / "elsewhere");
+  EXPECT_EQ(loss(m.dir / "elsewhere"), imported);
+
+  const Answer without = stretto_run(words(m.dir / "none"));
+  EXPECT_EQ(without.code, 0) << without.err;
+  EXPECT_TRUE(without.says("training goes on")) << without.err;
+}
+
 TEST(ExportVerb, WhatGoesOutComesBackAndNothingElse) {
   const Model m;
   const std::string out = m.dir / "hf", back = m.dir / "back";
