@@ -10,6 +10,7 @@
 #include "hf/exchange.h"
 #include "hf/families.h"
 #include "support/expect_error.h"
+#include "support/fault_fs.h"
 #include "support/temp_dir.h"
 #include "train/checkpoint.h"
 #include "train/evaluate.h"
@@ -116,6 +117,35 @@ TEST(HfConfig, SaysWhichTokenEndsATextOrThatNoneDoes) {
   const ModelShape model{"m", 1, 8, 2, 256, 8, 32, Positions::learned, true, true};
   EXPECT_NE(hf_config_json(model, -1).find("\"eos_token_id\": null"), std::string::npos);
   EXPECT_NE(hf_config_json(model, 5).find("\"eos_token_id\": 5"), std::string::npos);
+}
+
+// Whatever goes wrong, nothing is left, and nothing that was there before is touched.
+TEST(HfExport, LeavesOthersAlone) {
+  const TempDir dir(Where::memory);
+  const Config config = config_for(dir, Positions::learned, true, true);
+  run(config);
+  const Checkpoint checkpoint = checkpoint_of(config, 3);
+  std::filesystem::create_directory(dir / "hf.tmp");
+  dir.write("hf.tmp/mine", "precious");
+  const auto names = [&] {
+    std::set<std::string> found;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(dir.path())) {
+      if (!entry.path().string().starts_with(dir / "run")) found.insert(entry.path().filename());
+    }
+    return found;
+  };
+  for (const char* kind : {"make_dir", "create", "write", "sync", "sync_dir", "rename"}) {
+    FaultFs fs(posix_fs());
+    fs.fail_kind = kind;
+    fs.fail_at = 0;
+    fs.error_number = ENOSPC;
+    EXPECT_THROW(export_hf(fs, checkpoint, dir / "hf", {}), Error) << kind;
+    EXPECT_EQ(names(), (std::set<std::string>{"hf.tmp", "mine"})) << kind;
+  }
+  export_hf(posix_fs(), checkpoint, dir / "hf/", {});
+  EXPECT_TRUE(std::filesystem::exists(dir / "hf/config.json"));
+  EXPECT_TRUE(std::filesystem::exists(dir / "hf.tmp/mine"));
+  EXPECT_EQ(import_hf(posix_fs(), dir / "hf", dir / "back").family, "gpt2");
 }
 
 TEST(HfConfig, RefusesWhatWeDoNotCompute) {
