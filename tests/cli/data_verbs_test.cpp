@@ -104,6 +104,27 @@ TEST(DataVerb, PreparesAndDescribes) {
   EXPECT_EQ(bytes["tokens"], odd_text().size());
 }
 
+TEST(DataVerb, DoesNotOverwriteWhatItReads) {
+  const Files f;
+  const std::string text = f.dir.write("x.bin", odd_text()), index = f.dir.write("y.idx", "a text");
+  std::filesystem::create_symlink(text, f.dir / "link");
+  const auto refuse = [&](const std::string& input, const std::string& output,
+                          const std::string& format) {
+    expect_refused(
+        {"data", "prepare", f.text, input, "-t", "bytes", "-o", output, "--format", format}, 64,
+        "would overwrite");
+    EXPECT_EQ(content_of(text), odd_text());
+    EXPECT_EQ(content_of(index), "a text");
+  };
+  for (const char* format : {"megatron", "llmc"}) {
+    refuse(text, f.dir / "x", format);
+    refuse(text, f.dir / "x.bin", format);
+    refuse(f.dir / "link", f.dir / "./x", format);
+  }
+  refuse(index, f.dir / "y", "megatron");
+  EXPECT_EQ(stretto_run({"data", "prepare", text, "-t", "bytes", "-o", f.dir / "z"}).code, 0);
+}
+
 TEST(DataVerb, RefusesWhatItCannotRead) {
   const Files f;
   f.train();
