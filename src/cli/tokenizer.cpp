@@ -47,7 +47,18 @@ std::string pattern_of(const std::string& name) {
               "use gpt2, neox or llama3");
 }
 
-// PATH.json: one tokenizer.json. Otherwise a directory with vocab.json and merges.txt.
+// What vocab.json and merges.txt cannot say, and their readers take for GPT-2's.
+bool more_than_pair(const Tokenizer& tokenizer) {
+  const TokenizerSpec& spec = tokenizer.spec();
+  const bool other_added =
+      std::any_of(spec.added.begin(), spec.added.end(),
+                  [](const AddedToken& token) { return token.text != "<|endoftext|>"; });
+  return !spec.split || spec.pattern != kGpt2Pattern || spec.nfc || spec.prefix_space ||
+         spec.ignore_merges || other_added;
+}
+
+// PATH.json: one tokenizer.json. Otherwise a directory with vocab.json and merges.txt, and with a
+// tokenizer.json, which readers prefer, where these two do not say all or one is there already.
 void save_tokenizer(const Tokenizer& tokenizer, const std::string& path) {
   Fs& fs = posix_fs();
   if (path.ends_with(".json")) {
@@ -55,6 +66,16 @@ void save_tokenizer(const Tokenizer& tokenizer, const std::string& path) {
     return;
   }
   make_dirs(fs, path);
+  const std::string json = join_path(path, "tokenizer.json");
+  const bool more = more_than_pair(tokenizer);
+  if (more || fs.info(json)) write_file_atomic(fs, json, tokenizer_to_json(tokenizer));
+  if (more) {
+    spdlog::info(
+        "{}: use this one; vocab.json and merges.txt beside it cannot say how the text is split, "
+        "or "
+        "what its special tokens are",
+        json);
+  }
   write_file_atomic(fs, join_path(path, "merges.txt"), merges_to_text(tokenizer));
   write_file_atomic(fs, join_path(path, "vocab.json"), vocab_to_json(tokenizer));
 }

@@ -50,6 +50,38 @@ TEST(TokenizerVerb, TrainsEncodesDecodesAndImports) {
   EXPECT_EQ(stretto_run({"tokenizer", "encode", back, f.text}).out, ids.out);
 }
 
+// vocab.json and merges.txt are read as GPT-2's: what differs from it is in a tokenizer.json
+// beside.
+TEST(TokenizerVerb, ADirectorySaysAsMuchAsAFile) {
+  const Files f;
+  const std::string file = f.dir / "l.json", trained = f.dir / "l", imported = f.dir / "i";
+  const std::vector<std::string> words = {"tokenizer", "train",     f.text,         "--vocab",
+                                          "300",       "-o",        file,           "--pattern",
+                                          "llama3",    "--special", "<|endoftext|>"};
+  ASSERT_EQ(stretto_run(words).code, 0);
+  auto others = words;
+  others[6] = trained;
+  const Answer answer = stretto_run(others);
+  ASSERT_EQ(answer.code, 0) << answer.err;
+  EXPECT_TRUE(answer.says("l/tokenizer.json: use this one")) << answer.err;
+  ASSERT_EQ(stretto_run({"tokenizer", "import", file, "-o", imported}).code, 0);
+  for (const std::string& directory : {trained, imported}) {
+    EXPECT_EQ(content_of(directory + "/tokenizer.json"), content_of(file));
+    EXPECT_TRUE(std::filesystem::exists(directory + "/vocab.json"));
+    EXPECT_EQ(stretto_run({"tokenizer", "encode", directory}, "12345 DON'T").out,
+              stretto_run({"tokenizer", "encode", file}, "12345 DON'T").out);
+  }
+  // GPT-2's own needs none, but must not leave an older one to be read in its place.
+  others[8] = "gpt2";
+  ASSERT_EQ(stretto_run(others).code, 0);
+  EXPECT_NE(content_of(trained + "/tokenizer.json"), content_of(file));
+  others[6] = f.dir / "g";
+  ASSERT_EQ(stretto_run(others).code, 0);
+  EXPECT_FALSE(std::filesystem::exists(f.dir / "g/tokenizer.json"));
+  EXPECT_EQ(stretto_run({"tokenizer", "encode", trained, f.text}).out,
+            stretto_run({"tokenizer", "encode", f.dir / "g", f.text}).out);
+}
+
 TEST(TokenizerVerb, RefusesWhatIsNone) {
   const Files f;
   f.train();
