@@ -80,6 +80,12 @@ void save_tokenizer(const Tokenizer& tokenizer, const std::string& path) {
   write_file_atomic(fs, join_path(path, "vocab.json"), vocab_to_json(tokenizer));
 }
 
+std::string left_out_text(const PieceCounts::LeftOut& left_out) {
+  return fmt::format("{} piece{} of more than {} KiB ({} in all)", with_commas(left_out.pieces),
+                     left_out.pieces == 1 ? "" : "s", PieceCounts::kMaxPieceBytes >> 10,
+                     format_bytes(static_cast<double>(left_out.bytes)));
+}
+
 struct TrainArguments {
   std::vector<std::string> inputs;
   std::string output = "tokenizer.json";
@@ -108,6 +114,13 @@ void train(const TrainArguments& arguments) {
   const PieceCounts counts = count_pieces(corpus, *splitter, options.threads,
                                           [&](int64_t more) { counting.update(bytes += more); });
   counting.finish();
+  const PieceCounts::LeftOut& left_out = counts.left_out();
+  if (counts.map().empty() && left_out.pieces > 0) {
+    throw Error(ExitCode::bad_data,
+                fmt::format("{}: nothing but {}", fmt::join(arguments.inputs, ", "),
+                            left_out_text(left_out)),
+                "give text with words; a piece ends where a word does");
+  }
   if (counts.map().empty()) corpus.refuse_as_empty();
 
   ProgressLine merging("merge", options.vocab_size, "tokens");
@@ -119,9 +132,14 @@ void train(const TrainArguments& arguments) {
   spdlog::info("{}: {} tokens from {} distinct pieces of {} in {}", arguments.output,
                with_commas(tokenizer.vocab_size()), with_commas(std::ssize(counts.map())),
                format_bytes(static_cast<double>(corpus.total_bytes())), format_seconds(seconds));
+  if (left_out.pieces > 0) {
+    spdlog::warn("nothing was learned from {}; a piece ends where a word does",
+                 left_out_text(left_out));
+  }
   if (tokenizer.vocab_size() < options.vocab_size) {
-    spdlog::warn("the text has no more pairs that occur {} times; {} tokens were asked for",
-                 options.min_count, with_commas(options.vocab_size));
+    spdlog::warn("the {} no more pairs that occur {} times; {} tokens were asked for",
+                 left_out.pieces > 0 ? "rest of the text has" : "text has", options.min_count,
+                 with_commas(options.vocab_size));
   }
 }
 

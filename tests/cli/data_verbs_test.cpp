@@ -82,6 +82,21 @@ TEST(TokenizerVerb, ADirectorySaysAsMuchAsAFile) {
             stretto_run({"tokenizer", "encode", f.dir / "g", f.text}).out);
 }
 
+TEST(TokenizerVerb, SaysWhatItLeavesOut) {
+  const Files f;
+  const std::string ruler(20000, 'x');
+  const std::string some = f.dir.write("some", "a word " + ruler + " and more " + ruler + "\n");
+  const Answer answer =
+      stretto_run({"tokenizer", "train", some, "-o", f.tokenizer, "--vocab", "300"});
+  EXPECT_EQ(answer.code, 0) << answer.err;
+  EXPECT_TRUE(answer.says("2 pieces of more than 16 KiB (39.06 KiB in all)")) << answer.err;
+  EXPECT_TRUE(answer.says("the rest of the text has no more pairs")) << answer.err;
+  const std::string one = f.dir.write("one", ruler);
+  expect_refused({"tokenizer", "train", one, "-o", f.dir / "t.json"}, 65, "nothing but 1 piece");
+  EXPECT_FALSE(
+      stretto_run({"tokenizer", "train", f.text, "-o", f.tokenizer}).says("pieces of more"));
+}
+
 TEST(TokenizerVerb, RefusesWhatIsNone) {
   const Files f;
   f.train();
