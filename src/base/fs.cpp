@@ -18,7 +18,8 @@ std::string temp_name(const std::string& path) {
   static std::atomic<uint64_t> counter{0};
   const auto now = std::chrono::steady_clock::now().time_since_epoch().count();
   const CounterRng rng(static_cast<uint64_t>(now), static_cast<uint64_t>(::getpid()));
-  return fmt::format("{}.tmp-{:012x}", path, rng.bits(counter++) >> 16);
+  const std::string_view name(path.data(), path.find_last_not_of('/') + 1);
+  return fmt::format("{}.tmp-{:012x}", name, rng.bits(counter++) >> 16);
 }
 
 }  // namespace
@@ -96,6 +97,27 @@ AtomicFile::~AtomicFile() {
 void AtomicFile::commit() {
   file_->sync();
   file_->close();
+  fs_.rename(temp_path_, path_);
+  committed_ = true;
+  fs_.sync_dir(parent_dir(path_));
+}
+
+AtomicDirectory::AtomicDirectory(Fs& fs, std::string path)
+    : fs_(fs), path_(std::move(path)), temp_path_(temp_name(path_)) {
+  fs_.make_dir(temp_path_);
+}
+
+AtomicDirectory::~AtomicDirectory() {
+  if (committed_) return;
+  try {
+    remove_tree(fs_, temp_path_);
+  } catch (const std::exception&) {
+    // As above: the error that brought us here matters more.
+  }
+}
+
+void AtomicDirectory::commit() {
+  fs_.sync_dir(temp_path_);
   fs_.rename(temp_path_, path_);
   committed_ = true;
   fs_.sync_dir(parent_dir(path_));

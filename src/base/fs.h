@@ -155,6 +155,25 @@ class AtomicFile {
   bool committed_ = false;
 };
 
+// A new directory that appears under its name only at commit(), durable; dropped otherwise, with
+// everything in it. Its files are synced by those who write them.
+class AtomicDirectory {
+ public:
+  AtomicDirectory(Fs& fs, std::string path);
+  ~AtomicDirectory();
+  AtomicDirectory(const AtomicDirectory&) = delete;
+  AtomicDirectory& operator=(const AtomicDirectory&) = delete;
+
+  const std::string& temp_path() const { return temp_path_; }  // where to write until then
+  void commit();
+
+ private:
+  Fs& fs_;
+  std::string path_;
+  std::string temp_path_;
+  bool committed_ = false;
+};
+
 // `path` and its missing parents.
 void make_dirs(Fs& fs, const std::string& path);
 // A directory with everything in it; links are removed, not followed.

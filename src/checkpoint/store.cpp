@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <filesystem>
 
 #include "base/log.h"
 #include "base/units.h"
@@ -184,6 +185,12 @@ CheckpointStore store_at(Fs& fs, const std::string& path, std::optional<int64_t>
   if (step && fs.info(path)) return {fs, parent_dir(path)};
   throw Error(ExitCode::no_input, fmt::format("{}: no checkpoint here", path),
               "give a run directory, its checkpoints/ or one step-N in it");
+}
+
+std::string run_directory_of(const Checkpoint& checkpoint) {
+  const auto whole = std::filesystem::absolute(checkpoint.path()).lexically_normal();
+  const auto root = whole.parent_path();
+  return root.filename() == "checkpoints" ? root.parent_path().string() : "";
 }
 
 Checkpoint checkpoint_at(Fs& fs, const std::string& path) {

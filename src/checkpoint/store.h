@@ -63,6 +63,10 @@ CheckpointStore store_at(Fs& fs, const std::string& path, std::optional<int64_t>
 // The checkpoint that a path means, opened and verified: itself, or the newest good one in it.
 Checkpoint checkpoint_at(Fs& fs, const std::string& path);
 
+// The run that a checkpoint belongs to: the directory around its `checkpoints/`; empty for one that
+// lies elsewhere.
+std::string run_directory_of(const Checkpoint& checkpoint);
+
 std::string step_name(int64_t step);                         // "step-40"
 std::optional<int64_t> step_of_name(std::string_view name);  // nothing for other names
 

@@ -1,16 +1,24 @@
 #include "cli/checkpoint_text.h"
 
 #include "base/error.h"
+#include "base/fs.h"
+#include "checkpoint/store.h"
 
 namespace stretto::cli {
 
-std::string tokenizer_path(const Config& config, const std::string& given) {
-  const std::string& path = given.empty() ? config.data.tokenizer : given;
-  return path == "bytes" ? "" : path;
+std::string tokenizer_path(const Checkpoint& checkpoint, const Config& config,
+                           const std::string& given) {
+  const std::string& named = given.empty() ? config.data.tokenizer : given;
+  if (named.empty() || named == "bytes") return "";
+  const std::string run = run_directory_of(checkpoint);
+  if (!given.empty() || run.empty()) return named;
+  const std::string copy = join_path(run, "tokenizer.json");
+  return posix_fs().info(copy) ? copy : named;
 }
 
-Tokenizer tokenizer_for(const Config& config, const std::string& given) {
-  const std::string path = tokenizer_path(config, given);
+Tokenizer tokenizer_for(const Checkpoint& checkpoint, const Config& config,
+                        const std::string& given) {
+  const std::string path = tokenizer_path(checkpoint, config, given);
   if (path.empty()) {
     if (config.model.vocab >= 256 && (config.model.vocab <= 512 || given == "bytes")) {
       return byte_tokenizer();

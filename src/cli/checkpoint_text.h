@@ -3,15 +3,20 @@
 
 #include <string>
 
+#include "checkpoint/checkpoint.h"
 #include "config/config.h"
 #include "data/tokenizer.h"
 
 namespace stretto::cli {
 
-// The path of the tokenizer that `given`, or else the run's configuration, names; empty: bytes.
-std::string tokenizer_path(const Config& config, const std::string& given);
+// The path of the tokenizer that `given`, or else the run's configuration, names; empty: bytes. A
+// run's own copy (tokenizer.json in its directory) comes before the path in its configuration,
+// which is relative to where training began.
+std::string tokenizer_path(const Checkpoint& checkpoint, const Config& config,
+                           const std::string& given);
 
 // That tokenizer, or bytes for a vocabulary of 256. bad_config when neither can be.
-Tokenizer tokenizer_for(const Config& config, const std::string& given);
+Tokenizer tokenizer_for(const Checkpoint& checkpoint, const Config& config,
+                        const std::string& given);
 
 }  // namespace stretto::cli

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -49,6 +50,21 @@ std::optional<int32_t> end_token(const Tokenizer& tokenizer, const PrepareArgume
   return id;
 }
 
+// NAME.bin replaces what is there under that name: that must not be what is read.
+void keep_inputs(const PrepareArguments& a) {
+  std::string stem = a.output;
+  if (stem.ends_with(".bin") || stem.ends_with(".idx")) stem.resize(stem.size() - 4);
+  for (const std::string& input : a.inputs) {
+    for (const char* ending : {".bin", ".idx"}) {
+      std::error_code missing;
+      if (!std::filesystem::equivalent(input, stem + ending, missing)) continue;
+      throw Error(ExitCode::usage,
+                  fmt::format("-o {} would overwrite {}, which is an input", a.output, input),
+                  "choose another name with -o");
+    }
+  }
+}
+
 std::unique_ptr<TokenWriter> open_writer(const PrepareArguments& a, int64_t vocab) {
   if (a.format == "megatron") return write_megatron(a.output, vocab);
   if (a.format == "llmc") {
@@ -64,6 +80,7 @@ void prepare(const PrepareArguments& a) {
   const Tokenizer tokenizer = tokenizer_named(a.tokenizer);
   const auto end = end_token(tokenizer, a);
   CorpusReader corpus({a.inputs, a.key, a.line_documents});
+  keep_inputs(a);
   install_stop_signals();  // what the writer makes goes when we are asked to stop
   const auto writer = open_writer(a, tokenizer.vocab_size());
   const int threads = a.threads > 0 ? a.threads : default_threads();

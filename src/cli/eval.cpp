@@ -35,10 +35,12 @@ struct Options {
 };
 
 // Token files as they are; any other file is text.
-std::unique_ptr<TokenSource> tokens_of(const Options& o, const Config& config) {
+std::unique_ptr<TokenSource> tokens_of(const Options& o, const Checkpoint& checkpoint,
+                                       const Config& config) {
   auto source = open_tokens(o.file, parse_token_format(o.format));
-  if (source->format() != "bytes" || tokenizer_path(config, o.tokenizer).empty()) return source;
-  const Tokenizer tokenizer = tokenizer_for(config, o.tokenizer);
+  if (source->format() != "bytes" || tokenizer_path(checkpoint, config, o.tokenizer).empty())
+    return source;
+  const Tokenizer tokenizer = tokenizer_for(checkpoint, config, o.tokenizer);
   std::vector<int32_t> ids;
   Encoder(tokenizer).encode(read_file(posix_fs(), o.file, kMaxTextBytes), ids);
   return memory_tokens(o.file, std::move(ids));
@@ -67,7 +69,7 @@ void evaluate(const Options& o) {
   if (o.threads > 0) settings.config.threads = o.threads;
   settings.batch = o.batch;
   settings.max_tokens = o.tokens;
-  const auto source = tokens_of(o, settings.config);
+  const auto source = tokens_of(o, checkpoint, settings.config);
   if (!o.logits.empty()) write_logits(o, settings.config, checkpoint, *source);
   const EvalResult result = evaluate_tokens(checkpoint, *source, settings);
   const double perplexity = std::exp(result.loss);

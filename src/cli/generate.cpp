@@ -3,8 +3,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <limits>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -41,42 +43,53 @@ void check(const Options& o) {
               "temperature and top-k are not negative, top-p lies in (0, 1], tokens above 0");
 }
 
+// A model's vocabulary may be padded beyond its tokenizer's, whose ids may leave holes: nothing can
+// be said with such ids, so they are never drawn.
+std::vector<float> only_known(std::vector<float> logits, const Tokenizer& tokenizer) {
+  for (int32_t id = 0; id < std::ssize(logits); ++id) {
+    if (id < tokenizer.vocab_size() && !tokenizer.bytes_of(id).empty()) continue;
+    logits[static_cast<size_t>(id)] = -std::numeric_limits<float>::infinity();
+  }
+  return logits;
+}
+
 void generate(const Options& o) {
   check(o);
   const Checkpoint checkpoint = checkpoint_at(posix_fs(), o.checkpoint);
   Config config = config_of(checkpoint.manifest());
   if (o.threads > 0) config.threads = o.threads;
-  const Tokenizer tokenizer = tokenizer_for(config, o.tokenizer);
+  const Tokenizer tokenizer = tokenizer_for(checkpoint, config, o.tokenizer);
   std::vector<int32_t> prompt;
   Encoder(tokenizer).encode(o.prompt, prompt);
   const auto end = tokenizer.end_of_document();
-  if (prompt.empty()) prompt.push_back(end.value_or('\n'));
+  if (prompt.empty()) prompt.push_back(end.value_or(tokenizer.byte_id('\n')));
 
   const auto backend = make_cpu_backend(threads_per_rank(config, 1));
-  const auto wanted = static_cast<int64_t>(prompt.size()) + o.tokens;
-  Decoder decoder(*backend, checkpoint, config.model, wanted);
-  if (static_cast<int64_t>(prompt.size()) > decoder.capacity()) {
+  const auto given = static_cast<int64_t>(prompt.size());
+  const int64_t limit = context_limit(config);
+  if (given > limit) {
     throw Error(ExitCode::usage,
-                fmt::format("the prompt has {} tokens, the model reads {}", prompt.size(),
-                            decoder.capacity()),
+                fmt::format("the prompt has {} tokens, the model reads {} at once", given, limit),
                 "give a shorter prompt");
   }
+  Decoder decoder(*backend, checkpoint, config.model, std::min(given + o.tokens, limit));
+  RollingDecoder reader(decoder);
   fmt::print("{}", o.prompt);
   std::fflush(stdout);
   const SamplingOptions sampling{o.temperature, o.top_k, o.top_p, static_cast<uint64_t>(o.seed)};
   StreamDecoder text(tokenizer);
   const std::vector<float>* logits = nullptr;
-  for (const int32_t token : prompt) logits = &decoder.next(token);
+  for (const int32_t token : prompt) logits = &reader.next(token);
   const auto start = std::chrono::steady_clock::now();
   int64_t made = 0;
   while (made < o.tokens) {
-    const int32_t token = sample_token(*logits, sampling, static_cast<uint64_t>(made));
+    const int32_t token =
+        sample_token(only_known(*logits, tokenizer), sampling, static_cast<uint64_t>(made));
     if (end && token == *end) break;
     ++made;
     fmt::print("{}", text.push(token));
     std::fflush(stdout);
-    if (decoder.position() == decoder.capacity()) break;
-    logits = &decoder.next(token);
+    if (made < o.tokens) logits = &reader.next(token);
   }
   fmt::print("{}\n", text.finish());
   std::fflush(stdout);
@@ -84,8 +97,8 @@ void generate(const Options& o) {
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   spdlog::info("{} tokens in {:.2f} s, {:.1f} per second{}", made, seconds,
                static_cast<double>(made) / seconds,
-               made < o.tokens && decoder.position() == config.model.positions
-                   ? fmt::format("; the model reads at most {}", config.model.positions)
+               reader.forgot()
+                   ? fmt::format("; the model reads {} at once, older ones were forgotten", limit)
                    : "");
 }
 

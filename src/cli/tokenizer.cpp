@@ -47,7 +47,18 @@ std::string pattern_of(const std::string& name) {
               "use gpt2, neox or llama3");
 }
 
-// PATH.json: one tokenizer.json. Otherwise a directory with vocab.json and merges.txt.
+// What vocab.json and merges.txt cannot say, and their readers take for GPT-2's.
+bool more_than_pair(const Tokenizer& tokenizer) {
+  const TokenizerSpec& spec = tokenizer.spec();
+  const bool other_added =
+      std::any_of(spec.added.begin(), spec.added.end(),
+                  [](const AddedToken& token) { return token.text != "<|endoftext|>"; });
+  return !spec.split || spec.pattern != kGpt2Pattern || spec.nfc || spec.prefix_space ||
+         spec.ignore_merges || other_added;
+}
+
+// PATH.json: one tokenizer.json. Otherwise a directory with vocab.json and merges.txt, and with a
+// tokenizer.json, which readers prefer, where these two do not say all or one is there already.
 void save_tokenizer(const Tokenizer& tokenizer, const std::string& path) {
   Fs& fs = posix_fs();
   if (path.ends_with(".json")) {
@@ -55,8 +66,24 @@ void save_tokenizer(const Tokenizer& tokenizer, const std::string& path) {
     return;
   }
   make_dirs(fs, path);
+  const std::string json = join_path(path, "tokenizer.json");
+  const bool more = more_than_pair(tokenizer);
+  if (more || fs.info(json)) write_file_atomic(fs, json, tokenizer_to_json(tokenizer));
+  if (more) {
+    spdlog::info(
+        "{}: use this one; vocab.json and merges.txt beside it cannot say how the text is split, "
+        "or "
+        "what its special tokens are",
+        json);
+  }
   write_file_atomic(fs, join_path(path, "merges.txt"), merges_to_text(tokenizer));
   write_file_atomic(fs, join_path(path, "vocab.json"), vocab_to_json(tokenizer));
+}
+
+std::string left_out_text(const PieceCounts::LeftOut& left_out) {
+  return fmt::format("{} piece{} of more than {} KiB ({} in all)", with_commas(left_out.pieces),
+                     left_out.pieces == 1 ? "" : "s", PieceCounts::kMaxPieceBytes >> 10,
+                     format_bytes(static_cast<double>(left_out.bytes)));
 }
 
 struct TrainArguments {
@@ -87,6 +114,13 @@ void train(const TrainArguments& arguments) {
   const PieceCounts counts = count_pieces(corpus, *splitter, options.threads,
                                           [&](int64_t more) { counting.update(bytes += more); });
   counting.finish();
+  const PieceCounts::LeftOut& left_out = counts.left_out();
+  if (counts.map().empty() && left_out.pieces > 0) {
+    throw Error(ExitCode::bad_data,
+                fmt::format("{}: nothing but {}", fmt::join(arguments.inputs, ", "),
+                            left_out_text(left_out)),
+                "give text with words; a piece ends where a word does");
+  }
   if (counts.map().empty()) corpus.refuse_as_empty();
 
   ProgressLine merging("merge", options.vocab_size, "tokens");
@@ -98,9 +132,14 @@ void train(const TrainArguments& arguments) {
   spdlog::info("{}: {} tokens from {} distinct pieces of {} in {}", arguments.output,
                with_commas(tokenizer.vocab_size()), with_commas(std::ssize(counts.map())),
                format_bytes(static_cast<double>(corpus.total_bytes())), format_seconds(seconds));
+  if (left_out.pieces > 0) {
+    spdlog::warn("nothing was learned from {}; a piece ends where a word does",
+                 left_out_text(left_out));
+  }
   if (tokenizer.vocab_size() < options.vocab_size) {
-    spdlog::warn("the text has no more pairs that occur {} times; {} tokens were asked for",
-                 options.min_count, with_commas(options.vocab_size));
+    spdlog::warn("the {} no more pairs that occur {} times; {} tokens were asked for",
+                 left_out.pieces > 0 ? "rest of the text has" : "text has", options.min_count,
+                 with_commas(options.vocab_size));
   }
 }
 

@@ -18,9 +18,6 @@
 namespace stretto {
 namespace {
 
-// Longer pieces (rulers, runs of zero bytes) teach nothing, and each merge in them walks them all.
-constexpr size_t kMaxPieceBytes = 16384;
-
 using PairKey = uint64_t;
 
 PairKey key_of(int32_t left, int32_t right) {
@@ -184,7 +181,11 @@ void PieceCounts::add(const Splitter& splitter, std::string_view text) {
       const size_t end = splitter.next(valid, begin);
       const std::string_view piece = valid.substr(begin, end - begin);
       begin = end;
-      if (piece.size() > kMaxPieceBytes) continue;
+      if (piece.size() > kMaxPieceBytes) {
+        ++left_out_.pieces;
+        left_out_.bytes += std::ssize(piece);
+        continue;
+      }
       if (const auto found = map_.find(piece); found != map_.end()) {
         ++found->second;
       } else {
@@ -198,6 +199,8 @@ void PieceCounts::add(const Splitter& splitter, std::string_view text) {
 void PieceCounts::merge(PieceCounts&& other) {
   if (map_.size() < other.map_.size()) map_.swap(other.map_);
   for (const auto& [piece, count] : other.map_) map_[piece] += count;
+  left_out_.pieces += other.left_out_.pieces;
+  left_out_.bytes += other.left_out_.bytes;
 }
 
 PieceCounts count_pieces(CorpusReader& corpus, const Splitter& splitter, int threads,

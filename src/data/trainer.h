@@ -35,8 +35,17 @@ class PieceCounts {
   void merge(PieceCounts&& other);
   const Map& map() const { return map_; }
 
+  // Longer pieces (rulers, runs of zero bytes, text without spaces) are left out: they teach
+  // little, and each merge in them walks them all.
+  static constexpr size_t kMaxPieceBytes = 16384;
+  struct LeftOut {
+    int64_t pieces = 0, bytes = 0;
+  };
+  const LeftOut& left_out() const { return left_out_; }
+
  private:
   Map map_;
+  LeftOut left_out_;
 };
 
 // Counts a whole corpus. `progress` is told the bytes of each block, from several threads.

@@ -121,9 +121,8 @@ ExchangeResult export_hf(Fs& fs, const Checkpoint& checkpoint, const std::string
                 "give a new directory with -o");
   }
   make_dirs(fs, parent_dir(directory));
-  const std::string temp = directory + ".tmp";
-  remove_tree(fs, temp);
-  fs.make_dir(temp);
+  AtomicDirectory out(fs, directory);
+  const std::string& temp = out.temp_path();
 
   const std::vector<HfTensor> tensors = hf_tensors(family, config.model);
   ExchangeResult result{name_of(family), tensors.size(), 0, 0, tokenizer.has_value()};
@@ -146,9 +145,7 @@ ExchangeResult export_hf(Fs& fs, const Checkpoint& checkpoint, const std::string
     }
     write_new(fs, join_path(temp, "tokenizer_config.json"), settings.dump(2) + "\n");
   }
-  fs.sync_dir(temp);
-  fs.rename(temp, directory);
-  fs.sync_dir(parent_dir(directory));
+  out.commit();
   return result;
 }
 

@@ -110,6 +110,23 @@ const std::vector<float>& Decoder::next(int32_t token) {
   return out_;
 }
 
+int64_t context_limit(const Config& config) {
+  const int64_t positions = config.model.positions;
+  if (config.model.position_kind == Positions::alibi) return positions;
+  return std::min(config.seq_len, positions);
+}
+
+const std::vector<float>& RollingDecoder::next(int32_t token) {
+  if (decoder_.position() == decoder_.capacity()) {
+    forgot_ = true;
+    context_.erase(context_.begin(), context_.end() - decoder_.capacity() / 2);
+    decoder_.restart();
+    for (const int32_t kept : context_) decoder_.next(kept);
+  }
+  context_.push_back(token);
+  return decoder_.next(token);
+}
+
 int32_t sample_token(const std::vector<float>& logits, const SamplingOptions& options,
                      uint64_t index) {
   std::vector<int32_t> order(logits.size());

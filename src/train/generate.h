@@ -47,6 +47,25 @@ class Decoder {
   std::vector<float> out_;
 };
 
+// How many tokens a run's model reads at once. Learned positions beyond the sequences that it was
+// trained on are still as they were drawn at the start.
+int64_t context_limit(const Config& config);
+
+// A Decoder that never runs out: when its capacity is used up, it forgets the older half of what it
+// read, and reads the newer half again from position 0.
+class RollingDecoder {
+ public:
+  explicit RollingDecoder(Decoder& decoder) : decoder_(decoder) {}
+
+  const std::vector<float>& next(int32_t token);  // as Decoder::next()
+  bool forgot() const { return forgot_; }
+
+ private:
+  Decoder& decoder_;
+  std::vector<int32_t> context_;  // what decoder_ has read
+  bool forgot_ = false;
+};
+
 struct SamplingOptions {
   double temperature = 1;  // 0: always the likeliest
   int64_t top_k = 0;       // 0: all

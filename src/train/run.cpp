@@ -17,6 +17,7 @@
 #include "train/metrics_file.h"
 #include "train/resume.h"
 #include "train/run_lock.h"
+#include "train/run_tokenizer.h"
 #include "train/saver.h"
 #include "train/signals.h"
 #include "train/straggler.h"
@@ -144,11 +145,7 @@ RunResult run_training(const Config& config, Comm& world, const RunOptions& opti
     saver.emplace(trainer, fs, resumed);
   }
   if (resumed < 0) trainer.initialise();
-  const std::string& tokenizer = config.data.tokenizer;
-  if (speaks && !tokenizer.empty() && tokenizer != "bytes" && !fs.info(tokenizer)) {
-    spdlog::warn("data.tokenizer={} is not there: training goes on, `generate` will want it",
-                 tokenizer);
-  }
+  if (world.rank() == 0) keep_tokenizer(fs, config, resumed < 0, options.print);
   if (speaks && config.train.eval_every > 0 && !trainer.has_held_out()) {
     spdlog::warn("train.eval_every={}: nothing is held out to evaluate; set data.path",
                  config.train.eval_every);

@@ -10,6 +10,7 @@
 #include "hf/exchange.h"
 #include "hf/families.h"
 #include "support/expect_error.h"
+#include "support/fault_fs.h"
 #include "support/temp_dir.h"
 #include "train/checkpoint.h"
 #include "train/evaluate.h"
@@ -118,6 +119,35 @@ TEST(HfConfig, SaysWhichTokenEndsATextOrThatNoneDoes) {
   EXPECT_NE(hf_config_json(model, 5).find("\"eos_token_id\": 5"), std::string::npos);
 }
 
+// Whatever goes wrong, nothing is left, and nothing that was there before is touched.
+TEST(HfExport, LeavesOthersAlone) {
+  const TempDir dir(Where::memory);
+  const Config config = config_for(dir, Positions::learned, true, true);
+  run(config);
+  const Checkpoint checkpoint = checkpoint_of(config, 3);
+  std::filesystem::create_directory(dir / "hf.tmp");
+  dir.write("hf.tmp/mine", "precious");
+  const auto names = [&] {
+    std::set<std::string> found;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(dir.path())) {
+      if (!entry.path().string().starts_with(dir / "run")) found.insert(entry.path().filename());
+    }
+    return found;
+  };
+  for (const char* kind : {"make_dir", "create", "write", "sync", "sync_dir", "rename"}) {
+    FaultFs fs(posix_fs());
+    fs.fail_kind = kind;
+    fs.fail_at = 0;
+    fs.error_number = ENOSPC;
+    EXPECT_THROW(export_hf(fs, checkpoint, dir / "hf", {}), Error) << kind;
+    EXPECT_EQ(names(), (std::set<std::string>{"hf.tmp", "mine"})) << kind;
+  }
+  export_hf(posix_fs(), checkpoint, dir / "hf/", {});
+  EXPECT_TRUE(std::filesystem::exists(dir / "hf/config.json"));
+  EXPECT_TRUE(std::filesystem::exists(dir / "hf.tmp/mine"));
+  EXPECT_EQ(import_hf(posix_fs(), dir / "hf", dir / "back").family, "gpt2");
+}
+
 TEST(HfConfig, RefusesWhatWeDoNotCompute) {
   const std::string good =
       R"({"model_type":"gpt2","vocab_size":5,"n_positions":8,"n_embd":8,"n_layer":1,"n_head":2)";
@@ -163,6 +193,44 @@ TEST(Generate, DecodesWhatEvaluationSees) {
   }
 }
 
+// Past its capacity a model goes on as one that has read the newer half alone.
+TEST(Generate, ForgetsTheOlderHalf) {
+  for (const Positions positions : {Positions::learned, Positions::alibi}) {
+    const TempDir dir(Where::memory);
+    const Config config = config_for(dir, positions, true, true);
+    run(config);
+    const Checkpoint checkpoint = checkpoint_of(config, 3);
+    const auto backend = make_cpu_backend(1);
+    Decoder rolling(*backend, checkpoint, config.model, 8);
+    Decoder fresh(*backend, checkpoint, config.model, 8);
+    RollingDecoder reader(rolling);
+    for (int32_t i = 0; i < 8; ++i) reader.next(i);
+    EXPECT_FALSE(reader.forgot());
+    for (int32_t i = 4; i < 8; ++i) fresh.next(i);
+    for (int32_t i = 8; i < 12; ++i) EXPECT_EQ(reader.next(i), fresh.next(i)) << i;
+    EXPECT_TRUE(reader.forgot());
+    fresh.restart();
+    for (int32_t i = 8; i < 12; ++i) fresh.next(i);
+    EXPECT_EQ(reader.next(12), fresh.next(12)) << "and again";
+    Decoder one(*backend, checkpoint, config.model, 1);
+    RollingDecoder single(one);
+    for (int32_t i = 0; i < 3; ++i) single.next(i);
+  }
+}
+
+TEST(Generate, ReadsNoFurtherThanItWasTrained) {
+  Config config;
+  config.model.positions = 128;
+  config.seq_len = 32;
+  config.model.position_kind = Positions::learned;
+  EXPECT_EQ(context_limit(config), 32);
+  config.seq_len = 256;
+  EXPECT_EQ(context_limit(config), 128);
+  config.seq_len = 32;
+  config.model.position_kind = Positions::alibi;
+  EXPECT_EQ(context_limit(config), 128);
+}
+
 TEST(Generate, SamplesAsAsked) {
   const std::vector<float> logits = {1, 3, 2, 3, -5};
   EXPECT_EQ(sample_token(logits, {0, 0, 1, 0}, 0), 1);
@@ -181,6 +249,10 @@ TEST(Generate, SamplesAsAsked) {
   EXPECT_EQ(nucleus[0] + nucleus[4], 0);
   EXPECT_GT(nucleus[2], 0);
   EXPECT_EQ(sample_token(logits, {1, 0, 1, 5}, 3), sample_token(logits, {1, 0, 1, 5}, 3));
+  const float never = -std::numeric_limits<float>::infinity();
+  for (uint64_t i = 0; i < 2000; ++i) {
+    EXPECT_EQ(sample_token({never, 0, never}, {1, 3, 1, 5}, i), 1);
+  }
 }
 
 }  // namespace

@@ -50,6 +50,53 @@ TEST(TokenizerVerb, TrainsEncodesDecodesAndImports) {
   EXPECT_EQ(stretto_run({"tokenizer", "encode", back, f.text}).out, ids.out);
 }
 
+// vocab.json and merges.txt are read as GPT-2's: what differs from it is in a tokenizer.json
+// beside.
+TEST(TokenizerVerb, ADirectorySaysAsMuchAsAFile) {
+  const Files f;
+  const std::string file = f.dir / "l.json", trained = f.dir / "l", imported = f.dir / "i";
+  const std::vector<std::string> words = {"tokenizer", "train",     f.text,         "--vocab",
+                                          "300",       "-o",        file,           "--pattern",
+                                          "llama3",    "--special", "<|endoftext|>"};
+  ASSERT_EQ(stretto_run(words).code, 0);
+  auto others = words;
+  others[6] = trained;
+  const Answer answer = stretto_run(others);
+  ASSERT_EQ(answer.code, 0) << answer.err;
+  EXPECT_TRUE(answer.says("l/tokenizer.json: use this one")) << answer.err;
+  ASSERT_EQ(stretto_run({"tokenizer", "import", file, "-o", imported}).code, 0);
+  for (const std::string& directory : {trained, imported}) {
+    EXPECT_EQ(content_of(directory + "/tokenizer.json"), content_of(file));
+    EXPECT_TRUE(std::filesystem::exists(directory + "/vocab.json"));
+    EXPECT_EQ(stretto_run({"tokenizer", "encode", directory}, "12345 DON'T").out,
+              stretto_run({"tokenizer", "encode", file}, "12345 DON'T").out);
+  }
+  // GPT-2's own needs none, but must not leave an older one to be read in its place.
+  others[8] = "gpt2";
+  ASSERT_EQ(stretto_run(others).code, 0);
+  EXPECT_NE(content_of(trained + "/tokenizer.json"), content_of(file));
+  others[6] = f.dir / "g";
+  ASSERT_EQ(stretto_run(others).code, 0);
+  EXPECT_FALSE(std::filesystem::exists(f.dir / "g/tokenizer.json"));
+  EXPECT_EQ(stretto_run({"tokenizer", "encode", trained, f.text}).out,
+            stretto_run({"tokenizer", "encode", f.dir / "g", f.text}).out);
+}
+
+TEST(TokenizerVerb, SaysWhatItLeavesOut) {
+  const Files f;
+  const std::string ruler(20000, 'x');
+  const std::string some = f.dir.write("some", "a word " + ruler + " and more " + ruler + "\n");
+  const Answer answer =
+      stretto_run({"tokenizer", "train", some, "-o", f.tokenizer, "--vocab", "300"});
+  EXPECT_EQ(answer.code, 0) << answer.err;
+  EXPECT_TRUE(answer.says("2 pieces of more than 16 KiB (39.06 KiB in all)")) << answer.err;
+  EXPECT_TRUE(answer.says("the rest of the text has no more pairs")) << answer.err;
+  const std::string one = f.dir.write("one", ruler);
+  expect_refused({"tokenizer", "train", one, "-o", f.dir / "t.json"}, 65, "nothing but 1 piece");
+  EXPECT_FALSE(
+      stretto_run({"tokenizer", "train", f.text, "-o", f.tokenizer}).says("pieces of more"));
+}
+
 TEST(TokenizerVerb, RefusesWhatIsNone) {
   const Files f;
   f.train();
@@ -102,6 +149,27 @@ TEST(DataVerb, PreparesAndDescribes) {
   const json bytes = json::parse(stretto_run({"data", "info", f.dir / "b.bin", "--json"}).out);
   EXPECT_EQ(bytes["format"], "llm.c uint16");
   EXPECT_EQ(bytes["tokens"], odd_text().size());
+}
+
+TEST(DataVerb, DoesNotOverwriteWhatItReads) {
+  const Files f;
+  const std::string text = f.dir.write("x.bin", odd_text()), index = f.dir.write("y.idx", "a text");
+  std::filesystem::create_symlink(text, f.dir / "link");
+  const auto refuse = [&](const std::string& input, const std::string& output,
+                          const std::string& format) {
+    expect_refused(
+        {"data", "prepare", f.text, input, "-t", "bytes", "-o", output, "--format", format}, 64,
+        "would overwrite");
+    EXPECT_EQ(content_of(text), odd_text());
+    EXPECT_EQ(content_of(index), "a text");
+  };
+  for (const char* format : {"megatron", "llmc"}) {
+    refuse(text, f.dir / "x", format);
+    refuse(text, f.dir / "x.bin", format);
+    refuse(f.dir / "link", f.dir / "./x", format);
+  }
+  refuse(index, f.dir / "y", "megatron");
+  EXPECT_EQ(stretto_run({"data", "prepare", text, "-t", "bytes", "-o", f.dir / "z"}).code, 0);
 }
 
 TEST(DataVerb, RefusesWhatItCannotRead) {

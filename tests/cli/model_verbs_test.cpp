@@ -106,6 +106,41 @@ TEST(GenerateVerb, ContinuesTheSameWayForTheSameSeed) {
   expect_refused({"generate", m.run, "--tokenizer", m.dir / "none.json"}, 66, "none.json");
 }
 
+TEST(GenerateVerb, GoesOnPastTheTrainedLength) {
+  const Model m;
+  const std::string run = m.dir / "short";
+  ASSERT_EQ(stretto_run({"train", "tiny-100k", "data.path=" + m.text, "seq_len=16", "train.steps=1",
+                         "threads=1", "output=" + run})
+                .code,
+            0);
+  const Answer whole = stretto_run({"generate", run, "-p", "a mo", "-n", "12"});
+  EXPECT_TRUE(whole.says("12 tokens in")) << whole.err;
+  EXPECT_FALSE(whole.says("forgotten")) << whole.err;
+  const Answer longer = stretto_run({"generate", run, "-p", "a mo", "-n", "150"});
+  EXPECT_TRUE(longer.says("150 tokens in")) << longer.err;
+  EXPECT_TRUE(longer.says("reads 16 at once")) << longer.err;
+  expect_refused({"generate", run, "-p", "a model of a few "}, 64, "17 tokens");
+}
+
+// The model's vocabulary is padded: at most 280 of its 1024 ids mean something.
+TEST(GenerateVerb, DrawsNothingThatTheTokenizerDoesNotHave) {
+  const Model m;
+  const std::string tokenizer = m.dir / "t.json", data = m.dir / "d", run = m.dir / "padded";
+  ASSERT_EQ(stretto_run({"tokenizer", "train", m.text, "--vocab", "280", "-o", tokenizer}).code, 0);
+  ASSERT_EQ(stretto_run({"data", "prepare", m.text, "-t", tokenizer, "-o", data}).code, 0);
+  ASSERT_EQ(stretto_run({"train", "tiny-100k", "model.vocab=1024", "seq_len=16", "train.steps=1",
+                         "threads=1", "data.tokenizer=" + tokenizer, "output=" + run,
+                         "data.path=" + data + ".bin"})
+                .code,
+            0);
+  for (const char* seed : {"1", "2", "3"}) {
+    const Answer answer =
+        stretto_run({"generate", run, "-p", "a", "-n", "12", "-t", "5", "--seed", seed});
+    EXPECT_EQ(answer.code, 0) << answer.err;
+  }
+  EXPECT_EQ(stretto_run({"generate", run, "-p", "a", "-n", "12", "-t", "0"}).code, 0);
+}
+
 // README's chain, on a text too short to learn from.
 TEST(TrainVerb, FromATextToAModel) {
   const Model m;
@@ -131,6 +166,62 @@ TEST(TrainVerb, FromATextToAModel) {
   words.back() += "x";
   words[7] = "output=" + run + "2";
   expect_refused(words, 66, "d.binx");
+}
+
+// The run has a copy of its tokenizer: neither moving the run nor the file itself matters after
+// that.
+TEST(TrainVerb, KeepsItsTokenizer) {
+  const Model m;
+  const std::string tokenizer = m.dir / "t.json", data = m.dir / "d", run = m.dir / "bpe";
+  ASSERT_EQ(stretto_run({"tokenizer", "train", m.text, "--vocab", "270", "-o", tokenizer}).code, 0);
+  ASSERT_EQ(stretto_run({"data", "prepare", m.text, "-t", tokenizer, "-o", data}).code, 0);
+  const auto words = [&](const std::string& output) {
+    return std::vector<std::string>{"train",
+                                    "tiny-100k",
+                                    "model.vocab=300",
+                                    "seq_len=16",
+                                    "train.steps=2",
+                                    "threads=1",
+                                    "data.tokenizer=" + tokenizer,
+                                    "data.path=" + data + ".bin",
+                                    "output=" + output};
+  };
+  const auto loss = [&](const std::string& path) {
+    const Answer answer = stretto_run({"eval", path, m.text, "--json"});
+    EXPECT_EQ(answer.code, 0) << answer.err;
+    return answer.code == 0 ? json::parse(answer.out)["loss"].get<double>() : 0;
+  };
+  ASSERT_EQ(stretto_run(words(run)).code, 0);
+  const std::string kept = content_of(tokenizer);
+  EXPECT_EQ(content_of(run + "/tokenizer.json"), kept);
+  const double before = loss(run);
+
+  // Another tokenizer in the place of the first.
+  ASSERT_EQ(stretto_run({"tokenizer", "train", m.text, "--vocab", "260", "-o", tokenizer}).code, 0);
+  EXPECT_EQ(loss(run), before);
+  EXPECT_EQ(loss(run + "/checkpoints/step-2/"), before);
+  EXPECT_TRUE(stretto_run(words(run)).says("not the tokenizer of this run")) << "and goes on";
+  EXPECT_EQ(content_of(run + "/tokenizer.json"), kept);
+  std::filesystem::create_directory(m.dir / "taken");
+  m.dir.write("taken/tokenizer.json", kept);
+  expect_refused(words(m.dir / "taken"), 73, "taken/tokenizer.json");
+  EXPECT_EQ(content_of(m.dir / "taken/tokenizer.json"), kept);
+
+  std::filesystem::remove(tokenizer);
+  const std::string moved = m.dir / "moved";
+  std::filesystem::rename(run, moved);
+  EXPECT_EQ(loss(moved), before);
+  EXPECT_EQ(stretto_run({"generate", moved, "-n", "5"}).code, 0);
+  ASSERT_EQ(stretto_run({"export", moved, "-o", m.dir / "hf"}).code, 0);
+  EXPECT_EQ(content_of(m.dir / "hf/tokenizer.json"), kept);
+  ASSERT_EQ(stretto_run({"import", m.dir / "hf", "-o", m.dir / "in"}).code, 0);
+  const double imported = loss(m.dir / "in");
+  std::filesystem::rename(m.dir / "in", m.dir / "elsewhere");
+  EXPECT_EQ(loss(m.dir / "elsewhere"), imported);
+
+  const Answer without = stretto_run(words(m.dir / "none"));
+  EXPECT_EQ(without.code, 0) << without.err;
+  EXPECT_TRUE(without.says("training goes on")) << without.err;
 }
 
 TEST(ExportVerb, WhatGoesOutComesBackAndNothingElse) {

@@ -1,0 +1,15 @@
+// A run's own copy of its tokenizer: the run can be moved, used from anywhere, and outlives the
+// file that data.tokenizer names.
+#pragma once
+
+#include "base/fs.h"
+#include "config/config.h"
+
+namespace stretto {
+
+// Leaves the tokenizer as tokenizer.json in the run's directory, once; for one rank. A copy that is
+// there stays: one that differs is cannot_create for a run that begins (`fresh`), else a warning. A
+// tokenizer that cannot be read or kept is a warning, too: training does not need it.
+void keep_tokenizer(Fs& fs, const Config& config, bool fresh, bool speaks);
+
+}  // namespace stretto
