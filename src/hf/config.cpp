@@ -42,12 +42,12 @@ bool flag(const json& config, const char* key, bool fallback) {
   return config.contains(key) && config[key].is_boolean() ? config[key].get<bool>() : fallback;
 }
 
-ordered_json gpt2_config(const ModelShape& m) {
+ordered_json gpt2_config(const ModelShape& m, int64_t trained) {
   ordered_json config = {{"architectures", {"GPT2LMHeadModel"}},
                          {"model_type", "gpt2"},
                          {"vocab_size", m.vocab},
                          {"n_positions", m.positions},
-                         {"n_ctx", m.positions},
+                         {"n_ctx", trained},
                          {"n_embd", m.hidden},
                          {"n_layer", m.layers},
                          {"n_head", m.heads},
@@ -125,9 +125,9 @@ ModelShape from_mpt(const json& config, const std::string& name) {
 
 }  // namespace
 
-std::string hf_config_json(const ModelShape& model, int64_t end_token) {
+std::string hf_config_json(const ModelShape& model, int64_t trained, int64_t end_token) {
   const HfFamily family = family_of(model);
-  ordered_json config = family == HfFamily::gpt2 ? gpt2_config(model) : mpt_config(model);
+  ordered_json config = family == HfFamily::gpt2 ? gpt2_config(model, trained) : mpt_config(model);
   config["tie_word_embeddings"] = model.tied_embedding;
   config["torch_dtype"] = "float32";
   config["use_cache"] = true;
@@ -150,6 +150,13 @@ ModelShape model_from_hf_config(std::string_view text, const std::string& name) 
   m.tied_embedding = flag(config, "tie_word_embeddings", true);
   if (m.hidden % m.heads != 0) refuse(name, "the heads do not divide the width");
   return m;
+}
+
+int64_t trained_length(std::string_view text, const ModelShape& model) {
+  const json config = parse_json(text, "config.json");
+  const json length = config.value("n_ctx", json());
+  const bool said = length.is_number_unsigned() && length >= 1 && length <= model.positions;
+  return said ? length.get<int64_t>() : model.positions;
 }
 
 }  // namespace stretto

@@ -144,8 +144,9 @@ void copy_values(const HfTensor& tensor, const std::vector<float>& stored, char*
 ExchangeResult import_hf(Fs& fs, const std::string& directory, const std::string& run_directory) {
   const std::string config_path = join_path(directory, "config.json");
   Config config;
-  config.model = model_from_hf_config(read_file(fs, config_path, kMaxConfigBytes), config_path);
-  config.seq_len = config.model.positions;
+  const std::string text = read_file(fs, config_path, kMaxConfigBytes);
+  config.model = model_from_hf_config(text, config_path);
+  config.seq_len = trained_length(text, config.model);
   const HfFamily family = family_of(config.model);
   const SourceTensors source(fs, directory);
   const std::vector<HfTensor> tensors = tensors_of(config.model, family, source, config_path);

@@ -113,10 +113,18 @@ TEST(HfFamilies, NamesAreUniqueAndComplete) {
   EXPECT_ERROR(family_of(model), ExitCode::bad_config, "biases");
 }
 
+TEST(HfConfig, SaysHowLongTheSequencesWere) {
+  const ModelShape model{"m", 1, 8, 2, 256, 8, 32, Positions::learned, true, true};
+  EXPECT_EQ(trained_length(hf_config_json(model, 5, -1), model), 5);
+  for (const char* other : {"{}", R"({"n_ctx":0})", R"({"n_ctx":9})", R"({"n_ctx":"5"})"}) {
+    EXPECT_EQ(trained_length(other, model), 8) << other;
+  }
+}
+
 TEST(HfConfig, SaysWhichTokenEndsATextOrThatNoneDoes) {
   const ModelShape model{"m", 1, 8, 2, 256, 8, 32, Positions::learned, true, true};
-  EXPECT_NE(hf_config_json(model, -1).find("\"eos_token_id\": null"), std::string::npos);
-  EXPECT_NE(hf_config_json(model, 5).find("\"eos_token_id\": 5"), std::string::npos);
+  EXPECT_NE(hf_config_json(model, 8, -1).find("\"eos_token_id\": null"), std::string::npos);
+  EXPECT_NE(hf_config_json(model, 8, 5).find("\"eos_token_id\": 5"), std::string::npos);
 }
 
 // Whatever goes wrong, nothing is left, and nothing that was there before is touched.
