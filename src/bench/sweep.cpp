@@ -74,11 +74,12 @@ double time_limit(const PlannedPoint& point, const SweepOptions& options) {
 
 // Both are lower bounds: a run of more steps than asked for is as good an answer.
 bool has_enough(const RunRecord& record, const SweepOptions& options) {
-  if (record.status != RunStatus::ok || std::ssize(record.steps) >= kMostSteps) return true;
+  if (record.status != RunStatus::ok) return true;
   const std::vector<double> timed = record.timed_seconds();
+  if (std::ssize(timed) < options.steps) return false;
   const double sum = std::accumulate(timed.begin(), timed.end(), 0.0);
   constexpr double kRounding = 1e-6;
-  return std::ssize(timed) >= options.steps && sum >= options.seconds * (1 - kRounding);
+  return sum >= options.seconds * (1 - kRounding) || std::ssize(record.steps) >= kMostSteps;
 }
 
 RunRecord finish(const PlannedPoint& point, const SweepOptions& options, const ProcessResult& ended,

@@ -156,7 +156,7 @@ Config load(const Options& options) {
                    record.launcher, launcher_here());
     }
     Config config = record.config;
-    fit_world(config, available_ranks(0));
+    fit_world(config, available_ranks(0), true);  // a record says all
     require_valid(config);
     return config;
   }

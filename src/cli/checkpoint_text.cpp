@@ -8,12 +8,13 @@ namespace stretto::cli {
 
 std::string tokenizer_path(const Checkpoint& checkpoint, const Config& config,
                            const std::string& given) {
+  const std::string run = given.empty() ? run_directory_of(checkpoint) : "";
+  if (!run.empty()) {
+    const std::string copy = join_path(run, "tokenizer.json");
+    if (posix_fs().info(copy)) return copy;
+  }
   const std::string& named = given.empty() ? config.data.tokenizer : given;
-  if (named.empty() || named == "bytes") return "";
-  const std::string run = run_directory_of(checkpoint);
-  if (!given.empty() || run.empty()) return named;
-  const std::string copy = join_path(run, "tokenizer.json");
-  return posix_fs().info(copy) ? copy : named;
+  return named == "bytes" ? "" : named;
 }
 
 Tokenizer tokenizer_for(const Checkpoint& checkpoint, const Config& config,

@@ -10,8 +10,8 @@
 namespace stretto::cli {
 
 // The path of the tokenizer that `given`, or else the run's configuration, names; empty: bytes. A
-// run's own copy (tokenizer.json in its directory) comes before the path in its configuration,
-// which is relative to where training began.
+// run's own copy (tokenizer.json in its directory) comes before what its configuration says: a path
+// is relative to where training began, and a run that went on may have left it out.
 std::string tokenizer_path(const Checkpoint& checkpoint, const Config& config,
                            const std::string& given);
 

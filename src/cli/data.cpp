@@ -50,14 +50,20 @@ std::optional<int32_t> end_token(const Tokenizer& tokenizer, const PrepareArgume
   return id;
 }
 
-// NAME.bin replaces what is there under that name: that must not be what is read.
+std::string llmc_path(const PrepareArguments& a) {
+  return a.output.ends_with(".bin") ? a.output : a.output + ".bin";
+}
+
+// What is written replaces what is there under that name: that must not be what is read.
 void keep_inputs(const PrepareArguments& a) {
   std::string stem = a.output;
   if (stem.ends_with(".bin") || stem.ends_with(".idx")) stem.resize(stem.size() - 4);
+  std::vector<std::string> outputs = {stem + ".bin", stem + ".idx"};
+  if (a.format == "llmc") outputs = {llmc_path(a)};
   for (const std::string& input : a.inputs) {
-    for (const char* ending : {".bin", ".idx"}) {
+    for (const std::string& output : outputs) {
       std::error_code missing;
-      if (!std::filesystem::equivalent(input, stem + ending, missing)) continue;
+      if (!std::filesystem::equivalent(input, output, missing)) continue;
       throw Error(ExitCode::usage,
                   fmt::format("-o {} would overwrite {}, which is an input", a.output, input),
                   "choose another name with -o");
@@ -68,7 +74,7 @@ void keep_inputs(const PrepareArguments& a) {
 std::unique_ptr<TokenWriter> open_writer(const PrepareArguments& a, int64_t vocab) {
   if (a.format == "megatron") return write_megatron(a.output, vocab);
   if (a.format == "llmc") {
-    return write_llmc(a.output.ends_with(".bin") ? a.output : a.output + ".bin", vocab);
+    return write_llmc(llmc_path(a), vocab);
   }
   throw Error(ExitCode::usage, fmt::format("unknown output format \"{}\"", a.format),
               "use megatron or llmc");

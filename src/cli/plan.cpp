@@ -72,6 +72,7 @@ plan::Workload workload_of(const PlanOptions& o, const Config& config,
   w.seq_len = o.seq_len.value_or(w.seq_len);
   w.model.positions = std::max(w.model.positions, w.seq_len);
   w.precision = precision_from(o.precision);
+  if (cluster.time_shared) w.activation_offload = w.optimizer_offload = false;
   if (w.precision == Precision::amp_fp8 && cluster.matrix_flops_fp8 == 0) {
     throw Error(ExitCode::bad_config, fmt::format("{} has no fp8 units", cluster.name),
                 "use --precision amp_bf16, or give the cluster device.matrix_rate_fp8");
@@ -160,7 +161,11 @@ plan::Cluster measured_cluster(const PlanOptions& o) {
                 "write it with `stretto doctor --json`, without --quick");
   }
   const int64_t ranks = o.gpus.value_or(figures->cores);
-  return plan::local_cluster(*figures, std::max<int64_t>(1, figures->cores / ranks));
+  plan::Cluster local = plan::local_cluster(*figures, std::max<int64_t>(1, figures->cores / ranks));
+  if (ranks > figures->cores) {  // they share the memory, too
+    local.memory_bytes *= static_cast<double>(figures->cores) / static_cast<double>(ranks);
+  }
+  return local;
 }
 
 // What was not asked for is what the words or files say; then it depends on the machine: a CPU
@@ -176,6 +181,32 @@ PlanOptions with_defaults(PlanOptions o, const ResolvedConfig& words,
   return o;
 }
 
+// What the words tell our own runtime.
+void check_told(const plan::Workload& work, const Config& words, const plan::Cluster& cluster,
+                const plan::Stack& stack) {
+  const bool narrow = work.gradient_type != DType::f32;
+  const bool offload = words.activation_offload || words.optimizer_offload;
+  if (!stack.own_runtime) {
+    if (narrow || offload || work.logits_chunk > 0) {
+      spdlog::warn(
+          "plan: gradient_dtype, logits_chunk and offloading are not known of {}: left out",
+          stack.name);
+    }
+    return;
+  }
+  if (narrow && types_of(work.precision).compute != DType::bf16) {
+    throw Error(ExitCode::bad_config,
+                fmt::format("gradient_dtype={} goes with products in bf16, but this is {}",
+                            dtype_name(work.gradient_type), name_of(work.precision)),
+                "use --precision amp_bf16, or leave gradient_dtype out");
+  }
+  if (offload) {
+    spdlog::warn(cluster.time_shared
+                     ? "plan: offloading on a CPU goes into the same memory: left out"
+                     : "plan: of offloading the memory is counted, the time is not");
+  }
+}
+
 [[noreturn]] void refuse_empty(const plan::Plan& p, int64_t gpus) {
   const std::string what =
       fmt::format("plan: no layout of {} on {} devices can run", p.work.model.name, gpus);
@@ -189,8 +220,9 @@ PlanOptions with_defaults(PlanOptions o, const ResolvedConfig& words,
   }
   const auto change = plan::nearest_fit(p.cluster, p.stack, p.work, p.nearest->layout);
   throw Error(ExitCode::out_of_memory, what,
-              change ? fmt::format("it would fit with {}", change->text)
-                     : "add --gpus, or take a smaller model");
+              change                  ? fmt::format("it would fit with {}", change->text)
+              : p.cluster.time_shared ? "take a smaller model"
+                                      : "add --gpus, or take a smaller model");
 }
 
 void run_plan(const PlanOptions& asked) {
@@ -204,9 +236,7 @@ void run_plan(const PlanOptions& asked) {
   const PlanOptions o = with_defaults(asked, words, cluster);
   const plan::Stack stack = plan::find_stack(o.software, cluster);
   const plan::Workload work = workload_of(o, words.config, cluster);
-  if (work.activation_offload || work.optimizer_offload) {
-    spdlog::warn("plan: of offloading the memory is counted, the time is not");
-  }
+  check_told(work, words.config, cluster, stack);
   if (o.scale) {
     run_scale(o, cluster, stack, work);
     return;

@@ -61,7 +61,7 @@ void slurm(const Options& options) {
   if (job.tasks_per_node == 0) {
     job.tasks_per_node = std::max<int64_t>(1, config.world_size() / job.nodes);
   }
-  fit_world(config, job.nodes * job.tasks_per_node);
+  fit_world(resolved, job.nodes * job.tasks_per_node);
   require_valid(resolved);
   if (job.name.empty()) job.name = name_for(config);
   if (job.cpus_per_task == 0) job.cpus_per_task = config.threads;

@@ -203,14 +203,16 @@ class Adviser {
 };
 
 // What our own runtime may be told on the same devices, in its words.
-std::vector<std::pair<std::string, Workload>> told_to_need_less(const Stack& stack,
+std::vector<std::pair<std::string, Workload>> told_to_need_less(const Cluster& cluster,
+                                                                const Stack& stack,
                                                                 const Workload& work) {
   if (!stack.own_runtime) return {};
   const bool narrow = types_of(work.precision, work.gradient_type).gradient == DType::f32 &&
                       types_of(work.precision).compute == DType::bf16;
   std::vector<std::pair<std::string, Workload>> out;
   for (const auto& [gradients, optimizer] : {std::pair(true, false), {false, true}, {true, true}}) {
-    if ((gradients && !narrow) || (optimizer && work.optimizer_offload)) continue;
+    const bool offloads = !work.optimizer_offload && !cluster.time_shared;
+    if ((gradients && !narrow) || (optimizer && !offloads)) continue;
     Workload w = work;
     if (gradients) w.gradient_type = DType::bf16;
     if (optimizer) w.optimizer_offload = true;
@@ -267,12 +269,13 @@ std::vector<Upset> upsets(const Cluster& cluster, const Stack& stack, const Work
 
 std::optional<FitChange> nearest_fit(const Cluster& cluster, const Stack& stack,
                                      const Workload& work, const Layout& layout) {
-  std::optional<FitChange> found;  // the first that fits; the least that may help comes first
+  // The first that fits, or else the first that nearly does; the least that may help comes first.
+  std::optional<FitChange> found, tight;
   const auto consider = [&](const Workload& w, const Layout& l, const std::string& text) {
     if (found) return;
-    if (decisive_memory(cluster, stack, w, l).fit != plan::Fit::does_not_fit) {
-      found = FitChange{text, l};
-    }
+    const plan::Fit fit = decisive_memory(cluster, stack, w, l).fit;
+    if (fit == plan::Fit::fits) found = FitChange{text, l};
+    if (fit == plan::Fit::tight && !tight) tight = FitChange{text + ", and --tight", l};
   };
   Layout l = layout;
   for (Checkpointing mode : kCheckpointings) {
@@ -296,10 +299,11 @@ std::optional<FitChange> nearest_fit(const Cluster& cluster, const Stack& stack,
   l.micro_batch = 1;
   l.zero = layout.pp == 1 ? stack.can.zero.back() : layout.zero;
   consider(work, l, "full recomputation, micro-batch 1 and the deepest sharding together");
-  for (const auto& [words, w] : told_to_need_less(stack, work)) {
+  for (const auto& [words, w] : told_to_need_less(cluster, stack, work)) {
     consider(w, l, fmt::format("{}, full recomputation and micro-batch 1", words));
   }
-  for (int64_t more = 2; more <= 4096; more *= 2) {  // devices: parts of a matrix, stages, replicas
+  // Devices: parts of a matrix, stages, replicas. A machine whose ranks share it has no more.
+  for (int64_t more = 2; more <= 4096 && !found && !tight && !cluster.time_shared; more *= 2) {
     for (int64_t parts = 1; parts <= more; parts *= 2) {
       Layout wider = l;
       wider.tp = layout.tp * parts;
@@ -317,7 +321,7 @@ std::optional<FitChange> nearest_fit(const Cluster& cluster, const Stack& stack,
       consider(work, wider, fmt::format("{} devices: {}", wider.devices(), describe(wider)));
     }
   }
-  return found;
+  return found ? found : tight;
 }
 
 }  // namespace stretto::plan

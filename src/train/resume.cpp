@@ -16,14 +16,17 @@ bool starts_with(const std::string& text, std::string_view prefix) {
   return text.compare(0, prefix.size(), prefix) == 0;
 }
 
-// Where the tokens are the same, how their files are called is not.
-bool binding(const std::string& key, bool weights_only, bool same_tokens) {
+bool binding(const std::string& key, bool weights_only) {
   if (starts_with(key, "model.")) return key != "model.name";
   if (weights_only) return false;
-  if (same_tokens && (key == "data.path" || key == "data.tokenizer" || key == "data.eval_path")) {
-    return false;
-  }
   return key == "seq_len" || key == "precision" || key == "seed" || starts_with(key, "data.");
+}
+
+// Where the tokens are the same, how their files are called does not matter. But whether there is a
+// file for evaluation says whether a part of data.path is held out.
+bool only_a_name(const std::string& key, const Config& saved, const Config& given) {
+  if (key == "data.eval_path") return saved.data.eval_path.empty() == given.data.eval_path.empty();
+  return key == "data.path" || key == "data.tokenizer";
 }
 
 std::string listed(const std::vector<Difference>& differences) {
@@ -97,8 +100,9 @@ ConfigDifferences compare_configs(const Config& saved, const Config& given, bool
     const std::string before = render_value(key, key.get(saved));
     const std::string now = render_value(key, key.get(given));
     if (before == now || key.name == "output") continue;
-    auto& list =
-        binding(key.name, weights_only, same_tokens) ? differences.conflicts : differences.changed;
+    const bool conflict =
+        binding(key.name, weights_only) && !(same_tokens && only_a_name(key.name, saved, given));
+    auto& list = conflict ? differences.conflicts : differences.changed;
     list.push_back({key.name, before, now});
   }
   return differences;

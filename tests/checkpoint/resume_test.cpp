@@ -140,6 +140,19 @@ TEST(Resume, ConflictsAreErrors) {
   EXPECT_EQ(differences.changed.size(), 4u);
 }
 
+// Of the same tokens names may change; what is held out of them may not.
+TEST(Resume, NamesOfDataMayChange) {
+  Config config, other;
+  config.data.path = "a.bin";
+  other.data.path = "b.bin";
+  EXPECT_EQ(compare_configs(config, other, false, false).conflicts.size(), 1u);
+  EXPECT_TRUE(compare_configs(config, other, false, true).conflicts.empty());
+  other.data.eval_path = "c.bin";
+  EXPECT_EQ(compare_configs(config, other, false, true).conflicts.size(), 1u);
+  config.data.eval_path = "d.bin";
+  EXPECT_TRUE(compare_configs(config, other, false, true).conflicts.empty());
+}
+
 TEST(Resume, FullDiskKeepsTraining) {
   const TempDir dir(Where::memory);
   Config config = tiny_config(dir.path());

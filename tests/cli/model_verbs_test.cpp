@@ -208,6 +208,12 @@ TEST(TrainVerb, KeepsItsTokenizer) {
   EXPECT_EQ(content_of(m.dir / "taken/tokenizer.json"), kept);
 
   std::filesystem::remove(tokenizer);
+  std::vector<std::string> wordless = words(run);  // goes on without saying which
+  std::erase(wordless, "data.tokenizer=" + tokenizer);
+  wordless.emplace_back("train.lr=1e-9");
+  wordless.emplace_back("train.steps=3");
+  ASSERT_EQ(stretto_run(wordless).code, 0);
+  EXPECT_NEAR(loss(run), before, 0.5) << "not bytes";
   const std::string moved = m.dir / "moved";
   std::filesystem::rename(run, moved);
   EXPECT_EQ(loss(moved), before);

@@ -80,6 +80,24 @@ TEST(PlanVerb, WordsSayWhatIsTrained) {
       << options.out;
 }
 
+TEST(PlanVerb, WhatTrainWouldRefuseIsNotPlanned) {
+  const VerbAnswer narrow =
+      run_verb({"plan", "mpt-7b", "gradient_dtype=bf16", "--precision", "fp32"});
+  EXPECT_EQ(narrow.code, 78);
+  EXPECT_NE(narrow.err.find("goes with products in bf16"), std::string::npos) << narrow.err;
+}
+
+// What fits only above 92 % of the memory is proposed together with --tight.
+TEST(PlanVerb, AdviceCanBeFollowed) {
+  const VerbAnswer refused = run_verb({"plan", "mpt-13b", "--gpus", "1"});
+  EXPECT_EQ(refused.code, 80);
+  EXPECT_NE(refused.err.find("gradient_dtype=bf16 and optimizer_offload=true, "), std::string::npos)
+      << refused.err;
+  const VerbAnswer followed =
+      run_verb({"plan", "mpt-13b", "gradient_dtype=bf16", "optimizer_offload=true", "--gpus", "1"});
+  EXPECT_EQ(followed.code, 0) << followed.err;
+}
+
 TEST(PlanVerb, ALimitOfMemoryHolds) {
   const VerbAnswer answer =
       run_verb({"plan", "mpt-7b", "memory_limit=40GiB", "--gpus", "64", "--top", "1"});

@@ -290,10 +290,10 @@ TEST(Search, OffloadingIsProposedBeforeMoreDevices) {
     const auto change = nearest_fit(p.cluster, p.stack, w, plan.nearest->layout);
     return change ? change->text : "";
   };
-  EXPECT_EQ(advice(15).rfind("gradient_dtype=bf16, ", 0), 0u) << advice(15);
-  EXPECT_EQ(advice(40).rfind("optimizer_offload=true, ", 0), 0u) << advice(40);
-  EXPECT_EQ(advice(52).rfind("gradient_dtype=bf16 and optimizer_offload=true, ", 0), 0u)
-      << advice(52);
+  EXPECT_EQ(advice(13).rfind("gradient_dtype=bf16, ", 0), 0u) << advice(13);
+  EXPECT_EQ(advice(36).rfind("optimizer_offload=true, ", 0), 0u) << advice(36);
+  EXPECT_EQ(advice(48).rfind("gradient_dtype=bf16 and optimizer_offload=true, ", 0), 0u)
+      << advice(48);
   EXPECT_EQ(advice(80).find(" devices: "), 1u) << advice(80);
 }
 
