@@ -45,9 +45,16 @@ void check(const Options& o) {
 
 // A model's vocabulary may be padded beyond its tokenizer's, whose ids may leave holes: nothing can
 // be said with such ids, so they are never drawn.
-std::vector<float> only_known(std::vector<float> logits, const Tokenizer& tokenizer) {
-  for (int32_t id = 0; id < std::ssize(logits); ++id) {
-    if (id < tokenizer.vocab_size() && !tokenizer.bytes_of(id).empty()) continue;
+std::vector<int32_t> unknown_ids(const Tokenizer& tokenizer, int64_t vocab) {
+  std::vector<int32_t> out;
+  for (int32_t id = 0; id < vocab; ++id) {
+    if (id >= tokenizer.vocab_size() || tokenizer.bytes_of(id).empty()) out.push_back(id);
+  }
+  return out;
+}
+
+std::vector<float> without(std::vector<float> logits, const std::vector<int32_t>& ids) {
+  for (const int32_t id : ids) {
     logits[static_cast<size_t>(id)] = -std::numeric_limits<float>::infinity();
   }
   return logits;
@@ -77,6 +84,7 @@ void generate(const Options& o) {
   fmt::print("{}", o.prompt);
   std::fflush(stdout);
   const SamplingOptions sampling{o.temperature, o.top_k, o.top_p, static_cast<uint64_t>(o.seed)};
+  const std::vector<int32_t> unknown = unknown_ids(tokenizer, config.model.vocab);
   StreamDecoder text(tokenizer);
   const std::vector<float>* logits = nullptr;
   for (const int32_t token : prompt) logits = &reader.next(token);
@@ -84,7 +92,7 @@ void generate(const Options& o) {
   int64_t made = 0;
   while (made < o.tokens) {
     const int32_t token =
-        sample_token(only_known(*logits, tokenizer), sampling, static_cast<uint64_t>(made));
+        sample_token(without(*logits, unknown), sampling, static_cast<uint64_t>(made));
     if (end && token == *end) break;
     ++made;
     fmt::print("{}", text.push(token));

@@ -16,6 +16,7 @@
 #include "cli/verbs.h"
 #include "config/reader.h"
 #include "config/registry.h"
+#include "config/rules.h"
 #include "config/suggest.h"
 #include "plan/advice.h"
 #include "plan/forecast.h"
@@ -161,11 +162,7 @@ plan::Cluster measured_cluster(const PlanOptions& o) {
                 "write it with `stretto doctor --json`, without --quick");
   }
   const int64_t ranks = o.gpus.value_or(figures->cores);
-  plan::Cluster local = plan::local_cluster(*figures, std::max<int64_t>(1, figures->cores / ranks));
-  if (ranks > figures->cores) {  // they share the memory, too
-    local.memory_bytes *= static_cast<double>(figures->cores) / static_cast<double>(ranks);
-  }
-  return local;
+  return plan::local_cluster(*figures, std::max<int64_t>(1, figures->cores / ranks), ranks);
 }
 
 // What was not asked for is what the words or files say; then it depends on the machine: a CPU
@@ -194,11 +191,12 @@ void check_told(const plan::Workload& work, const Config& words, const plan::Clu
     }
     return;
   }
-  if (narrow && types_of(work.precision).compute != DType::bf16) {
-    throw Error(ExitCode::bad_config,
-                fmt::format("gradient_dtype={} goes with products in bf16, but this is {}",
-                            dtype_name(work.gradient_type), name_of(work.precision)),
-                "use --precision amp_bf16, or leave gradient_dtype out");
+  Config planned = words;
+  planned.precision = work.precision;
+  for (const Finding& finding : check_config(planned)) {
+    if (finding.key != "gradient_dtype" || finding.severity != Severity::error) continue;
+    throw Error(ExitCode::bad_config, fmt::format("plan: {} {}", finding.key, finding.message),
+                finding.fix);
   }
   if (offload) {
     spdlog::warn(cluster.time_shared

@@ -33,7 +33,7 @@ int64_t threads_of(const Config& config, int64_t cores) {
 std::optional<Cluster> cluster_for(const Config& config, const MachineFigures& machine) {
   if (config.parallel.partition.front() == '[' || config.micro_batch < 1) return std::nullopt;
   if (config.device == Device::cpu) {
-    return local_cluster(machine, threads_of(config, machine.cores));
+    return local_cluster(machine, threads_of(config, machine.cores), config.world_size());
   }
   const std::string name = cluster_of_gpu(machine.gpu);
   if (name.empty()) return std::nullopt;

@@ -51,7 +51,7 @@ std::optional<MachineFigures> read_machine(const std::string& text) {
   return m;
 }
 
-Cluster local_cluster(const MachineFigures& m, int64_t threads) {
+Cluster local_cluster(const MachineFigures& m, int64_t threads, int64_t ranks) {
   Cluster c = find_cluster("local");
   const int64_t per_rank = std::clamp<int64_t>(threads, 1, m.cores);
   const double share = static_cast<double>(per_rank) / static_cast<double>(m.cores);
@@ -69,7 +69,8 @@ Cluster local_cluster(const MachineFigures& m, int64_t threads) {
       "the same: fp32 has no other units");
   set("device.memory_bandwidth", c.memory_bandwidth, m.bandwidth * share, "GB/s", 1e9,
       "triad, this rank's share");
-  set("device.memory", c.memory_bytes, m.memory * 0.95 * share, "GiB", 1073741824.0,
+  const double memory_share = std::min(share, 1 / static_cast<double>(std::max<int64_t>(1, ranks)));
+  set("device.memory", c.memory_bytes, m.memory * 0.95 * memory_share, "GiB", 1073741824.0,
       "this rank's share, a twentieth stays with the system");
   c.units = per_rank;
   c.devices_per_node = std::max<int64_t>(1, m.cores / per_rank);

@@ -23,7 +23,8 @@ struct MachineFigures {
 // Empty when the text holds no measured rates (`doctor --quick`) or is no such text.
 std::optional<MachineFigures> read_machine(const std::string& doctor_json);
 
-// A device is one rank with `threads` threads; as many as the cores hold, more take turns.
-Cluster local_cluster(const MachineFigures& machine, int64_t threads);
+// A device is one of `ranks` ranks with `threads` threads; as many as the cores hold, more take
+// turns, and all share the memory.
+Cluster local_cluster(const MachineFigures& machine, int64_t threads, int64_t ranks);
 
 }  // namespace stretto::plan

@@ -100,11 +100,9 @@ StageMemory stage_memory(const Stack& stack, const Workload& work, const Layout&
   const BytesPerParameter bytes = bytes_per_parameter(stack, work);
   m.weights = bytes.weights * params / weight_shard;
   m.states = bytes.states * params / state_shard;
-  const double kept = work.activation_offload
-                          ? 0
-                          : static_cast<double>(layers) *
-                                in_flight_of(micro_batches(work, layout), layout, stage) *
-                                s.layer_kept;
+  const double in_flight = in_flight_of(micro_batches(work, layout), layout, stage);
+  const bool offloaded = stack.own_runtime && work.activation_offload;
+  const double kept = offloaded ? 0 : static_cast<double>(layers) * in_flight * s.layer_kept;
   m.checkpoints = c[Constant::activation] * kept;
   m.working = c[Constant::workspace] * s.layer_full;
   if (layout.recompute == Checkpointing::none || layout.recompute == Checkpointing::gelu) {

@@ -94,6 +94,7 @@ Trainer::Trainer(const Config& config, Comm& world, const TunableOptions& tunabl
                           config_.parallel.dp));
   my_losses_ = backend_->allocate_host(losses_.size() * sizeof(double), "losses");
   open_data();
+  data_mark_ = mark_of(*source_);
   if (!backend_->host_memory()) telemetry_ = open_gpu_telemetry(gpu_of(world));
   if (telemetry_) telemetry_->start();
 }

@@ -60,7 +60,7 @@ class Trainer {
   const Coordinates& at() const { return at_; }
   TrainerState& state() { return state_; }
   LossScaler& scaler() { return scaler_; }
-  DataMark data_mark() const { return mark_of(*source_); }
+  const DataMark& data_mark() const { return data_mark_; }
   bool has_held_out() const { return eval_sampler_ != nullptr; }
   // Whether this rank computes the loss and is the first of those that do: it speaks for the job.
   bool speaks() const { return world_.rank() == 0; }
@@ -94,6 +94,7 @@ class Trainer {
   LossScaler scaler_;
   TrainerState state_;
   std::unique_ptr<TokenSource> source_, eval_source_;
+  DataMark data_mark_;
   std::unique_ptr<Sampler> sampler_, eval_sampler_;
   std::vector<int32_t> tokens_, targets_;
   std::vector<double> losses_;

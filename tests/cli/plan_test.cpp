@@ -98,6 +98,20 @@ TEST(PlanVerb, AdviceCanBeFollowed) {
   EXPECT_EQ(followed.code, 0) << followed.err;
 }
 
+// Words for our own runtime change nothing of another software, and that is said.
+TEST(PlanVerb, OtherSoftwareIsNotTold) {
+  const auto plan = [](const std::vector<std::string>& more) {
+    std::vector<std::string> words = {"plan",   "mpt-7b", "--software", "megatron-deepspeed-2022",
+                                      "--gpus", "8",      "--csv"};
+    words.insert(words.begin() + 2, more.begin(), more.end());
+    return run_verb(words);
+  };
+  const VerbAnswer told =
+      plan({"gradient_dtype=bf16", "activation_offload=true", "optimizer_offload=true"});
+  EXPECT_EQ(told.out, plan({}).out);
+  EXPECT_NE(told.err.find("left out"), std::string::npos) << told.err;
+}
+
 TEST(PlanVerb, ALimitOfMemoryHolds) {
   const VerbAnswer answer =
       run_verb({"plan", "mpt-7b", "memory_limit=40GiB", "--gpus", "64", "--top", "1"});
