@@ -1,30 +1,19 @@
-// As in loss_product.cu two groups of four warps take turns, and two blocks of a cluster share b.
-// Memory has room for one tile beside the operands, in three strips of 64 columns. What was before
-// GELU arrives in a strip while a group multiplies; three warps put GELU's derivative in its place
-// (a group has no registers left for that, and no time); the group whose tile it is multiplies by
-// it, puts the result in its place, and sends that off; then the strip of the next tile arrives.
+// Beside the operands (hopper_product.cuh) memory has room for one tile, in three strips of 64
+// columns. What was before GELU arrives in a strip while a group multiplies; three warps put GELU's
+// derivative in its place (a group has no registers left for that, and no time); the group whose
+// tile it is multiplies by it, puts the result in its place, and sends that off; then the strip of
+// the next tile arrives.
 #include "backend/cuda/gelu.cuh"
 #include "backend/cuda/gelu_product.h"
-#include "backend/cuda/hopper.cuh"
+#include "backend/cuda/hopper_product.cuh"
 #include "backend/cuda/tensor_map.h"
 
 namespace stretto::cuda {
 namespace {
 
-#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 using namespace hopper;
-#endif
 
-constexpr int kM = 128, kN = 192, kK = 64, kStages = 4;
-constexpr int kCluster = 2;
-constexpr int kGroup = 128;  // threads
-// b lies in boxes of 64 columns, 64 rows (of k) each.
-constexpr int kTileBytes = kM * kK * 2, kStageBytes = kTileBytes + kN * kK * 2;
-// So does a tile: a strip is two boxes.
-constexpr int kBoxSide = 64, kBoxBytes = kBoxSide * kBoxSide * 2;
 constexpr int kStrips = kN / kBoxSide, kStripBytes = 2 * kBoxBytes;
-constexpr int kSharedBytes = kStages * kStageBytes + kStrips * kStripBytes + 8 * kN * 4 + 2048;
-constexpr int kPanel = 16;     // pairs of m tiles that walk over n together
 constexpr int kDeriving = 96;  // threads
 
 struct Operands {
@@ -33,16 +22,11 @@ struct Operands {
   int m, n, k;
 };
 
-struct Tile {
-  int row, column;
-};
-
-#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 struct Memory {
-  char stages[kStages][kStageBytes];
+  Stages stages;
   char strips[kStrips][kStripBytes];
   float sums[2][4][kN];
-  Barrier full[kStages], empty[kStages], multiplied[2];
+  Flow flow;
   Barrier arrived[kStrips], derived[2][kStrips];
 };
 
@@ -167,114 +151,52 @@ __device__ __forceinline__ void finish(const Operands& o, Memory& memory, int gr
         (sums[0][c] + sums[1][c]) + (sums[2][c] + sums[3][c]);
   }
 }
-#endif
 
-__global__ void __launch_bounds__(3 * kGroup, 1)
+__global__ void __launch_bounds__(kThreads, 1)
     product_kernel([[maybe_unused]] const __grid_constant__ Operands o) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-  static_assert(sizeof(Memory) + 1023 <= kSharedBytes);
   extern __shared__ char raw[];
-  // An offset, so that the compiler sees shared memory.
-  Memory& memory = *reinterpret_cast<Memory*>(raw + (-shared_address(raw) & 1023));
+  Memory& memory = aligned<Memory>(raw);
   const int number = threadIdx.x / kGroup, thread = threadIdx.x % kGroup;
-  const int tiles_n = (o.n + kN - 1) / kN, pairs_m = o.m / (kM * kCluster);
-  const int blocks_k = o.k / kK;
-  const uint32_t block = block_in_cluster();
   if (threadIdx.x == 0) {
-    for (int s = 0; s < kStages; ++s) {
-      memory.full[s].init(1);
-      memory.empty[s].init(kCluster);
-    }
-    for (Barrier& multiplied : memory.multiplied) multiplied.init(1);
+    memory.flow.init();
     for (int strip = 0; strip < kStrips; ++strip) {
       memory.arrived[strip].init(1);
       for (auto& group : memory.derived) group[strip].init(kDeriving);
     }
-    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
   }
-  __syncthreads();
-  synchronize_cluster();
-  const int first = int(blockIdx.x) / kCluster, step = int(gridDim.x) / kCluster;
-  const int count = tiles_n * pairs_m;
-  const auto tile_of = [&](int i) {
-    const int whole = kPanel * tiles_n, panel = i / whole, rest = i % whole;
-    const int height = min(kPanel, pairs_m - panel * kPanel);
-    return Tile{((panel * kPanel + rest % height) * kCluster + int(block)) * kM,
-                rest / height * kN};
-  };
-
+  begin_cluster();
+  const Walk walk(o.m, o.n);
+  const int blocks_k = o.k / kK;
   if (number == 2) {
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 56;");
-    uint32_t g = 0, turn = 0;
-    for (int i = first; thread >= kGroup - kDeriving && i < count; i += step, ++turn) {
+    give_registers<56>();
+    constexpr int kOthers = kGroup - kDeriving;
+    uint32_t turn = 0;
+    for (int i = walk.first; thread >= kOthers && i < walk.count; i += walk.step, ++turn) {
       for (int strip = 0; strip < kStrips; ++strip) {
         memory.arrived[strip].wait(turn & 1);
-        derive(memory.strips[strip], thread - (kGroup - kDeriving));
+        derive(memory.strips[strip], thread - kOthers);
         memory.derived[turn & 1][strip].arrive();
       }
     }
-    for (int i = first; thread == 0 && i < count; i += step) {
-      const Tile tile = tile_of(i);
-#pragma unroll 1
-      for (int k = 0; k < blocks_k; ++k, ++g) {
-        const uint32_t s = g % kStages;
-        if (g >= kStages) memory.empty[s].wait((g / kStages & 1) ^ 1);
-        Barrier* const full = &memory.full[s];
-        full->expect(kStageBytes);
-        char* const to = memory.stages[s];
-        fetch(to, &o.a, k * kK, tile.row, full);
-        constexpr int kRows = kK / kCluster;  // of k, that this block brings for both
-#pragma unroll
-        for (int box = 0; box < kN / 64; ++box) {
-          fetch_for_all<kCluster>(to + kTileBytes + box * kBoxBytes + int(block) * kRows * 128,
-                                  &o.b, tile.column + box * 64, k * kK + int(block) * kRows, full);
-        }
-      }
+    if (thread == 0) {
+      fetch_operands<Layout::by_columns>(memory.stages, memory.flow, o.a, o.b, walk, blocks_k);
     }
     __syncwarp();
   } else {
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 224;");
-    const auto release = [&](uint32_t g) {
-      if (thread < kCluster) memory.empty[g % kStages].arrive_at(uint32_t(thread));
-    };
-    uint32_t turns = 0;
-    if (threadIdx.x == 0 && first < count) {
+    take_registers<224>();
+    if (threadIdx.x == 0 && walk.first < walk.count) {
       for (int strip = 0; strip < kStrips; ++strip) {
-        fetch_strip(memory, strip, o.pre, tile_of(first));
+        fetch_strip(memory, strip, o.pre, walk[walk.first]);
       }
     }
-    for (int i = first + number * step; i < count; i += 2 * step, ++turns) {
-      const Tile tile = tile_of(i);
+    uint32_t turn = 0;
+    for (int i = walk.first + number * walk.step; i < walk.count; i += 2 * walk.step, ++turn) {
+      const Tile tile = walk[i];
       float acc[2][kN / 2];
-      uint32_t g = (2 * turns + uint32_t(number)) * uint32_t(blocks_k);
-      // The other group's products first.
-      if (number == 1) memory.multiplied[0].wait(turns & 1);
-      if (number == 0 && turns > 0) memory.multiplied[1].wait((turns - 1) & 1);
-      for (int k = 0; k < blocks_k; ++k, ++g) {
-        memory.full[g % kStages].wait(g / kStages & 1);
-        const uint32_t at = shared_address(memory.stages[g % kStages]);
-        begin_products();
-#pragma unroll
-        for (int part = 0; part < kK / 16;
-             ++part) {  // 16 of k: 32 bytes of a row of a, 16 rows of b
-          const uint64_t b =
-              operand_by_columns<kBoxBytes>(at + kTileBytes) + part * (16 * 128 >> 4);
-#pragma unroll
-          for (int half = 0; half < 2; ++half) {
-            multiply<true>(acc[half], operand(at + half * 64 * 128) + part * (32 >> 4), b,
-                           k > 0 || part > 0);
-          }
-        }
-        commit_products();
-        if (k == 0) continue;
-        wait_for_products<1>();
-        release(g - 1);
-      }
-      if (thread == 0) memory.multiplied[number].arrive();
-      wait_for_products<0>();
-      release(g - 1);
-      const bool more = i + step < count;
-      finish(o, memory, number, turns & 1, tile, more, more ? tile_of(i + step) : tile, acc);
+      multiply_tile<Layout::by_columns>(acc, memory.stages, memory.flow, number, turn, blocks_k);
+      const bool more = i + walk.step < walk.count;
+      finish(o, memory, number, turn & 1, tile, more, more ? walk[i + walk.step] : tile, acc);
     }
   }
   synchronize_cluster();
@@ -289,8 +211,7 @@ __global__ void __launch_bounds__(3 * kGroup, 1)
 bool gelu_product_supports([[maybe_unused]] const cudaDeviceProp& gpu, [[maybe_unused]] DType type,
                            [[maybe_unused]] const GeluShape& s) {
 #if defined(STRETTO_SM90A)
-  return type == DType::bf16 && gpu.major == 9 && s.rows > 0 && s.rows % (kM * kCluster) == 0 &&
-         s.n > 0 && s.n % 8 == 0 && s.k > 0 && s.k % kK == 0 && has_tensor_maps();
+  return type == DType::bf16 && frame_fits(gpu, s.rows, s.n, s.k) && has_tensor_maps();
 #else
   return false;
 #endif
@@ -308,23 +229,7 @@ void gelu_product(void* dpre, float* parts, const void* dout, const void* weight
                           static_cast<int>(s.rows),
                           static_cast<int>(s.n),
                           static_cast<int>(s.k)};
-  int device = 0, multiprocessors = 0;
-  CUDA_CHECK(cudaGetDevice(&device));
-  CUDA_CHECK(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device));
-  const auto kernel = product_kernel;
-  CUDA_CHECK(
-      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes));
-  cudaLaunchAttribute cluster;
-  cluster.id = cudaLaunchAttributeClusterDimension;
-  cluster.val.clusterDim = {kCluster, 1, 1};
-  cudaLaunchConfig_t config{};
-  config.gridDim = dim3(static_cast<unsigned>(multiprocessors / kCluster * kCluster));
-  config.blockDim = dim3(3 * kGroup);
-  config.dynamicSmemBytes = kSharedBytes;
-  config.stream = stream;
-  config.attrs = &cluster;
-  config.numAttrs = 1;
-  CUDA_CHECK(cudaLaunchKernelEx(&config, kernel, operands));
+  launch_frame(product_kernel, sizeof(Memory), operands, stream);
 }
 
 }  // namespace stretto::cuda

@@ -1,14 +1,13 @@
 // Hopper's own instructions: copies of whole tiles between global and shared memory (TMA), barriers
 // that count their bytes, and products of a group of four warps whose operands lie in shared
 // memory. Tiles have rows of 128 bytes and are swizzled: 16-byte column c of row r lies at c ^ (r %
-// 8).
+// 8). Only for code under __CUDA_ARCH_FEAT_SM90_ALL.
 #pragma once
 
 #include <cuda.h>
 
 #include "backend/cuda/device.cuh"
 
-#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 namespace stretto::cuda::hopper {
 
 struct Barrier {
@@ -92,6 +91,15 @@ __device__ __forceinline__ uint32_t block_in_cluster() {
 __device__ __forceinline__ void synchronize_cluster() {
   asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
 }
+// Of the registers of a group that has too many, and to one that has too few.
+template <int kCount>
+__device__ __forceinline__ void give_registers() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kCount));
+}
+template <int kCount>
+__device__ __forceinline__ void take_registers() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kCount));
+}
 template <int kThreads>
 __device__ __forceinline__ void synchronize_group(int barrier) {
   asm volatile("bar.sync %0, %1;" ::"r"(barrier), "n"(kThreads) : "memory");
@@ -166,4 +174,3 @@ __device__ __forceinline__ void multiply(float (&d)[96], uint64_t a, uint64_t b,
 }
 
 }  // namespace stretto::cuda::hopper
-#endif
