@@ -19,9 +19,13 @@ namespace stretto::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kPacks = 8;   // of a thread, before another block takes over
-constexpr int kAtOnce = 2;  // packs whose loads are in flight together
+constexpr int kAtOnce = 2;  // packs of a thread whose loads are in flight together
 constexpr int V = kPack;
+
+// Packs of a thread, before another block takes over: with random bits to draw, as many as make
+// their keys worth finding.
+template <typename M, bool kMaster>
+constexpr int kPacks = kMaster&& std::is_same_v<M, float> ? kAtOnce : 8;
 
 // One stretch, as the kernel sees it. `first_block`: blocks of the stretches before.
 struct Stretch {
@@ -70,12 +74,11 @@ __device__ void store(T* p, const float (&x)[V], int count, bool whole, uint64_t
   }
 }
 
-template <typename W, typename G, typename M>
+template <typename W, typename G, typename M, bool kMaster>
 struct Element {  // one pack of everything
   Pack<G, V> g;
   Pack<M, V> m, v;
-  Pack<W, V> w;
-  Pack<float, V> master;
+  Pack<std::conditional_t<kMaster, float, W>, V> w;
 };
 
 __device__ const Stretch& find_stretch(const Stretch* table, int count, int64_t block) {
@@ -107,7 +110,7 @@ __device__ Place place_of(const Stretch& s, int64_t begin, int pack) {
 // not memory, would bound it otherwise.
 __device__ __forceinline__ void pure_block(const Stretch& s, int64_t begin, float clip, float decay,
                                            const AdamWConstants& c, const Draws& draws) {
-  constexpr int N = 8, kRounds = V * kPacks / N;
+  constexpr int N = 8, kRounds = V * kPacks<bf16, false> / N;
   const int64_t at = begin + threadIdx.x * N;
   const auto low = static_cast<uint32_t>(s.first_index + static_cast<uint64_t>(at));
   auto* grad = static_cast<const bf16*>(s.grad) + at;
@@ -160,28 +163,28 @@ __device__ __forceinline__ void pure_block(const Stretch& s, int64_t begin, floa
   }
 }
 
-template <typename W, typename G, typename M>
-__global__ void __launch_bounds__(kThreads, sizeof(M) == 2 ? 3 : 2)
+// kMaster: an f32 copy of the weights is what is updated, else they are the only copy.
+template <typename W, typename G, typename M, bool kMaster>
+__global__ void __launch_bounds__(kThreads, kMaster || sizeof(M) == 2 ? 3 : 2)
     adamw_kernel(const Stretch* table, int stretches, const float* control,
                  const __grid_constant__ AdamWConstants c) {
   if (control[1] != 0.0f) return;
   const Stretch s = find_stretch(table, stretches, blockIdx.x);
   const float clip = control[0], decay = s.decay != 0 ? c.decay : 1.0f;
-  const bool own_master = s.master != nullptr;
-  constexpr int64_t kBlock = int64_t{kThreads} * V * kPacks;
+  constexpr int64_t kBlock = int64_t{kThreads} * V * kPacks<M, kMaster>;
   const int64_t begin = (int64_t(blockIdx.x) - s.first_block) * kBlock;
   const uint64_t first_index = s.first_index + static_cast<uint64_t>(begin);
   const auto last = static_cast<uint64_t>(min(kBlock, s.count - begin) - 1);
   const Draws draws(c, first_index, first_index + last);
-  if constexpr (std::is_same_v<W, bf16> && std::is_same_v<G, bf16> && std::is_same_v<M, bf16>) {
-    if (!own_master && s.aligned != 0 && last == kBlock - 1 && draws.one_span &&
-        first_index % 4 == 0) {
+  if constexpr (!kMaster && std::is_same_v<W, bf16> && std::is_same_v<G, bf16> &&
+                std::is_same_v<M, bf16>) {
+    if (s.aligned != 0 && last == kBlock - 1 && draws.one_span && first_index % 4 == 0) {
       return pure_block(s, begin, clip, decay, c, draws);
     }
   }
 #pragma unroll 1
-  for (int first = 0; first < kPacks; first += kAtOnce) {
-    Element<W, G, M> e[kAtOnce];
+  for (int first = 0; first < kPacks<M, kMaster>; first += kAtOnce) {
+    Element<W, G, M, kMaster> e[kAtOnce];
 #pragma unroll
     for (int k = 0; k < kAtOnce; ++k) {
       const auto [at, n, whole] = place_of(s, begin, first + k);
@@ -189,8 +192,8 @@ __global__ void __launch_bounds__(kThreads, sizeof(M) == 2 ? 3 : 2)
       load(e[k].g, static_cast<const G*>(s.grad) + at, n, whole);
       load(e[k].m, static_cast<const M*>(s.m) + at, n, whole);
       load(e[k].v, static_cast<const M*>(s.v) + at, n, whole);
-      if (own_master) {
-        load(e[k].master, s.master + at, n, whole);
+      if constexpr (kMaster) {
+        load(e[k].w, s.master + at, n, whole);
       } else {
         load(e[k].w, static_cast<const W*>(s.weight) + at, n, whole);
       }
@@ -202,8 +205,7 @@ __global__ void __launch_bounds__(kThreads, sizeof(M) == 2 ? 3 : 2)
       float w[V], m[V], v[V];
 #pragma unroll
       for (int i = 0; i < V; ++i) {
-        const float old = own_master ? e[k].master[i] : e[k].w[i];
-        const Moved moved = update(old, e[k].m[i], e[k].v[i], e[k].g[i], clip, decay, c);
+        const Moved moved = update(e[k].w[i], e[k].m[i], e[k].v[i], e[k].g[i], clip, decay, c);
         w[i] = moved.w;
         m[i] = moved.m;
         v[i] = moved.v;
@@ -211,8 +213,8 @@ __global__ void __launch_bounds__(kThreads, sizeof(M) == 2 ? 3 : 2)
       const uint64_t index = s.first_index + static_cast<uint64_t>(at);
       store(static_cast<M*>(s.m) + at, m, n, whole, index, draws, 1);
       store(static_cast<M*>(s.v) + at, v, n, whole, index, draws, 2);
-      if (own_master) store(s.master + at, w, n, whole, index, draws, -1);
-      store(static_cast<W*>(s.weight) + at, w, n, whole, index, draws, own_master ? -1 : 0);
+      if constexpr (kMaster) store(s.master + at, w, n, whole, index, draws, -1);
+      store(static_cast<W*>(s.weight) + at, w, n, whole, index, draws, kMaster ? -1 : 0);
     }
   }
 }
@@ -267,16 +269,23 @@ Stretch stretch_of(const AdamWSegment& s) {
           aligned ? 1 : 0};
 }
 
-// Calls f with the three element types.
+// Calls f with the three element types, and whether there is a master copy.
 template <typename F>
-void with_types(const AdamWSegment& s, F&& f) {
+void with_types(const AdamWSegment& s, bool master, F&& f) {
   with_float_type(s.weight.dtype(), [&](auto w) {
+    const auto with_master = [&](auto g, auto m) {
+      if (master) {
+        f(w, g, m, std::true_type{});
+      } else if constexpr (!std::is_same_v<decltype(w), Type<f16>>) {
+        f(w, g, m, std::false_type{});
+      }
+    };
     const auto with_moment = [&](auto g) {
       if (s.m.dtype() == DType::f32) {
-        f(w, g, Type<float>{});
+        with_master(g, Type<float>{});
       } else {
         STRETTO_CHECK(s.m.dtype() == DType::bf16, "moments {}", dtype_name(s.m.dtype()));
-        f(w, g, Type<bf16>{});
+        with_master(g, Type<bf16>{});
       }
     };
     if (s.grad.dtype() == DType::f32) {
@@ -306,25 +315,28 @@ void CudaBackend::do_adamw_segments(std::span<const AdamWSegment> segments, Cons
     if (s.weight.count() > 0) table.push_back(stretch_of(s));
   }
   if (table.empty()) return;
+  const bool master = table.front().master != nullptr;
   uint64_t first_span = ~uint64_t{0}, last_span = 0;
   for (const Stretch& s : table) {
+    STRETTO_CHECK((s.master != nullptr) == master, "adamw: stretches with and without a master");
     first_span = std::min(first_span, s.first_index >> 32);
     last_span = std::max(last_span, (s.first_index + static_cast<uint64_t>(s.count) - 1) >> 32);
   }
   STRETTO_CHECK(last_span - first_span < kSpans, "parameters {} to {} in one update",
                 first_span << 32, last_span << 32);
-  with_types(segments.front(), [&](auto w, auto g, auto moment) {
+  with_types(segments.front(), master, [&](auto w, auto g, auto moment, auto with_master) {
     using W = typename decltype(w)::type;
     using G = typename decltype(g)::type;
     using M = typename decltype(moment)::type;
+    constexpr bool kMaster = with_master;
     int64_t blocks = 0;
     for (Stretch& s : table) {
       s.first_block = blocks;
-      blocks += blocks_for(s.count, int64_t{kThreads} * V * kPacks);
+      blocks += blocks_for(s.count, int64_t{kThreads} * V * kPacks<M, kMaster>);
     }
     const auto* on_device = static_cast<const Stretch*>(
         adamw_table_.upload(table.data(), table.size() * sizeof(Stretch), staging_, stream()));
-    adamw_kernel<W, G, M><<<static_cast<unsigned>(blocks), kThreads, 0, stream()>>>(
+    adamw_kernel<W, G, M, kMaster><<<static_cast<unsigned>(blocks), kThreads, 0, stream()>>>(
         on_device, static_cast<int>(table.size()), data_of<float>(control),
         constants_for(options, first_span));
   });

@@ -7,7 +7,7 @@ namespace stretto::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kBlocks = 256;        // of one part at most
+constexpr int kBlocks = 1024;       // of one part at most
 constexpr int kPacksPerThread = 8;  // before another block is worth its start
 
 template <typename T, int V>
