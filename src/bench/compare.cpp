@@ -5,25 +5,43 @@
 namespace stretto {
 namespace {
 
+// Runs of one configuration whose ranks were started in one way.
 struct Side {
+  std::string hash, launcher;
   std::vector<std::vector<double>> runs;  // those that succeeded
   std::vector<const RunRecord*> of;       // whose they are
   const RunRecord* first = nullptr;
   int64_t records = 0;
 };
 
-Side side_of(const std::vector<RunRecord>& records, const std::string& hash) {
-  Side side;
+std::vector<Side> sides_of(const std::vector<RunRecord>& records) {
+  std::vector<Side> sides;
   for (const RunRecord& r : records) {
-    if (config_hash(r.config) != hash) continue;
-    if (side.first == nullptr) side.first = &r;
-    ++side.records;
+    const std::string hash = config_hash(r.config);
+    const auto same = [&](const Side& s) { return s.hash == hash && s.launcher == r.launcher; };
+    auto side = std::find_if(sides.begin(), sides.end(), same);
+    if (side == sides.end()) {
+      side = sides.insert(sides.end(), Side{hash, r.launcher, {}, {}, &r, 0});
+    }
+    ++side->records;
     std::vector<double> seconds = r.timed_seconds();
     if (r.status != RunStatus::ok || seconds.empty()) continue;
-    side.runs.push_back(std::move(seconds));
-    side.of.push_back(&r);
+    side->runs.push_back(std::move(seconds));
+    side->of.push_back(&r);
   }
-  return side;
+  return sides;
+}
+
+// What `side`, one of `own`, is compared with; nullptr: nothing.
+const Side* counterpart(const Side& side, const std::vector<Side>& own,
+                        const std::vector<Side>& other) {
+  const auto of_this = [&](const Side& s) { return s.hash == side.hash; };
+  for (const Side& s : other) {
+    if (of_this(s) && s.launcher == side.launcher) return &s;
+  }
+  const bool single = std::count_if(own.begin(), own.end(), of_this) == 1 &&
+                      std::count_if(other.begin(), other.end(), of_this) == 1;
+  return single ? &*std::find_if(other.begin(), other.end(), of_this) : nullptr;
 }
 
 double pooled_median(const Side& side) {
@@ -59,12 +77,13 @@ Verdict verdict_of(const Ratio& ratio, double tolerance) {
 
 Comparison compare_sides(const Side& a, const Side& b, double tolerance) {
   Comparison c;
-  c.hash = config_hash(a.first->config);
+  c.hash = a.hash;
+  if (a.launcher == b.launcher) c.launcher = a.launcher;
   c.label = a.first->label.empty() ? c.hash : a.first->label;
   c.runs_a = a.records;
   c.runs_b = b.records;
-  const std::string &ours = a.first->launcher, &theirs = b.first->launcher;
-  if (!ours.empty() && !theirs.empty() && ours != theirs) c.note = "ranks started otherwise";
+  const bool known = !a.launcher.empty() && !b.launcher.empty();
+  if (known && a.launcher != b.launcher) c.note = "ranks started otherwise";
   if (a.first->device != b.first->device) c.note = "other machine";
   if (!a.runs.empty()) c.median_a = pooled_median(a);
   if (!b.runs.empty()) c.median_b = pooled_median(b);
@@ -99,16 +118,23 @@ const char* name_of(Verdict verdict) {
 
 std::vector<Comparison> compare_records(const std::vector<RunRecord>& a,
                                         const std::vector<RunRecord>& b, double tolerance) {
+  const std::vector<Side> ours = sides_of(a), theirs = sides_of(b);
   std::vector<Comparison> out;
-  std::vector<std::string> done;
-  for (const RunRecord& r : a) {
-    const std::string hash = config_hash(r.config);
-    if (std::find(done.begin(), done.end(), hash) != done.end()) continue;
-    done.push_back(hash);
-    const Side side_b = side_of(b, hash);
-    if (side_b.first != nullptr) out.push_back(compare_sides(side_of(a, hash), side_b, tolerance));
+  for (const Side& side : ours) {
+    const Side* other = counterpart(side, ours, theirs);
+    if (other != nullptr) out.push_back(compare_sides(side, *other, tolerance));
   }
   return out;
+}
+
+std::vector<const RunRecord*> not_compared(const std::vector<RunRecord>& side,
+                                           const std::vector<RunRecord>& other) {
+  const std::vector<Side> ours = sides_of(side), theirs = sides_of(other);
+  std::vector<const RunRecord*> lonely;
+  for (const Side& s : ours) {
+    if (counterpart(s, ours, theirs) == nullptr) lonely.push_back(s.first);
+  }
+  return lonely;
 }
 
 }  // namespace stretto

@@ -15,6 +15,7 @@ const char* name_of(Verdict verdict);
 struct Comparison {
   std::string label;  // of the first record, else its hash
   std::string hash;
+  std::string launcher;  // what started the ranks of both; empty: not known, or not the same
   Verdict verdict = Verdict::same;
   Ratio ratio;  // seconds per step, B over A
   double median_a = 0, median_b = 0;
@@ -23,10 +24,17 @@ struct Comparison {
   std::string note;       // "other machine"
 };
 
-// Configurations that both sides hold, in the order of A. `tolerance`: changes below it are noise
-// by decree (0.01 is 1 %). slower and faster: the whole 95 % interval lies beyond the tolerance.
-// unclear: the interval reaches from "nothing" to beyond 5 %, so more steps are needed.
+// Configurations that both sides hold, in the order of A. Runs whose ranks were started otherwise
+// (threads, mpirun, srun) are no repeats of each other: each kind is compared with its own, and
+// with another one, which the note says, only where both sides know a single kind. `tolerance`:
+// changes below it are noise by decree (0.01 is 1 %). slower and faster: the whole 95 % interval
+// lies beyond the tolerance. unclear: the interval reaches from "nothing" to beyond 5 %, so more
+// steps are needed.
 std::vector<Comparison> compare_records(const std::vector<RunRecord>& a,
                                         const std::vector<RunRecord>& b, double tolerance);
+
+// What `side` holds and `other` has nothing to compare with: the first record of each kind.
+std::vector<const RunRecord*> not_compared(const std::vector<RunRecord>& side,
+                                           const std::vector<RunRecord>& other);
 
 }  // namespace stretto

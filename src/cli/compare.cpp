@@ -8,7 +8,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "base/log.h"
 #include "base/units.h"
@@ -51,24 +50,36 @@ std::vector<RunRecord> load(const std::string& path) {
   return records;
 }
 
+// One configuration may have run with threads and with mpirun: both have its name.
+std::string named(const std::string& label, const std::string& launcher) {
+  const bool usual = launcher.empty() || launcher == "threads";
+  return printable(usual ? label : fmt::format("{} ({})", label, launcher));
+}
+
 // What only one side holds cannot be compared, but must not vanish.
 void warn_of_lonely(const std::vector<RunRecord>& side, const std::vector<RunRecord>& other,
                     const std::string& name) {
-  std::set<std::string> known;
-  for (const RunRecord& r : other) known.insert(config_hash(r.config));
-  for (const RunRecord& r : side) {
-    const std::string hash = config_hash(r.config);
-    if (!known.insert(hash).second) continue;
-    spdlog::warn("{} is in {} alone: not compared", printable(r.label.empty() ? hash : r.label),
+  for (const RunRecord* r : not_compared(side, other)) {
+    spdlog::warn("{} is in {} alone: not compared",
+                 named(r->label.empty() ? config_hash(r->config) : r->label, r->launcher),
                  printable(name));
   }
 }
 
 nlohmann::json to_json(const Comparison& c) {
-  return {{"label", c.label},       {"config_hash", c.hash},    {"verdict", name_of(c.verdict)},
-          {"ratio", c.ratio.value}, {"ratio_low", c.ratio.low}, {"ratio_high", c.ratio.high},
-          {"median_a", c.median_a}, {"median_b", c.median_b},   {"runs_a", c.runs_a},
-          {"runs_b", c.runs_b},     {"in_turns", c.in_turns},   {"note", c.note}};
+  return {{"label", c.label},
+          {"config_hash", c.hash},
+          {"launcher", c.launcher},
+          {"verdict", name_of(c.verdict)},
+          {"ratio", c.ratio.value},
+          {"ratio_low", c.ratio.low},
+          {"ratio_high", c.ratio.high},
+          {"median_a", c.median_a},
+          {"median_b", c.median_b},
+          {"runs_a", c.runs_a},
+          {"runs_b", c.runs_b},
+          {"in_turns", c.in_turns},
+          {"note", c.note}};
 }
 
 void print(const std::vector<Comparison>& all) {
@@ -76,7 +87,7 @@ void print(const std::vector<Comparison>& all) {
   for (const Comparison& c : all) {
     const bool timed = c.median_a > 0 && c.median_b > 0;
     const std::string note = c.note.empty() ? "" : " (" + c.note + ")";
-    table.add({printable(c.label), c.median_a > 0 ? format_seconds(c.median_a) : "-",
+    table.add({named(c.label, c.launcher), c.median_a > 0 ? format_seconds(c.median_a) : "-",
                c.median_b > 0 ? format_seconds(c.median_b) : "-",
                timed ? fmt::format("{:+.1f} %", 100 * (c.ratio.value - 1)) : "-",
                timed ? fmt::format("{:+.1f} to {:+.1f} %", 100 * (c.ratio.low - 1),

@@ -100,6 +100,48 @@ TEST(Compare, OnlyWhatBothSidesHold) {
   EXPECT_EQ(both[0].runs_b, 1);
 }
 
+RunRecord started_by(const char* launcher, double level, uint64_t stream) {
+  RunRecord r = timed(level, stream);
+  r.launcher = launcher;
+  return r;
+}
+
+// Ranks as processes are twice as slow here: taken together, the medians of both sides would lie
+// between the two, and the 10 % that mpirun lost would be lost.
+TEST(Compare, RanksStartedOtherwiseAreNoRepeats) {
+  const std::vector<RunRecord> a = {started_by("threads", 0.1, 0), started_by("mpirun", 0.2, 1),
+                                    started_by("threads", 0.1, 2)};
+  const std::vector<RunRecord> b = {started_by("mpirun", 0.22, 3), started_by("threads", 0.1, 4)};
+  const auto all = compare_records(a, b, 0.01);
+  ASSERT_EQ(all.size(), 2u);
+  EXPECT_EQ(all[0].launcher, "threads");
+  EXPECT_EQ(all[0].verdict, Verdict::same);
+  EXPECT_EQ(all[0].runs_a, 2);
+  EXPECT_EQ(all[0].runs_b, 1);
+  EXPECT_EQ(all[1].launcher, "mpirun");
+  EXPECT_EQ(all[1].verdict, Verdict::slower);
+  EXPECT_NEAR(all[1].median_a, 0.2, 0.01);
+  EXPECT_TRUE(not_compared(a, b).empty());
+}
+
+TEST(Compare, OneWayOfStartingOnEachSideIsComparedWithANote) {
+  const RunRecord threads = started_by("threads", 0.1, 0), mpirun = started_by("mpirun", 0.1, 1);
+  const RunRecord unknown = started_by("", 0.1, 2);  // older than the word
+  auto all = compare_records({threads}, {mpirun}, 0.01);
+  ASSERT_EQ(all.size(), 1u);
+  EXPECT_EQ(all[0].note, "ranks started otherwise");
+  EXPECT_EQ(all[0].launcher, "");
+  EXPECT_EQ(compare_records({unknown}, {mpirun}, 0.01).at(0).note, "");
+  // Which of the two would it be?
+  EXPECT_TRUE(compare_records({unknown}, {threads, mpirun}, 0.01).empty());
+  EXPECT_EQ(not_compared({threads, mpirun}, {unknown}).size(), 2u);
+  // The one that has its like is compared, the other is named.
+  all = compare_records({threads, mpirun}, {mpirun}, 0.01);
+  ASSERT_EQ(all.size(), 1u);
+  EXPECT_EQ(all[0].launcher, "mpirun");
+  EXPECT_EQ(not_compared({threads, mpirun}, {mpirun}).at(0)->launcher, "threads");
+}
+
 TEST(Compare, WideIntervalsAreCalledUnclear) {
   RunRecord wild = sample_record();
   for (size_t i = 0; i < wild.steps.size(); ++i) wild.steps[i].seconds = i % 2 == 0 ? 0.1 : 0.2;
