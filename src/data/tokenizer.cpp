@@ -36,7 +36,33 @@ std::string take_text(std::string& pending) {
   return out;
 }
 
+// The specification without what changes no id.
+TokenizerSpec meaning_of(const Tokenizer& tokenizer) {
+  TokenizerSpec spec = tokenizer.spec();
+  if (!spec.split) spec.pattern.clear();
+  std::sort(spec.added.begin(), spec.added.end(),
+            [](const AddedToken& x, const AddedToken& y) { return x.id < y.id; });
+  // An added token is found before pieces are looked at: whether it is in the vocabulary, too, is
+  // seen only by a tokenizer that takes whole pieces from there.
+  for (const AddedToken& token : spec.added) {
+    const auto id = static_cast<size_t>(token.id);
+    if (spec.ignore_merges || id >= spec.tokens.size()) continue;
+    if (spec.tokens[id] == token.text) spec.tokens[id].clear();
+  }
+  while (!spec.tokens.empty() && spec.tokens.back().empty()) spec.tokens.pop_back();
+  // Without normalization, tokens of one kind are all found in the same pass.
+  const auto late = [](const AddedToken& token) { return token.normalized; };
+  if (!spec.nfc && std::all_of(spec.added.begin(), spec.added.end(), late)) {
+    for (AddedToken& token : spec.added) token.normalized = false;
+  }
+  return spec;
+}
+
 }  // namespace
+
+bool same_tokenizer(const Tokenizer& a, const Tokenizer& b) {
+  return meaning_of(a) == meaning_of(b);
+}
 
 Tokenizer::Tokenizer(TokenizerSpec spec, const std::string& name) : spec_(std::move(spec)) {
   index_tokens(name);

@@ -23,10 +23,14 @@ struct AddedToken {
   int32_t id = 0;
   bool special = true;      // left out of decoded text when asked
   bool normalized = false;  // matched after normalization, in what the others left
+
+  bool operator==(const AddedToken&) const = default;
 };
 
 struct Merge {
   int32_t left, right, result;  // ids
+
+  bool operator==(const Merge&) const = default;
 };
 
 // What a tokenizer file says.
@@ -39,6 +43,8 @@ struct TokenizerSpec {
   std::vector<std::string> tokens;  // bytes by id; added tokens and unused ids are empty here
   std::vector<Merge> merges;        // by rank
   std::vector<AddedToken> added;
+
+  bool operator==(const TokenizerSpec&) const = default;
 };
 
 class Tokenizer {
@@ -100,6 +106,10 @@ class Tokenizer {
   size_t merge_mask_ = 0;
   std::unique_ptr<Splitter> splitter_;
 };
+
+// Whether both give the same ids for every text and the same text for all ids, whatever files they
+// come from: vocab.json has added tokens among the others, tokenizer.json beside them or both.
+bool same_tokenizer(const Tokenizer& a, const Tokenizer& b);
 
 // Each byte is its own token, id = byte: what models without a tokenizer use.
 Tokenizer byte_tokenizer();

@@ -7,14 +7,9 @@
 namespace stretto {
 namespace {
 
-// One spelling for each tokenizer, whatever files it comes from.
-std::string tokenizer_text(Fs& fs, const std::string& path) {
-  return tokenizer_to_json(load_tokenizer(path, fs));
-}
-
 void write_copy(Fs& fs, const std::string& named, const std::string& copy, bool speaks) {
   try {
-    const std::string text = tokenizer_text(fs, named);
+    const std::string text = tokenizer_to_json(load_tokenizer(named, fs));
     make_dirs(fs, parent_dir(copy));
     write_file_atomic(fs, copy, text);
   } catch (const Error& error) {
@@ -26,7 +21,7 @@ void write_copy(Fs& fs, const std::string& named, const std::string& copy, bool 
 
 bool differs(Fs& fs, const std::string& named, const std::string& copy) {
   try {
-    return tokenizer_text(fs, named) != tokenizer_text(fs, copy);
+    return !same_tokenizer(load_tokenizer(named, fs), load_tokenizer(copy, fs));
   } catch (const Error&) {
     return false;  // nothing to compare with; whoever needs the copy will say what is wrong with it
   }

@@ -168,6 +168,29 @@ TEST(TrainVerb, FromATextToAModel) {
   expect_refused(words, 66, "d.binx");
 }
 
+// A directory with vocab.json and merges.txt, and the tokenizer.json it was made from.
+TEST(TrainVerb, KnowsATokenizerByItsContent) {
+  const Model m;
+  const std::string file = m.dir / "t.json", pair = m.dir / "pair/", data = m.dir / "d";
+  ASSERT_EQ(stretto_run({"tokenizer", "train", m.text, "--vocab", "270", "-o", file}).code, 0);
+  ASSERT_EQ(stretto_run({"tokenizer", "import", file, "-o", pair}).code, 0);
+  ASSERT_EQ(stretto_run({"data", "prepare", m.text, "-t", file, "-o", data}).code, 0);
+  const auto train = [&](const std::string& output, const std::string& tokenizer, int steps) {
+    return stretto_run({"train", "tiny-100k", "model.vocab=300", "seq_len=16", "threads=1",
+                        "data.path=" + data + ".bin", "data.tokenizer=" + tokenizer,
+                        "train.steps=" + std::to_string(steps), "output=" + m.dir / output});
+  };
+  const Answer begun = train("named", file, 2);
+  ASSERT_EQ(begun.code, 0) << begun.err;
+  const Answer on = train("named", pair, 3);
+  EXPECT_EQ(on.code, 0) << on.err;
+  EXPECT_FALSE(on.says("not the tokenizer of this run")) << on.err;
+  std::filesystem::create_directory(m.dir / "copied");
+  std::filesystem::copy_file(file, m.dir / "copied/tokenizer.json");
+  const Answer fresh = train("copied", pair, 2);
+  EXPECT_EQ(fresh.code, 0) << fresh.err;
+}
+
 // The run has a copy of its tokenizer: neither moving the run nor the file itself matters after
 // that.
 TEST(TrainVerb, KeepsItsTokenizer) {

@@ -82,6 +82,35 @@ TEST_P(TokenizerGolden, SurvivesBothFileForms) {
 INSTANTIATE_TEST_SUITE_P(Files, TokenizerGolden, testing::Values("gpt2", "neox", "llama3"),
                          [](const auto& test) { return std::string(test.param); });
 
+// Whether <|endoftext|> is among the ordinary tokens, too, as in every vocab.json, changes no id.
+TEST(Tokenizer, IsTheSameByWhatItDoesNotByItsFiles) {
+  const Tokenizer gpt2 = golden_tokenizer("gpt2");
+  TokenizerSpec spec = gpt2.spec();
+  ASSERT_EQ(spec.tokens.at(0), spec.added.at(0).text);
+  spec.tokens[0].clear();
+  const Tokenizer beside(spec, "beside");
+  const Tokenizer pair =
+      tokenizer_from_vocab(vocab_to_json(beside), merges_to_text(beside), "pair");
+  EXPECT_FALSE(pair.spec() == beside.spec());
+  EXPECT_TRUE(same_tokenizer(pair, beside));
+  EXPECT_TRUE(same_tokenizer(gpt2, beside));
+  EXPECT_FALSE(same_tokenizer(gpt2, golden_tokenizer("neox")));
+  EXPECT_FALSE(same_tokenizer(gpt2, byte_tokenizer()));
+  const auto changed = [&](const auto& change) {
+    TokenizerSpec other = gpt2.spec();
+    change(other);
+    return same_tokenizer(gpt2, Tokenizer(std::move(other), "changed"));
+  };
+  EXPECT_FALSE(changed([](TokenizerSpec& s) { s.merges.pop_back(); }));
+  EXPECT_FALSE(changed([](TokenizerSpec& s) { std::swap(s.merges[0], s.merges[1]); }));
+  EXPECT_FALSE(changed([](TokenizerSpec& s) { s.tokens.emplace_back("one more"); }));
+  EXPECT_FALSE(changed([](TokenizerSpec& s) { s.added.clear(); }));
+  EXPECT_FALSE(changed([](TokenizerSpec& s) { s.added[0].text = "<|end|>"; }));
+  EXPECT_FALSE(changed([](TokenizerSpec& s) { s.prefix_space = true; }));
+  EXPECT_FALSE(changed([](TokenizerSpec& s) { s.nfc = true; }));
+  EXPECT_TRUE(changed([](TokenizerSpec& s) { s.added[0].normalized ^= true; }));
+}
+
 TEST(Tokenizer, TrainingGivesTheSameMergesAsTokenizers) {
   const Tokenizer expected = golden_tokenizer("gpt2");
   PieceCounts counts;
