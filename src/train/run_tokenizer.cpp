@@ -1,5 +1,7 @@
 #include "train/run_tokenizer.h"
 
+#include <optional>
+
 #include "base/error.h"
 #include "base/log.h"
 #include "data/tokenizer.h"
@@ -7,45 +9,73 @@
 namespace stretto {
 namespace {
 
-void write_copy(Fs& fs, const std::string& named, const std::string& copy, bool speaks) {
+// The run has none yet.
+void begin_copy(Fs& fs, const std::string& named, const std::string& copy, bool fresh,
+                bool speaks) {
   try {
     const std::string text = tokenizer_to_json(load_tokenizer(named, fs));
     make_dirs(fs, parent_dir(copy));
     write_file_atomic(fs, copy, text);
   } catch (const Error& error) {
+    if (fresh && error.code() == ExitCode::bad_data) {
+      throw Error(error.code(),
+                  fmt::format("data.tokenizer={} cannot be used: {}", named, error.what()),
+                  error.hint() + "; or leave data.tokenizer out: training needs the ids alone");
+    }
     if (!speaks) return;
     spdlog::warn("data.tokenizer={}: training goes on, `generate` will want it ({})", named,
                  error.what());
   }
 }
 
-bool differs(Fs& fs, const std::string& named, const std::string& copy) {
+std::optional<Tokenizer> copy_of(Fs& fs, const std::string& copy, bool fresh, bool speaks) {
   try {
-    return !same_tokenizer(load_tokenizer(named, fs), load_tokenizer(copy, fs));
+    return load_tokenizer(copy, fs);
+  } catch (const Error& error) {
+    if (fresh) {
+      throw Error(error.code(),
+                  fmt::format("the tokenizer in output= cannot be used: {}", error.what()),
+                  "remove the file, or set output= to another directory");
+    }
+    if (speaks) {
+      spdlog::warn(
+          "this run's tokenizer is damaged ({}): training goes on, `generate` will not; remove the "
+          "file, and data.tokenizer= leaves a new copy",
+          error.what());
+    }
+    return std::nullopt;
+  }
+}
+
+bool differs(Fs& fs, const std::string& named, const Tokenizer& kept) {
+  try {
+    return !same_tokenizer(load_tokenizer(named, fs), kept);
   } catch (const Error&) {
-    return false;  // nothing to compare with; whoever needs the copy will say what is wrong with it
+    return false;  // nothing to compare with; the copy serves
   }
 }
 
 }  // namespace
 
 void keep_tokenizer(Fs& fs, const Config& config, bool fresh, bool speaks) {
+  if (config.output.empty()) return;
   const std::string& named = config.data.tokenizer;
-  if (config.output.empty() || named.empty() || named == "bytes") return;
   const std::string copy = join_path(config.output, "tokenizer.json");
+  const bool given = !named.empty() && named != "bytes";
   if (!fs.info(copy)) {
-    write_copy(fs, named, copy, speaks);
-  } else if (differs(fs, named, copy)) {
-    if (fresh) {
-      throw Error(ExitCode::cannot_create,
-                  fmt::format("{} is another tokenizer than data.tokenizer={}", copy, named),
-                  "set output= to another directory, or remove the file there");
-    }
-    if (speaks) {
-      spdlog::warn(
-          "data.tokenizer={} is not the tokenizer of this run any more; `generate` uses {}", named,
-          copy);
-    }
+    if (given) begin_copy(fs, named, copy, fresh, speaks);
+    return;
+  }
+  const std::optional<Tokenizer> kept = copy_of(fs, copy, fresh, speaks);
+  if (!given || !kept || !differs(fs, named, *kept)) return;
+  if (fresh) {
+    throw Error(ExitCode::cannot_create,
+                fmt::format("{} is another tokenizer than data.tokenizer={}", copy, named),
+                "set output= to another directory, or remove the file there");
+  }
+  if (speaks) {
+    spdlog::warn("data.tokenizer={} is not the tokenizer of this run any more; `generate` uses {}",
+                 named, copy);
   }
 }
 

@@ -8,8 +8,10 @@
 namespace stretto {
 
 // Leaves the tokenizer as tokenizer.json in the run's directory, once; for one rank. A copy that is
-// there stays: one that differs is cannot_create for a run that begins (`fresh`), else a warning. A
-// tokenizer that cannot be read or kept is a warning, too: training does not need it.
+// there stays: one that differs is cannot_create for a run that begins (`fresh`), else a warning.
+// Likewise a file that is there but holds no tokenizer we can read, the named one or the copy: a
+// run that begins refuses it with the code of what is wrong, one that goes on warns. A tokenizer
+// that is not there or cannot be kept is a warning, too: training does not need it.
 void keep_tokenizer(Fs& fs, const Config& config, bool fresh, bool speaks);
 
 }  // namespace stretto

@@ -191,6 +191,42 @@ TEST(TrainVerb, KnowsATokenizerByItsContent) {
   EXPECT_EQ(fresh.code, 0) << fresh.err;
 }
 
+// What `generate` could not read is found when the run begins, not after it.
+TEST(TrainVerb, FindsADamagedTokenizer) {
+  const Model m;
+  const std::string file = m.dir / "t.json", data = m.dir / "d", copy = m.dir / "on/tokenizer.json";
+  ASSERT_EQ(stretto_run({"tokenizer", "train", m.text, "--vocab", "270", "-o", file}).code, 0);
+  ASSERT_EQ(stretto_run({"data", "prepare", m.text, "-t", file, "-o", data}).code, 0);
+  const std::string whole = content_of(file), half = whole.substr(0, whole.size() / 2);
+  const auto words = [&](const std::string& output, int steps) {
+    return std::vector<std::string>{"train",
+                                    "tiny-100k",
+                                    "model.vocab=300",
+                                    "seq_len=16",
+                                    "threads=1",
+                                    "data.path=" + data + ".bin",
+                                    "data.tokenizer=" + file,
+                                    "train.steps=" + std::to_string(steps),
+                                    "output=" + m.dir / output};
+  };
+  ASSERT_EQ(stretto_run(words("on", 2)).code, 0);
+
+  m.dir.write("t.json", half);
+  expect_refused(words("fresh", 2), 65, "data.tokenizer=" + file);
+  EXPECT_EQ(stretto_run(words("on", 3)).code, 0) << "a run that goes on has its copy";
+  m.dir.write("t.json", whole);
+  m.dir.write("on/tokenizer.json", half);
+  const Answer on = stretto_run(words("on", 4));
+  EXPECT_EQ(on.code, 0) << on.err;
+  EXPECT_TRUE(on.says("this run's tokenizer is damaged") && on.says(copy)) << on.err;
+  std::filesystem::remove(copy);  // as it says
+  EXPECT_EQ(stretto_run(words("on", 5)).code, 0);
+  EXPECT_EQ(content_of(copy), whole);
+  std::filesystem::create_directory(m.dir / "left");
+  m.dir.write("left/tokenizer.json", half);
+  expect_refused(words("left", 2), 65, "left/tokenizer.json");
+}
+
 // The run has a copy of its tokenizer: neither moving the run nor the file itself matters after
 // that.
 TEST(TrainVerb, KeepsItsTokenizer) {
