@@ -119,6 +119,27 @@ plan::Constraints constraints_of(const PlanOptions& o) {
   return c;
 }
 
+[[noreturn]] void refuse_empty(const plan::Plan& p, bool scale) {
+  const std::string what =
+      fmt::format("plan: no layout of {} on {} devices can run", p.work.model.name,
+                  scale ? "any of these counts of" : fmt::format("{}", p.constraints.devices));
+  if (!p.nearest) {
+    throw Error(ExitCode::bad_config, what,
+                scale ? "allow more layouts; for one count of --gpus, --rejected lists why"
+                      : "--rejected lists why; allow more layouts, or other --gpus");
+  }
+  if (p.nearest->memory.fit == plan::Fit::tight) {
+    throw Error(ExitCode::out_of_memory, what,
+                "--tight takes what needs more than 92 % of the memory");
+  }
+  const auto change = plan::nearest_fit(p.cluster, p.stack, p.work, p.nearest->layout);
+  const bool no_more = scale || p.cluster.time_shared;
+  throw Error(ExitCode::out_of_memory, what,
+              change    ? fmt::format("it would fit with {}", change->text)
+              : no_more ? "take a smaller model"
+                        : "add --gpus, or take a smaller model");
+}
+
 void run_scale(const PlanOptions& o, const plan::Cluster& cluster, const plan::Stack& stack,
                const plan::Workload& work) {
   plan::ScaleRequest request;
@@ -133,15 +154,16 @@ void run_scale(const PlanOptions& o, const plan::Cluster& cluster, const plan::S
   const plan::ScalePlan scale = plan::scale_plan(cluster, stack, work, constraints_of(o), request);
   if (o.json) {
     fmt::print("{}\n", plan::scale_json(scale).dump(2));
-    return;
+  } else {
+    fmt::print("{} on {}, {} sequences of {} tokens per step, software {}\n\n{}\n{}\n{}\n",
+               work.model.name, cluster.name, work.global_batch, work.seq_len, stack.name,
+               plan::scale_table(scale), plan::scale_chart(scale), scale.verdict);
   }
-  fmt::print("{} on {}, {} sequences of {} tokens per step, software {}\n\n{}\n{}\n{}\n",
-             work.model.name, cluster.name, work.global_batch, work.seq_len, stack.name,
-             plan::scale_table(scale), plan::scale_chart(scale), scale.verdict);
   if (!o.svg.empty()) {
     write_text(o.svg, plan::scale_chart_svg(
                           scale, fmt::format("{} on {}", work.model.name, cluster.name)));
   }
+  if (scale.empty) refuse_empty(*scale.empty, true);
 }
 
 // This machine, as `stretto doctor --json` described it, or measured now.
@@ -205,24 +227,6 @@ void check_told(const plan::Workload& work, const Config& words, const plan::Clu
   }
 }
 
-[[noreturn]] void refuse_empty(const plan::Plan& p, int64_t gpus) {
-  const std::string what =
-      fmt::format("plan: no layout of {} on {} devices can run", p.work.model.name, gpus);
-  if (!p.nearest) {
-    throw Error(ExitCode::bad_config, what,
-                "--rejected lists why; allow more layouts, or other --gpus");
-  }
-  if (p.nearest->memory.fit == plan::Fit::tight) {
-    throw Error(ExitCode::out_of_memory, what,
-                "--tight takes what needs more than 92 % of the memory");
-  }
-  const auto change = plan::nearest_fit(p.cluster, p.stack, p.work, p.nearest->layout);
-  throw Error(ExitCode::out_of_memory, what,
-              change                  ? fmt::format("it would fit with {}", change->text)
-              : p.cluster.time_shared ? "take a smaller model"
-                                      : "add --gpus, or take a smaller model");
-}
-
 void run_plan(const PlanOptions& asked) {
   check_options(asked);
   const bool local = asked.cluster == "local";
@@ -249,8 +253,7 @@ void run_plan(const PlanOptions& asked) {
   } else {
     fmt::print("{}", plan::plan_text(result, o.top, o.explain, o.rejected));
   }
-  if (!result.ranked.empty()) return;
-  refuse_empty(result, *o.gpus);
+  if (result.ranked.empty()) refuse_empty(result, false);
 }
 
 void add_layout_options(Command* verb, PlanOptions& o) {

@@ -120,7 +120,7 @@ ScalePlan scale_plan(const Cluster& cluster, const Stack& stack, const Workload&
     p.devices = n;
     Constraints limits = constraints;
     limits.devices = n;
-    const Plan plan = make_plan(cluster, stack, work, limits);
+    Plan plan = make_plan(cluster, stack, work, limits);
     p.goodput = goodput(cluster, work.model, n);
     p.straggler = straggler_factor(extra, cluster.nodes_for(n));
     p.interval = interval_of(stack, n);
@@ -133,11 +133,15 @@ ScalePlan scale_plan(const Cluster& cluster, const Stack& stack, const Workload&
       p.days = request.tokens / p.tokens_per_day;
       p.cost = p.days * 24 * price * static_cast<double>(n);
     }
+    if (!p.feasible && (plan.nearest || !out.empty || !out.empty->nearest)) {
+      out.empty = std::move(plan);
+    }
     out.points.push_back(p);
   }
   for (size_t i = 0; i < out.points.size(); ++i) {
     const ScalePoint& p = out.points[i];
     if (!p.feasible) continue;
+    out.empty.reset();
     if (request.budget > 0 && p.cost > request.budget) continue;
     if (request.deadline_days > 0 && p.days > request.deadline_days) continue;
     // With a deadline the cheapest that meets it; otherwise the fastest.

@@ -47,6 +47,9 @@ struct ScalePlan {
   // The first count beyond which a doubling brings less than 30 % more tokens per day.
   std::optional<size_t> stops_helping;
   std::string verdict;
+  // When no count has a layout: the plan of the largest where memory alone is in the way, else of
+  // the largest.
+  std::optional<Plan> empty;
 };
 
 ScalePlan scale_plan(const Cluster& cluster, const Stack& stack, const Workload& work,

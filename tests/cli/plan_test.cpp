@@ -58,6 +58,23 @@ TEST(PlanVerb, NothingThatFitsIsNoSuccess) {
   EXPECT_NE(json.err.find("fix: it would fit with 16 devices"), std::string::npos) << json.err;
 }
 
+// --scale says so, too, with the code that a plan of one count would have.
+TEST(PlanVerb, NothingThatFitsAtAnyScaleIsNoSuccess) {
+  const std::vector<std::string> words = {"plan", "mpt-70b", "--scale", "--tp", "1",
+                                          "--pp", "1",       "--zero",  "0"};
+  const VerbAnswer memory = run_verb(words);
+  EXPECT_EQ(memory.code, 80) << memory.err;
+  EXPECT_NE(memory.out.find("nothing fits"), std::string::npos) << memory.out;
+  EXPECT_NE(memory.err.find("on any of these counts of devices"), std::string::npos) << memory.err;
+  std::vector<std::string> as_json = words;
+  as_json.emplace_back("--json");
+  EXPECT_EQ(run_verb(as_json).code, 80);
+  const VerbAnswer batch = run_verb({"plan", "mpt-7b", "--scale", "--micro-batch", "128", "--tp",
+                                     "1", "--pp", "1", "--global-batch", "128"});
+  EXPECT_EQ(batch.code, 78) << batch.err;
+  EXPECT_EQ(run_verb({"plan", "mpt-7b", "--scale"}).code, 0);
+}
+
 TEST(PlanVerb, WordsChangeTheModel) {
   const VerbAnswer answer = run_verb({"plan", "mpt-7b", "model.heads=64", "--top", "1"});
   EXPECT_EQ(answer.code, 0) << answer.err;
