@@ -82,6 +82,12 @@ bool has_enough(const RunRecord& record, const SweepOptions& options) {
   return sum >= options.seconds * (1 - kRounding) || std::ssize(record.steps) >= kMostSteps;
 }
 
+std::optional<RunRecord> stored_record(const PlannedPoint& point, const SweepOptions& options) {
+  const std::string path = record_path(options.directory, point);
+  if (!posix_fs().info(path)) return std::nullopt;
+  return read_record(posix_fs(), path);
+}
+
 RunRecord finish(const PlannedPoint& point, const SweepOptions& options, const ProcessResult& ended,
                  const std::string& path, const std::string& log) {
   Fs& fs = posix_fs();
@@ -160,19 +166,23 @@ void prepare_sweep(const SweepOptions& options) {
 }
 
 std::optional<RunRecord> finished_record(const PlannedPoint& point, const SweepOptions& options) {
-  Fs& fs = posix_fs();
-  const std::string path = record_path(options.directory, point);
-  if (!fs.info(path)) return std::nullopt;
-  RunRecord record = read_record(fs, path);
-  if (has_enough(record, options)) return record;
+  std::optional<RunRecord> record = stored_record(point, options);
+  if (!record || has_enough(*record, options)) return record;
   const std::string aside = join_path(point_directory(options.directory, point), "before.json");
   spdlog::warn(
       "{}: measured before with {} timed steps, but {} steps and {} s are asked for: runs again; "
       "{} keeps the old record",
-      printable(point.point.label), record.timed_seconds().size(), options.steps, options.seconds,
+      printable(point.point.label), record->timed_seconds().size(), options.steps, options.seconds,
       printable(aside));
-  fs.rename(path, aside);
+  posix_fs().rename(record_path(options.directory, point), aside);
   return std::nullopt;
+}
+
+bool would_run(const PlannedPoint& point, const SweepOptions& options) {
+  if (!point.reason.empty()) return false;
+  const std::optional<RunRecord> record = stored_record(point, options);
+  return !record || !has_enough(*record, options) ||
+         (options.retry && record->status != RunStatus::ok);
 }
 
 PointResult run_point(const PlannedPoint& point, const SweepOptions& options) {

@@ -47,6 +47,9 @@ struct PointResult {
 // asked for now is set aside, with a warning, and does not count.
 std::optional<RunRecord> finished_record(const PlannedPoint& point, const SweepOptions& options);
 
+// Whether run_point would start a process for it now. Looks only: nothing is set aside.
+bool would_run(const PlannedPoint& point, const SweepOptions& options);
+
 PointResult run_point(const PlannedPoint& point, const SweepOptions& options);
 
 std::string record_path(const std::string& directory, const PlannedPoint& point);

@@ -72,6 +72,22 @@ void print_plan(const std::vector<PlannedPoint>& points) {
   }
 }
 
+void print_sum(const std::vector<PlannedPoint>& points, const SweepOptions& how) {
+  const auto count = [&](const auto& is) {
+    return static_cast<size_t>(std::count_if(points.begin(), points.end(), is));
+  };
+  const size_t cannot = count([](const PlannedPoint& p) { return !p.reason.empty(); });
+  const size_t left = count([&](const PlannedPoint& p) { return would_run(p, how); });
+  const size_t finished = points.size() - cannot - left;
+  fmt::print(
+      "\n{} points, {} to run{}, {} that cannot; {} timed steps and {} s each, at least. {}\n",
+      points.size(), left, finished > 0 ? fmt::format(", {} finished before", finished) : "",
+      cannot, how.steps, how.seconds,
+      left > 0 || finished == 0
+          ? "Add --run to start."
+          : fmt::format("Nothing is left: stretto collect {}", shell_word(how.directory)));
+}
+
 // False: every point has its row by now, and none of them was measured.
 bool run_all(const std::vector<PlannedPoint>& points, SweepOptions how) {
   bool measured = false;
@@ -205,14 +221,9 @@ void sweep(const Options& options) {
       launcher_from_name(options.launcher) == SweepLauncher::slurm ? "srun" : options.launcher;
   std::vector<PlannedPoint> points = plan(options, how);
   keep_only(options.only, points);
-  size_t runnable = 0;
-  for (const PlannedPoint& p : points) runnable += p.reason.empty() ? 1 : 0;
   if (!options.run) {
     print_plan(points);
-    fmt::print(
-        "\n{} points, {} to run, {} that cannot; {} timed steps and {} s each, at least. Add --run "
-        "to start.\n",
-        points.size(), runnable, points.size() - runnable, how.steps, how.seconds);
+    print_sum(points, how);
     return;
   }
   start(options, how, points);

@@ -212,6 +212,23 @@ TEST_F(SweepRun, PointsWithFewerStepsThanAskedForRunAgain) {
   EXPECT_EQ(counts("started")["oom"], 1);
 }
 
+TEST_F(SweepRun, WhatIsLeftToRunIsKnownWithoutRunningOrChangingIt) {
+  EXPECT_TRUE(would_run(point("fine"), options_));
+  run_point(point("fine"), options_);
+  run_point(point("oom"), options_);
+  EXPECT_FALSE(would_run(point("fine"), options_));
+  EXPECT_FALSE(would_run(point("oom"), options_));
+  options_.retry = true;
+  EXPECT_FALSE(would_run(point("fine"), options_));
+  EXPECT_TRUE(would_run(point("oom"), options_));
+  options_.steps = 13;  // more than the record has; it stays where it is
+  EXPECT_TRUE(would_run(point("fine"), options_));
+  EXPECT_TRUE(std::filesystem::exists(dir_ / "sweep/points/fine-0/record.json"));
+  PlannedPoint rejected = point("rejected");
+  rejected.reason = "no";
+  EXPECT_FALSE(would_run(rejected, options_));
+}
+
 TEST_F(SweepRun, AMissingProgramIsARow) {
   options_.program = dir_ / "nothing";
   EXPECT_EQ(run_point(point("fine"), options_).record.status, RunStatus::fail);
