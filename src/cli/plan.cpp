@@ -73,7 +73,7 @@ plan::Workload workload_of(const PlanOptions& o, const Config& config,
   w.seq_len = o.seq_len.value_or(w.seq_len);
   w.model.positions = std::max(w.model.positions, w.seq_len);
   w.precision = precision_from(o.precision);
-  if (cluster.time_shared) w.activation_offload = w.optimizer_offload = false;
+  if (cluster.host_bandwidth == 0) w.activation_offload = w.optimizer_offload = false;
   if (w.precision == Precision::amp_fp8 && cluster.matrix_flops_fp8 == 0) {
     throw Error(ExitCode::bad_config, fmt::format("{} has no fp8 units", cluster.name),
                 "use --precision amp_bf16, or give the cluster device.matrix_rate_fp8");
@@ -220,10 +220,8 @@ void check_told(const plan::Workload& work, const Config& words, const plan::Clu
     throw Error(ExitCode::bad_config, fmt::format("plan: {} {}", finding.key, finding.message),
                 finding.fix);
   }
-  if (offload) {
-    spdlog::warn(cluster.time_shared
-                     ? "plan: offloading on a CPU goes into the same memory: left out"
-                     : "plan: of offloading the memory is counted, the time is not");
+  if (offload && cluster.host_bandwidth == 0) {
+    spdlog::warn("plan: offloading on a CPU goes into the same memory: left out");
   }
 }
 

@@ -211,7 +211,7 @@ std::vector<std::pair<std::string, Workload>> told_to_need_less(const Cluster& c
                       types_of(work.precision).compute == DType::bf16;
   std::vector<std::pair<std::string, Workload>> out;
   for (const auto& [gradients, optimizer] : {std::pair(true, false), {false, true}, {true, true}}) {
-    const bool offloads = !work.optimizer_offload && !cluster.time_shared;
+    const bool offloads = !work.optimizer_offload && cluster.host_bandwidth > 0;
     if ((gradients && !narrow) || (optimizer && !offloads)) continue;
     Workload w = work;
     if (gradients) w.gradient_type = DType::bf16;

@@ -16,6 +16,8 @@ namespace {
 
 constexpr Bounds kRate{1e8, 1e18};
 constexpr Bounds kBandwidth{1e5, 1e17};
+constexpr Bounds kHostBandwidth{1e5, 1e17, true};
+constexpr double kPcie4 = 27e9;  // bytes/s that copies reach, each way
 constexpr Bounds kBytes{1e6, 1e15};
 constexpr Bounds kLatency{1e-9, 10, true};
 
@@ -43,10 +45,17 @@ void read_device(const Section& d, Cluster& c) {
 }
 
 void read_node(const Section& n, Cluster& c) {
-  n.allow({"devices", "link_bandwidth", "link_latency"});
+  n.allow({"devices", "link_bandwidth", "link_latency", "host_bandwidth"});
   c.devices_per_node = whole(n, "devices", {1, 1e6}, c.fields);
   c.link_bandwidth = n.number("link_bandwidth", Quantity::bandwidth, kBandwidth, c.fields);
   c.link_latency = n.number("link_latency", Quantity::seconds, kLatency, c.fields);
+  if (n.has("host_bandwidth")) {
+    c.host_bandwidth = n.number("host_bandwidth", Quantity::bandwidth, kHostBandwidth, c.fields);
+  } else {
+    c.host_bandwidth = kPcie4;
+    c.fields.push_back({"node.host_bandwidth", kPcie4 / 1e9, "GB/s", Source::default_value,
+                        "not in the file: PCIe 4 x16"});
+  }
 }
 
 void read_tiers(const Section& root, Cluster& c) {

@@ -46,7 +46,8 @@ struct Cluster {
   bool time_shared = false;   // one machine: ranks beyond its devices take turns on them
   double link_bandwidth = 0;  // bytes/s per device, one direction, inside the link domain
   double link_latency = 0;
-  std::vector<Tier> tiers;  // innermost first; at least one
+  double host_bandwidth = 0;  // bytes/s per device, each direction, both at once; 0: its own host
+  std::vector<Tier> tiers;    // innermost first; at least one
   // Operation.
   double failures_per_device_hour = 0;
   double checkpoint_bandwidth = 0;  // bytes/s the whole cluster writes

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "plan/network.h"
+#include "plan/offload.h"
 
 namespace stretto::plan {
 namespace {
@@ -16,7 +17,8 @@ struct Shares {  // one micro-batch on one stage, forward and backward
   double dp = 0;  // exposed part of per-micro-batch gathers (ZeRO-3)
   double hidden = 0;
   double accumulate = 0;
-  double total() const { return compute.total() + head + tp + pp + dp + accumulate; }
+  double host = 0;  // exposed copies of offloaded activations
+  double total() const { return compute.total() + head + tp + pp + dp + accumulate + host; }
 };
 
 double overlapped(double compute, double comm, double interference) {
@@ -167,30 +169,33 @@ Shares Model::stage(int64_t layers, bool first, bool last) const {
   }
   s.accumulate = c_[Constant::accumulate] * params / rates_.stream;
 
+  // Seconds of one layer, and what its gathers and scatters add to them.
+  const double forward = layer_forward_.total() + calls.forward * call;
+  const double backward =
+      layer_backward_.total() + recompute.total() + (calls.backward + again) * call;
+  const double interference = c_[Constant::interference];
+  double forward_wait = 0, backward_wait = 0, traffic = 0;
   if (layout_.zero == 3) {
     const double gather = gather_seconds(cluster_, stack_, shard_, layer_params_ * gather_bytes_);
     const double scatter = gather_seconds(cluster_, stack_, shard_, layer_params_ * reduce_bytes_);
-    const double forward = layer_forward_.total() + calls.forward * call;
-    const double backward =
-        layer_backward_.total() + recompute.total() + (calls.backward + again) * call;
-    const double interference = c_[Constant::interference];
-    const double exposed = n * (overlapped(forward, gather, interference) +
-                                overlapped(backward, gather + scatter, interference));
-    s.hidden = n * (2 * gather + scatter) - exposed;
-    s.dp = exposed;
-    if (first || last) {  // the root's own parameters are gathered once and scattered at the end
-      s.dp += gather_seconds(cluster_, stack_, shard_,
-                             embedding_params_ * (gather_bytes_ + reduce_bytes_));
-    }
+    forward_wait = overlapped(forward, gather, interference);
+    backward_wait = overlapped(backward, gather + scatter, interference);
+    traffic = 2 * gather + scatter;
   } else if (layout_.zero == 2) {  // every micro-batch's gradients go to their owners
-    const double scatter = gather_seconds(cluster_, stack_, shard_, layer_params_ * reduce_bytes_);
-    const double backward =
-        layer_backward_.total() + recompute.total() + (calls.backward + again) * call;
-    s.dp = n * overlapped(backward, scatter, c_[Constant::interference]);
-    s.hidden = n * scatter - s.dp;
-    if (first || last) {
-      s.dp += gather_seconds(cluster_, stack_, shard_, embedding_params_ * reduce_bytes_);
-    }
+    traffic = gather_seconds(cluster_, stack_, shard_, layer_params_ * reduce_bytes_);
+    backward_wait = overlapped(backward, traffic, interference);
+  }
+  s.dp = n * (forward_wait + backward_wait);
+  s.hidden = n * traffic - s.dp;
+  if (layout_.zero >= 2 && (first || last)) {
+    // The root's own parameters are gathered (ZeRO-3) once and scattered at the end.
+    const double bytes = reduce_bytes_ + (layout_.zero == 3 ? gather_bytes_ : 0);
+    s.dp += gather_seconds(cluster_, stack_, shard_, embedding_params_ * bytes);
+  }
+  if (stack_.own_runtime) {
+    s.host =
+        activation_copies(cluster_, work_, layout_,
+                          {layers, forward + forward_wait, backward + backward_wait, s.head, last});
   }
   s.pp = pipeline_transfer();
   return s;
@@ -263,6 +268,7 @@ Estimate Model::run() const {
     sum.dp += s.dp;
     sum.hidden += s.hidden;
     sum.accumulate += s.accumulate;
+    sum.host += s.host;
     const double seconds = s.total();
     e.stage_seconds.push_back(seconds);
     slowest = std::max(slowest, seconds);
@@ -281,6 +287,7 @@ Estimate Model::run() const {
   e.pp_exposed = sum.pp * scale;
   e.dp_exposed = sum.dp * scale;
   e.hidden_comm = sum.hidden * scale;
+  e.host_link = sum.host * scale;
   e.imbalance = m * slowest - m * total / static_cast<double>(stages);
   e.bubble = pipeline_closed_form(e.stage_seconds, m, v) - m * slowest;
   const LayerTime both = [&] {
@@ -300,6 +307,9 @@ Estimate Model::run() const {
   }
   const double shard = layout_.zero >= 1 ? static_cast<double>(layout_.sharing_ranks()) : 1.0;
   e.optimizer = c_[Constant::optimizer] * largest_params / shard / rates_.stream;
+  if (stack_.own_runtime) {
+    e.host_link += state_copies(cluster_, work_, largest_params / shard, e.optimizer);
+  }
   const double replicas =
       std::ceil(static_cast<double>(layout_.dp) / static_cast<double>(dp_.ranks_per_node));
   e.fixed = c_[Constant::fixed] + c_[Constant::sync] * ring_hops(replicas);
@@ -307,7 +317,8 @@ Estimate Model::run() const {
   const double nodes = static_cast<double>(cluster_.nodes_for(layout_.devices()));
   const double straggle = c_[Constant::spread] * std::sqrt(2 * std::log(std::max(1.0, nodes)));
   e.seconds = e.gemm + e.attention + e.passes + e.launches + e.head + e.tp_exposed + e.pp_exposed +
-              e.dp_exposed + e.imbalance + e.bubble + e.optimizer + e.core_wait + e.fixed;
+              e.dp_exposed + e.imbalance + e.bubble + e.optimizer + e.host_link + e.core_wait +
+              e.fixed;
   const double wait = e.seconds * straggle;
   e.fixed += wait;
   e.seconds += wait;
@@ -328,6 +339,7 @@ std::vector<Term> terms_of(const Estimate& e) {
           {"bubble", e.bubble},
           {"imbalance", e.imbalance},
           {"optimizer", e.optimizer},
+          {"link to the host", e.host_link},
           {"waiting for a core", e.core_wait},
           {"fixed, waiting", e.fixed}};
 }

@@ -21,6 +21,7 @@ struct Estimate {
   double bubble = 0;      // fill and drain
   double imbalance = 0;   // slowest stage over the mean stage
   double optimizer = 0;
+  double host_link = 0;  // offloading: copies to and from the host that compute does not hide
   double core_wait = 0;  // ranks that share cores: work of the others, beyond what idle time hides
   double fixed = 0;
   double hidden_comm = 0;             // overlapped with compute; not part of the sum

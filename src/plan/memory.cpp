@@ -13,6 +13,8 @@ struct Sizes {
   double layer_params, embedding_params, stream, layer_kept, layer_full, logits;
 };
 
+double bytes_of(DType type) { return static_cast<double>(dtype_size(type)); }
+
 struct BytesPerParameter {
   double weights, states;
 };
@@ -22,9 +24,8 @@ BytesPerParameter bytes_per_parameter(const Stack& stack, const Workload& work) 
   const Constants& c = stack.constants;
   if (!stack.own_runtime) return {c[Constant::param_bytes], c[Constant::state_bytes]};
   const PrecisionTypes types = types_of(work.precision, work.gradient_type);
-  const auto bytes = [](DType type) { return static_cast<double>(dtype_size(type)); };
-  const double states = 2 * bytes(types.moment) + (types.has_master ? bytes(DType::f32) : 0);
-  return {bytes(types.compute) + bytes(types.gradient), work.optimizer_offload ? 0 : states};
+  return {bytes_of(types.compute) + bytes_of(types.gradient),
+          work.optimizer_offload ? 0 : state_bytes(work)};
 }
 
 // Elements per token of what a layer keeps for its backward pass without recomputation: norms,
@@ -121,6 +122,11 @@ StageMemory stage_memory(const Stack& stack, const Workload& work, const Layout&
 }
 
 }  // namespace
+
+double state_bytes(const Workload& work) {
+  const PrecisionTypes types = types_of(work.precision, work.gradient_type);
+  return 2 * bytes_of(types.moment) + (types.has_master ? bytes_of(DType::f32) : 0);
+}
 
 const char* name_of(Fit fit) {
   switch (fit) {

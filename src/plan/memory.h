@@ -45,6 +45,10 @@ constexpr double kTight = 0.92;
 MemoryEstimate own_memory(const Cluster& cluster, const Stack& stack, const Workload& work,
                           const Layout& layout);
 
+// Of our own runtime: what one layer keeps of one micro-batch; optimizer state per parameter.
+double saved_layer_bytes(const Workload& work, const Layout& layout);
+double state_bytes(const Workload& work);
+
 Fit fit_of(const MemoryEstimate& estimate);
 
 MemoryEstimate estimate_memory(const Cluster& cluster, const Stack& stack, const Workload& work,

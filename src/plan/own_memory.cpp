@@ -70,6 +70,10 @@ StageMemory stage_of(RankShape shape, const Workload& work, const Layout& layout
 
 }  // namespace
 
+double saved_layer_bytes(const Workload& work, const Layout& layout) {
+  return static_cast<double>(memory_totals(saved_specs(shape_of(work, layout))).total);
+}
+
 MemoryEstimate own_memory(const Cluster& cluster, const Stack& stack, const Workload& work,
                           const Layout& layout) {
   const RankShape shape = shape_of(work, layout);

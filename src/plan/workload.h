@@ -17,7 +17,7 @@ struct Workload {
   int64_t global_batch = 0;  // sequences per iteration
   Precision precision = Precision::amp_bf16;
   std::string model_words = {};  // the model as `stretto train` takes it, where somebody named it
-  // What our own runtime may be told; of offloading the memory is counted, not the time.
+  // What our own runtime may be told.
   DType gradient_type = DType::f32;
   int64_t logits_chunk = 0;  // bytes; 0: what suits the device
   bool activation_offload = false, optimizer_offload = false;

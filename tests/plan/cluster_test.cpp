@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -53,6 +54,19 @@ TEST(ClusterFiles, AllReadAndEveryFieldHasUnitAndSource) {
     if (f.key != "device.memory") continue;
     EXPECT_EQ(fmt::format("{} {}", f.value, f.unit), "80 GiB");
   }
+}
+
+// Files from before the field was known: a device of theirs has some link to its host.
+TEST(ClusterFiles, AFileMayLeaveOutTheLinkToTheHost) {
+  std::string text = h100_text();
+  const size_t begin = text.find("  host_bandwidth:"), end = text.find('\n', begin) + 1;
+  ASSERT_NE(begin, std::string::npos);
+  EXPECT_NEAR(read_cluster(text, "t.yaml").host_bandwidth, 54e9, 1);
+  const Cluster c = read_cluster(text.erase(begin, end - begin), "t.yaml");
+  EXPECT_NEAR(c.host_bandwidth, 27e9, 1);
+  EXPECT_TRUE(std::any_of(c.fields.begin(), c.fields.end(), [](const Field& f) {
+    return f.key == "node.host_bandwidth" && f.source == Source::default_value;
+  }));
 }
 
 TEST(ClusterFiles, TheOrderOfSectionsDoesNotMatter) {

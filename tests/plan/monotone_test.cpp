@@ -41,10 +41,12 @@ Case random_case() {
 }
 
 RC_GTEST_PROP(Monotone, FasterHardwareIsNeverSlower, ()) {
-  const Case c = random_case();
+  Case c = random_case();
+  c.work.activation_offload = *rc::gen::arbitrary<bool>();
+  c.work.optimizer_offload = *rc::gen::arbitrary<bool>();
   const double before = seconds(c.place, c.work, c.layout);
   const double factor = 1 + 0.01 * *rc::gen::inRange(1, 400);
-  for (int field = 0; field < 7; ++field) {
+  for (int field = 0; field < 8; ++field) {
     Place better = c.place;
     Cluster& k = better.cluster;
     if (field == 0) k.matrix_flops *= factor;
@@ -55,6 +57,7 @@ RC_GTEST_PROP(Monotone, FasterHardwareIsNeverSlower, ()) {
       for (Tier& tier : k.tiers) tier.bytes_per_second *= factor;
     }
     if (field == 5) k.link_latency /= factor;
+    if (field == 7) k.host_bandwidth *= factor;
     if (field == 6) {
       for (Tier& tier : k.tiers) tier.latency /= factor;
     }
@@ -100,11 +103,12 @@ RC_GTEST_PROP(Monotone, RecomputingMoreIsSlowerAndKeepsLess, ()) {
 }
 
 RC_GTEST_PROP(Monotone, TermsAddUp, ()) {
-  const Case c = random_case();
+  Case c = random_case();
+  c.work.activation_offload = c.work.optimizer_offload = *rc::gen::arbitrary<bool>();
   const Estimate e = estimate(c.place.cluster, c.place.stack, c.work, c.layout);
   const double sum = e.gemm + e.attention + e.passes + e.launches + e.head + e.tp_exposed +
                      e.pp_exposed + e.dp_exposed + e.bubble + e.imbalance + e.optimizer +
-                     e.core_wait + e.fixed;
+                     e.host_link + e.core_wait + e.fixed;
   RC_ASSERT(std::abs(sum - e.seconds) <= 1e-9 * e.seconds);
   RC_ASSERT(e.bubble >= -1e-12 && e.imbalance >= -1e-9 * e.seconds);
 }

@@ -1,0 +1,106 @@
+// Offloading takes the time of the link to the host, as far as compute does not hide it.
+#include <gtest/gtest.h>
+
+#include "account/flops.h"
+#include "config/registry.h"
+#include "plan_support.h"
+
+namespace stretto::plan {
+namespace {
+
+struct Told {
+  bool activations = false, optimizer = false;
+};
+
+Workload work_of(const char* model, int64_t seq_len, int64_t batch, Told told = {}) {
+  Workload w;
+  w.model = find_model(model);
+  w.seq_len = seq_len;
+  w.global_batch = batch;
+  w.activation_offload = told.activations;
+  w.optimizer_offload = told.optimizer;
+  return w;
+}
+
+Layout one_device(int64_t micro_batch, Checkpointing recompute) {
+  Layout l;
+  l.micro_batch = micro_batch;
+  l.recompute = recompute;
+  return l;
+}
+
+// docs/cuda.md, Offload: steps on one H200. The first of each group is the one without.
+TEST(Offload, StepsAreAsMuchLongerAsMeasured) {
+  struct Row {
+    Checkpointing recompute;
+    Told told;
+    double seconds;
+  };
+  struct Group {
+    const char* model;
+    int64_t seq_len, batch;
+    std::vector<Row> rows;
+  };
+  const auto none = Checkpointing::none, full = Checkpointing::full;
+  const Place p = place("h200", "stretto");
+  for (const Group& g : std::vector<Group>{
+           {"mpt-125m",
+            1024,
+            32,
+            {{none, {}, 0.0578}, {none, {true, false}, 0.3258}, {none, {false, true}, 0.0836}}},
+           {"mpt-125m", 1024, 32, {{full, {}, 0.0671}, {full, {true, false}, 0.0672}}},
+           {"mpt-1b",
+            2048,
+            8,
+            {{full, {}, 0.3001},
+             {full, {true, false}, 0.3015},
+             {full, {false, true}, 0.6004},
+             {full, {true, true}, 0.5966}}}}) {
+    const auto predicted = [&](const Row& row) {
+      return seconds(p, work_of(g.model, g.seq_len, g.batch, row.told),
+                     one_device(g.batch, row.recompute));
+    };
+    for (const Row& row : g.rows) {
+      const double now = predicted(row), base = predicted(g.rows[0]);
+      EXPECT_NEAR((now / base) / (row.seconds / g.rows[0].seconds), 1, 0.2)
+          << g.model << " " << row.told.activations << row.told.optimizer;
+      EXPECT_NEAR(now / row.seconds, 1, 0.2) << g.model;
+    }
+  }
+}
+
+// Master weights and two moments in fp32, in and out at once: half of 24 bytes on each way.
+TEST(Offload, StateCrossesOnceInEachDirection) {
+  Place p = place("h200", "stretto");
+  const Layout l = one_device(8, Checkpointing::full);
+  const Workload w = work_of("mpt-1b", 2048, 8, {false, true});
+  p.cluster.host_bandwidth = 1e9;  // nothing hides
+  const Estimate e = estimate(p.cluster, p.stack, w, l);
+  const auto parameters = static_cast<double>(parameter_formula(w.model));
+  EXPECT_NEAR(e.host_link, 12 * parameters / 1e9, 0.01 * e.host_link);
+  Workload pure = w;
+  pure.precision = Precision::bf16;  // moments in bf16, no master
+  EXPECT_NEAR(estimate(p.cluster, p.stack, pure, l).host_link, e.host_link / 3, 0.01 * e.host_link);
+  Layout sharded = l;
+  sharded.dp = 4;
+  sharded.zero = 1;
+  EXPECT_NEAR(estimate(p.cluster, p.stack, w, sharded).host_link, e.host_link / 4,
+              0.01 * e.host_link);
+}
+
+TEST(Offload, CostsNothingWhereNothingCrosses) {
+  const Workload told = work_of("mpt-125m", 1024, 64, {true, true});
+  const Workload plain = work_of("mpt-125m", 1024, 64);
+  const Layout l = one_device(8, Checkpointing::none);
+  const Place other = place("h100", "composer-fsdp"), cpu = place("local", "stretto");
+  for (const Place& p : {other, cpu}) {
+    EXPECT_EQ(seconds(p, told, l), seconds(p, plain, l)) << p.cluster.name;
+  }
+  EXPECT_EQ(cpu.cluster.host_bandwidth, 0);
+  const Place gpu = place("h100", "stretto");
+  EXPECT_EQ(estimate(gpu.cluster, gpu.stack, plain, l).host_link, 0);
+  EXPECT_GT(estimate(gpu.cluster, gpu.stack, told, l).host_link, 0);
+}
+
+}  // namespace
+}  // namespace stretto::plan
