@@ -23,6 +23,18 @@ std::string place_of(const RunRecord& r) {
   return r.device + "\n" + r.build.version + r.build.commit + r.build.compiler + r.build.flags;
 }
 
+// Bytes per rank that the run took; 0 and less: not measured.
+double used_memory(const RunRecord& r) {
+  return static_cast<double>(r.memory.measured - r.memory.before) /
+         static_cast<double>(std::max<int64_t>(1, r.memory.ranks_here));
+}
+
+// Bytes per rank that its process was to take; 0: unknown (GPUs).
+double expected_memory(const RunRecord& r) {
+  if (r.config.device != Device::cpu || r.memory.ranks_here < 1) return 0;
+  return process_bytes(r.config, r.memory.ranks_here) / static_cast<double>(r.memory.ranks_here);
+}
+
 // Index of the run that the others of its build and machine are predicted from: few devices, a
 // steady one, the first of those.
 std::map<std::string, size_t> known_runs(const std::vector<RunRecord>& records) {
@@ -55,6 +67,11 @@ std::vector<plan::Observation> observations_of(const std::vector<FoundRecord>& r
     o.work = plan::workload_of(r.config);
     o.layout = plan::layout_of(r.config);
     o.seconds = derive(r).step.median;
+    // Of several GPUs only the first rank's is known, which may not be the one that needs most.
+    if (r.config.device == Device::cpu || r.devices() == 1) {
+      o.memory = std::max(0.0, used_memory(r));
+      o.expected_memory = expected_memory(r);
+    }
     o.cluster = std::make_shared<const plan::Cluster>(std::move(*cluster));
     out.push_back(std::move(o));
   }
@@ -94,10 +111,7 @@ std::vector<RecordForecast> forecasts_of(const std::vector<RunRecord>& records) 
         f.known = it->second == i;
       }
       f.forecast = plan::forecast_run(r.config, r.machine, runs);
-      if (f.forecast && r.config.device == Device::cpu && r.memory.ranks_here > 0) {
-        f.memory =
-            process_bytes(r.config, r.memory.ranks_here) / static_cast<double>(r.memory.ranks_here);
-      }
+      if (f.forecast) f.memory = expected_memory(r);
     }
     out.push_back(std::move(f));
   }
@@ -127,8 +141,7 @@ ForecastReport compare_forecasts(const std::vector<RunRecord>& records) {
                             format_seconds(f.forecast->seconds),
                             f.known ? "known" : fmt::format("{:+.1f} %", 100 * error));
     if (!f.known) errors.push_back(std::abs(error));
-    const double used = static_cast<double>(r.memory.measured - r.memory.before) /
-                        static_cast<double>(std::max<int64_t>(1, r.memory.ranks_here));
+    const double used = used_memory(r);
     if (f.memory > 0 && used > 0) {
       const double wrong = f.memory / used - 1;
       memory.push_back(std::abs(wrong));

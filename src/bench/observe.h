@@ -13,7 +13,7 @@
 namespace stretto {
 
 // Runs that ended well, on a machine whose rates their record holds. Seconds are the median of the
-// timed steps; memory stays out, because our own plan of it is exact.
+// timed steps; memory is that of a rank, where it was measured.
 std::vector<plan::Observation> observations_of(const std::vector<FoundRecord>& records);
 
 // The forecast for each record, none where nothing can be said. Among the runs of one build on one

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "plan/memory.h"
 #include "plan/statistics.h"
 
 namespace stretto::plan {
@@ -131,6 +132,30 @@ std::vector<ProposedRun> propose(const Cluster& cluster, const Stack& stack, con
   return out;
 }
 
+bool has_memory(const Observation& o) { return o.memory > 0 && !o.repeat && !o.out_of_memory; }
+
+double expected_memory(const Cluster& cluster, const Stack& stack, const Constants& constants,
+                       const Observation& o) {
+  if (o.expected_memory > 0) return o.expected_memory;
+  if (!stack.own_runtime) return predicted_memory(cluster, stack, constants, o);
+  const Setting s = setting_of(cluster, stack, constants, o);
+  return own_memory(s.cluster, s.stack, o.work, o.layout).largest.total();
+}
+
+void judge_memory(const Cluster& cluster, const Stack& stack, const std::vector<Observation>& rows,
+                  Calibration& out) {
+  std::vector<double> errors;
+  for (const Observation& o : rows) {
+    if (!has_memory(o)) continue;
+    const double expected = expected_memory(cluster, stack, out.constants, o);
+    errors.push_back(std::abs(expected / o.memory - 1));
+    if (errors.back() < out.worst_memory_error) continue;
+    out.worst_memory_error = errors.back();
+    out.worst_memory = o.id;
+  }
+  out.memory_error = median(errors);
+}
+
 }  // namespace
 
 const std::vector<Constant>& memory_constants() {
@@ -162,7 +187,7 @@ FitResult fit_memory(const Cluster& cluster, const Stack& stack,
   std::vector<Observation> used;
   std::vector<double> measured;
   for (const Observation& o : rows) {
-    if (o.memory <= 0 || o.repeat || o.out_of_memory) continue;
+    if (!has_memory(o)) continue;
     used.push_back(o);
     measured.push_back(o.memory);
   }
@@ -181,7 +206,7 @@ Calibration calibrate(const Cluster& cluster, const Stack& stack,
   std::vector<Observation> timed;
   std::vector<double> ratios;
   for (const Observation& o : rows) {
-    if (o.memory > 0 && !o.repeat && !o.out_of_memory) ++out.memory_rows;
+    if (has_memory(o)) ++out.memory_rows;
     if (o.seconds <= 0 || o.repeat) continue;
     timed.push_back(o);
     ratios.push_back(o.seconds / predicted_seconds(cluster, stack, stack.constants, o));
@@ -200,6 +225,7 @@ Calibration calibrate(const Cluster& cluster, const Stack& stack,
     const FitResult memory = fit_memory(cluster, stack, rows);
     for (Constant id : memory_constants()) out.constants.set(id, memory.constants[id]);
   }
+  judge_memory(cluster, stack, rows, out);
   Covariance known(stack, stack.free);
   for (const auto& g : sensitivities(cluster, stack, out.constants, stack.free, timed)) {
     known.observe(g, std::max(stack.noise, out.spread));

@@ -45,6 +45,10 @@ struct Calibration {
   double spread = 0;         // robust sigma of what was fitted
   double common_factor = 1;  // measured over predicted before the fit (median)
   size_t rows = 0, memory_rows = 0;
+  // Of the rows with memory, predicted against measured: relative, and the row that is worst. Our
+  // own runtime's memory is counted, not fitted: an error here is one of the count.
+  double memory_error = 0, worst_memory_error = 0;  // median and largest, without a sign
+  std::string worst_memory;
   std::vector<FoundConstant> found;
   std::vector<SuspectRow> suspects;    // beyond three times the spread: measure again
   std::vector<ProposedRun> proposals;  // the next runs, most informative first

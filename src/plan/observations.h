@@ -20,6 +20,9 @@ struct Observation {
   Layout layout;
   double seconds = 0;  // per iteration; 0: not measured
   double memory = 0;   // bytes; 0: not measured
+  // Own runs: bytes that were to be expected where a process holds ranks beside its own libraries;
+  // 0: what the memory model says.
+  double expected_memory = 0;
   bool out_of_memory = false;
   bool repeat = false;                      // printed twice: ranked in both tables, fitted once
   std::string same_as;                      // id of the row it repeats, else its own

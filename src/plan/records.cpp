@@ -185,10 +185,16 @@ std::vector<Observation> candidate_runs(const Cluster& cluster, const Stack& sta
 
 std::string calibration_text(const Calibration& r) {
   std::string out = fmt::format(
-      "{} timed runs, {} with memory; measured over predicted before the fit: {:.3f}; spread after "
-      "it: {:.1f} %\n\n  {:<20}{:>12}{:>9}{:>12}{:>13}  meaning\n",
-      r.rows, r.memory_rows, r.common_factor, 100 * r.spread, "constant", "value", "+-", "prior",
-      "identified");
+      "{} timed runs; measured over predicted before the fit: {:.3f}; spread after it: {:.1f} %\n",
+      r.rows, r.common_factor, 100 * r.spread);
+  if (r.memory_rows > 0) {
+    out += fmt::format(
+        "memory of {} of them: predicted {:.1f} % from measured in the median, {:.1f} % at worst "
+        "({})\n",
+        r.memory_rows, 100 * r.memory_error, 100 * r.worst_memory_error, r.worst_memory);
+  }
+  out += fmt::format("\n  {:<20}{:>12}{:>9}{:>12}{:>13}  meaning\n", "constant", "value", "+-",
+                     "prior", "identified");
   for (const FoundConstant& f : r.found) {
     out += fmt::format("  {:<20}{:>12.4g}{:>8.0f}%{:>12.4g}{:>12.0f}%  {} ({})\n", info(f.id).key,
                        f.value, 100 * f.sigma, f.prior, 100 * f.identified, info(f.id).meaning,
@@ -210,6 +216,8 @@ std::string calibration_text(const Calibration& r) {
 nlohmann::json calibration_json(const Calibration& r) {
   nlohmann::json out = {{"rows", r.rows},
                         {"memory_rows", r.memory_rows},
+                        {"memory_median_error", r.memory_error},
+                        {"memory_worst_error", r.worst_memory_error},
                         {"common_factor", r.common_factor},
                         {"spread", r.spread},
                         {"constants", nlohmann::json::array()},

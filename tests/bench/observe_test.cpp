@@ -37,6 +37,31 @@ TEST(Observe, OnlyRunsThatEndedWellAreLearnedFrom) {
   EXPECT_EQ(rows[0].cluster->devices_per_node, 2);
 }
 
+// Two ranks in one process; one that was predicted, and measured without what was there before.
+TEST(Observe, MemoryIsThatOfARank) {
+  RunRecord r = run("dp2", 2, 0.05);
+  r.memory.before = 1 << 20;
+  r.memory.measured = (1 << 20) + 2 * (30 << 20);
+  auto rows = observations_of({{"a", r}});
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_DOUBLE_EQ(rows[0].memory, 30 << 20);
+  EXPECT_DOUBLE_EQ(rows[0].expected_memory, process_bytes(r.config, 2) / 2);
+  r.memory.measured = 0;  // not known: there is nothing to compare
+  EXPECT_EQ(observations_of({{"a", r}})[0].memory, 0);
+  r.config.device = Device::cuda;
+  r.config.parallel.dp = 1;
+  r.machine = R"({"cpu": {"usable": 2}, "memory": {"total_bytes": 8e9},
+      "gpu": {"devices": [{"name": "NVIDIA H200"}]}, "measured": {"gemm_flops": 2e11,
+      "triad_bytes_per_second": 2e10}})";
+  r.memory = {};
+  r.memory.measured = 5 << 20;
+  r.memory.ranks_here = 1;
+  rows = observations_of({{"a", r}});
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_EQ(rows[0].memory, 5 << 20);
+  EXPECT_EQ(rows[0].expected_memory, 0) << "the planner's own count";
+}
+
 TEST(Observe, TheRunWithFewestRanksIsKnownAndTheOthersFollowIt) {
   const std::vector<RunRecord> slow = {run("dp2", 2, 0.5), run("one", 1, 1.0)};
   const std::vector<RunRecord> fast = {run("dp2", 2, 0.5), run("one", 1, 0.1)};

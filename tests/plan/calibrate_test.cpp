@@ -52,6 +52,32 @@ TEST(Calibrate, FindsTheRateThatMadeTheRowsAndFlagsTheOddOne) {
   EXPECT_LT(c.spread, 0.01);
 }
 
+// Our own runtime's memory is counted: what calibration says is how far the count is off.
+TEST(Calibrate, MemoryIsComparedWithWhatWasMeasured) {
+  const Place p = place("h200", "stretto");
+  std::vector<Observation> rows = read_records(STRETTO_SOURCE_DIR "/tests/plan/own_h200.csv");
+  rows.resize(3);
+  EXPECT_EQ(calibration_text(calibrate(p.cluster, p.stack, rows, {}, 0)).find("memory of"),
+            std::string::npos);
+  for (size_t i = 0; i < 2; ++i) {
+    const double planned =
+        own_memory(p.cluster, p.stack, rows[i].work, rows[i].layout).largest.total();
+    rows[i].memory = planned / (i == 0 ? 1.02 : 0.9);
+  }
+  rows[2].memory = 1e9;
+  rows[2].expected_memory = 1.04e9;  // as the process was to take
+  const Calibration c = calibrate(p.cluster, p.stack, rows, {}, 0);
+  EXPECT_EQ(c.memory_rows, 3u);
+  EXPECT_NEAR(c.memory_error, 0.04, 1e-9);
+  EXPECT_NEAR(c.worst_memory_error, 0.1, 1e-9);
+  EXPECT_EQ(c.worst_memory, rows[1].id);
+  const std::string text = calibration_text(c);
+  EXPECT_NE(text.find("memory of 3 of them: predicted 4.0 %"), std::string::npos) << text;
+  for (Constant id : memory_constants()) {
+    EXPECT_EQ(c.constants[id], p.stack.constants[id]) << info(id).key;
+  }
+}
+
 TEST(Calibrate, SameRowsSameConstants) {
   const Place p = place("a100-80", "composer-fsdp");
   const std::vector<Observation> rows = made_rows(p, p.stack.constants);
