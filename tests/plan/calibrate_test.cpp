@@ -99,8 +99,8 @@ TEST(Calibrate, TheOrderOfRowsDoesNotMatter) {
   }
 }
 
-// Runs of our own on one H200 (docs/cuda.md). The stored constants are those that they give; and a
-// model that was held out is predicted within the interval.
+// Runs of our own on one H200 (docs/cuda_speed.md). The stored constants are those that they give;
+// and a model that was held out is predicted within the interval.
 TEST(Calibrate, OwnRunsOnAnH200AreLearnedFrom) {
   const Place p = place("h200", "stretto");
   const auto rows = read_records(STRETTO_SOURCE_DIR "/tests/plan/own_h200.csv");

@@ -64,7 +64,7 @@ struct GemmOperands {
 // A second of a pass over memory beside one of a product: under its power cap the card runs faster
 // afterwards, since a pass draws less than a product does. GELU in a product's epilogue costs whole
 // steps more than its own time in a burst says, its gradient in a pass of its own as much as its
-// time (mpt-350m, mpt-1b: `stretto tune`, docs/cuda.md).
+// time (mpt-350m, mpt-1b: `stretto tune`, docs/cuda_tried.md).
 constexpr double kPassWeight = 0.65;
 constexpr double kGeluPassWeight = 0.25;
 constexpr double kGeluEpilogueWeight = 1.15;
