@@ -122,6 +122,21 @@ TEST(Calibrate, OwnRunsOnAnH200AreLearnedFrom) {
   }
 }
 
+// Runs that came after the constants, at lengths and of a model (13b) that they had not seen.
+TEST(Calibrate, LaterRunsOnAnH200AreForeseen) {
+  const Place p = place("h200", "stretto");
+  const auto rows = read_records(STRETTO_SOURCE_DIR "/tests/plan/own_h200_later.csv");
+  ASSERT_EQ(rows.size(), 27u);
+  std::vector<double> errors;
+  for (const Observation& o : rows) {
+    const double ratio = predicted_seconds(p.cluster, p.stack, p.stack.constants, o) / o.seconds;
+    EXPECT_NEAR(ratio, 1, interval_of(p.stack, 1)) << o.id;
+    errors.push_back(std::abs(ratio - 1));
+  }
+  std::sort(errors.begin(), errors.end());
+  EXPECT_LT(errors[errors.size() / 2], 0.04);
+}
+
 TEST(Calibrate, ReadsRecordsAndRefusesBadOnes) {
   const std::string header =
       "id,layers,hidden,heads,vocab,seq_len,global_batch,dp,tp,pp,micro_batch,seconds\n";
