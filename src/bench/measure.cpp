@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "account/peaks.h"
+#include "base/cores.h"
 #include "base/log.h"
 #include "bench/launcher.h"
 #include "bench/predict.h"
@@ -124,20 +125,26 @@ void train(RunRecord& record, const MeasureOptions& options, RankReports& report
   Config config = record.config;
   config.output.clear();
   config.train.eval_every = 0;
-  const int64_t here = detect_launch().wants_mpi() ? 1 : config.world_size();
+  RankReports::Process process;
+  process.ranks = detect_launch().wants_mpi() ? 1 : config.world_size();
+  process.cores = allowed_cores();  // before ranks are bound to some of them
   run_ranks(config, [&](Comm& world) {
     RunOptions run;
     run.print = false;
     run.keep_tasks = true;
     run.trace_path = join_path(record.config.output, "trace.json");
     const bool first = world.rank() == 0;
+    RankReports::Process own = process;
+    const bool watches = first || process.ranks == 1;  // one rank of each process
+    if (watches) own.watch.emplace(process.cores);
     double timed = 0;  // seconds after the allowance for warm-up
     bool more = true;
     RankReports::Rank mine = reports.join(first);
     run.on_step = [&](const StepRecord& step) {
       mine.add(step);
-      if (first) reports.note(step);
+      if (watches && step.step == options.warmup) own.watch.emplace(process.cores);
       if (!first) return;
+      reports.note(step);
       timed += step.step > options.warmup ? step.times.total : 0;
       if (options.progress) options.progress(step.step, planned_steps(options));
       if (options.turn) more = options.turn();
@@ -149,8 +156,8 @@ void train(RunRecord& record, const MeasureOptions& options, RankReports& report
     const RunResult result = run_training(config, world, run);
     const Mesh mesh(config.parallel.dp, config.parallel.tp, config.parallel.pp,
                     config.parallel.order, config.parallel.zero_group);
-    reports.gather(world, mine, result, mesh.coordinates(world.rank()),
-                   peak_resident_bytes() - record.memory.before, here);
+    own.grown = peak_resident_bytes() - record.memory.before;
+    reports.gather(world, mine, result, mesh.coordinates(world.rank()), own);
   });
 }
 

@@ -141,6 +141,7 @@ ForecastReport compare_forecasts(const std::vector<RunRecord>& records) {
                             format_seconds(f.forecast->seconds),
                             f.known ? "known" : fmt::format("{:+.1f} %", 100 * error));
     if (!f.known) errors.push_back(std::abs(error));
+    out.disturbed += r.disturbed() ? 1 : 0;
     const double used = used_memory(r);
     if (f.memory > 0 && used > 0) {
       const double wrong = f.memory / used - 1;

@@ -37,6 +37,7 @@ struct ForecastReport {
   size_t rows = 0;                            // predicted, the known run left out
   double median_error = 0, memory_error = 0;  // relative
   double worst_error = 0, worst_memory_error = 0;
+  size_t disturbed = 0;  // runs among these, and the known one, that shared their cores with others
 };
 ForecastReport compare_forecasts(const std::vector<RunRecord>& records);
 

@@ -1,5 +1,6 @@
 #include "bench/rank_reports.h"
 
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -24,15 +25,17 @@ double clock_pair_seconds() {
   return (last - start) / kPairs;
 }
 
-// Equal for the ranks of one machine: 52 bits of its name, exact in a double.
-double host_number() {
+// 52 bits, exact in a double.
+double number_of(std::string_view text) {
+  uint64_t hash = 1469598103934665603ULL;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
+  return static_cast<double>(hash >> 12);
+}
+
+std::string host_name() {
   char name[HOST_NAME_MAX + 1] = {};
   gethostname(name, sizeof name - 1);
-  uint64_t hash = 1469598103934665603ULL;
-  for (const char* c = name; *c != 0; ++c) {
-    hash = (hash ^ static_cast<unsigned char>(*c)) * 1099511628211ULL;
-  }
-  return static_cast<double>(hash >> 12);
+  return name;
 }
 
 std::vector<double> gathered(Comm& world, double mine) {
@@ -114,20 +117,29 @@ void RankReports::gather_timeline(Comm& world, const RunResult& result, const Co
 }
 
 void RankReports::gather(Comm& world, const Rank& mine, const RunResult& result,
-                         const Coordinates& at, int64_t grown, int64_t ranks_in_process) {
+                         const Coordinates& at, const Process& process) {
   std::vector<double> rows = mine.rows_;
   if (!rows.empty()) {
     world.all_reduce(Tensor(rows.data(), DType::f64, {static_cast<int64_t>(rows.size())}));
   }
   for (double& x : rows) x /= world.size();
-  const double per_rank = static_cast<double>(grown) / static_cast<double>(ranks_in_process);
+  const double per_rank = static_cast<double>(process.grown) / static_cast<double>(process.ranks);
   const std::vector<double> grown_ranks = gathered(world, per_rank);
-  const std::vector<double> hosts = gathered(world, host_number());
+  const std::string host = host_name();
+  const std::vector<double> hosts = gathered(world, number_of(host));
+  // Processes with the same cores of the same machine share them.
+  const std::vector<double> places =
+      gathered(world, number_of(fmt::format("{} {}", host, fmt::join(process.cores, ","))));
+  const std::vector<double> own =
+      gathered(world, process.watch ? process.watch->own_seconds() : 0.0);
   gather_timeline(world, result, at);
   if (world.rank() != 0) return;
   code_ = result.code;
   rows_ = std::move(rows);
   nodes_ = std::ssize(std::set<double>(hosts.begin(), hosts.end()));
+  double own_here = 0;
+  for (size_t i = 0; i < own.size(); ++i) own_here += places[i] == places[0] ? own[i] : 0.0;
+  if (process.watch) cores_ = process.watch->use(own_here);
   double total = 0;
   for (const double bytes : grown_ranks) total += bytes;
   grown_total_ = static_cast<int64_t>(total);
@@ -137,6 +149,7 @@ void RankReports::gather(Comm& world, const Rank& mine, const RunResult& result,
 void RankReports::fill(RunRecord& record, int64_t allowance) const {
   record.steps = steps_;
   record.nodes = nodes_;
+  record.cores = cores_;
   record.timeline = timeline_;
   record.memory.grown_rank = grown_rank_;
   record.memory.grown_total = grown_total_;

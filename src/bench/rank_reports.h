@@ -3,6 +3,7 @@
 #pragma once
 
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "bench/record.h"
@@ -24,10 +25,16 @@ class RankReports {
 
   Rank join(bool first_rank);         // at the start of a rank
   void note(const StepRecord& step);  // by the first rank, after each step: kept if the run fails
-  // After the last step. Collective over `world`. `grown`: bytes that this process grew by;
-  // `ranks_in_process`: what it holds.
+  // What one process has to say: bytes it grew by, ranks it holds, the cores it may use and what
+  // they did during the timed steps.
+  struct Process {
+    int64_t grown = 0, ranks = 1;
+    std::vector<int> cores;
+    std::optional<CoreWatch> watch;  // one rank of each process has it
+  };
+  // After the last step. Collective over `world`.
   void gather(Comm& world, const Rank& mine, const RunResult& result, const Coordinates& at,
-              int64_t grown, int64_t ranks_in_process);
+              const Process& process);
 
   // Rank 0's process knows the whole run; others know that they are not it.
   bool has_first() const { return has_first_; }
@@ -53,6 +60,7 @@ class RankReports {
   std::vector<double> rows_;       // mean over ranks
   std::vector<std::vector<RunTask>> timeline_;
   int64_t grown_rank_ = 0, grown_total_ = 0, nodes_ = 1;
+  CoreUse cores_;
 };
 
 }  // namespace stretto

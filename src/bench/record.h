@@ -13,6 +13,7 @@
 #include "base/fs.h"
 #include "bench/build_info.h"
 #include "config/config.h"
+#include "machine/core_use.h"
 #include "parallel/schedule.h"
 
 namespace stretto {
@@ -114,7 +115,11 @@ struct RunRecord {
   RunPrediction predicted;
   int64_t nodes = 1;  // machines
   RunGpu gpu;
+  CoreUse cores;  // of the first rank's machine, during the timed steps
 
+  // Other programs took cores that this run could have used: its times are partly theirs. Runs that
+  // took turns expect that.
+  bool disturbed() const { return turns.empty() && cores.disturbed(); }
   std::vector<double> timed_seconds() const;
   bool counts() const;  // ended well, with timed steps; others have their status for figures
   int64_t devices() const { return config.world_size(); }

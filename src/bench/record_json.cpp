@@ -100,6 +100,10 @@ json gpu_json(const RunGpu& g) {
           {"held_back_by", g.held_back_by}};
 }
 
+json cores_json(const CoreUse& c) {
+  return {{"usable", c.usable}, {"others", c.others}, {"idle", c.idle}};
+}
+
 // Reads members of one object; every failure names the path of the member.
 class Reader {
  public:
@@ -260,6 +264,10 @@ void read_newer(const Reader& in, RunRecord& r) {
   if (in.has("turns")) r.turns = in.text("turns");
   if (in.has("launcher")) r.launcher = read_launcher(in);
   if (in.has("gpu")) read_gpu(in.at("gpu"), r.gpu);
+  if (in.has("cores")) {
+    const Reader c = in.at("cores");
+    r.cores = {c.integer("usable"), c.number("others"), c.number("idle")};
+  }
   if (!in.has("predicted")) return;
   const Reader p = in.at("predicted");
   r.predicted = {p.number("seconds"), p.number("low"), p.number("high")};
@@ -353,6 +361,7 @@ std::string record_text(const RunRecord& r) {
   if (!r.launcher.empty()) document["launcher"] = r.launcher;
   if (!r.turns.empty()) document["turns"] = r.turns;
   if (r.gpu.samples > 0) document["gpu"] = gpu_json(r.gpu);
+  if (r.cores.usable > 0) document["cores"] = cores_json(r.cores);
   return document.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
 }
 

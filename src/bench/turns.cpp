@@ -13,6 +13,7 @@
 #include <csignal>
 #include <cstring>
 
+#include "base/cores.h"
 #include "base/error.h"
 #include "bench/process.h"
 
@@ -38,17 +39,13 @@ int high(int descriptor) {  // above those that the program is to have
 }
 
 cpu_set_t cores_of(const Turns& turns) {
-  cpu_set_t all, some;
-  CPU_ZERO(&all);
+  const std::vector<int> usable = allowed_cores();
+  const bool all = turns.cores <= 0 || turns.cores >= std::ssize(usable);
+  cpu_set_t some;
   CPU_ZERO(&some);
-  sched_getaffinity(0, sizeof all, &all);
-  std::vector<size_t> usable;
-  for (size_t core = 0; core < CPU_SETSIZE; ++core) {
-    if (CPU_ISSET(core, &all)) usable.push_back(core);
-  }
-  if (turns.cores <= 0 || turns.cores >= std::ssize(usable)) return all;
-  for (int64_t i = 0; i < turns.cores; ++i) {
-    CPU_SET(usable[static_cast<size_t>(turns.first_core + i) % usable.size()], &some);
+  for (int64_t i = 0; i < (all ? std::ssize(usable) : turns.cores); ++i) {
+    CPU_SET(static_cast<size_t>(usable[static_cast<size_t>(turns.first_core + i) % usable.size()]),
+            &some);
   }
   return some;
 }

@@ -138,6 +138,9 @@ void print_page(const RunRecord& r) {
                          c.device == Device::cuda ? "GPU" : "process", text(m.measured),
                          text(m.before)));
   }
+  if (r.disturbed()) {
+    line("busy", describe(r.cores) + " during the timed steps: some of the time is theirs");
+  }
   const RunGpu& g = r.gpu;
   if (g.samples > 0) {
     line("GPU", fmt::format("{:.0f} MHz ({:.0f} at least), {:.0f} W, {:.0f} C, held back by {}",

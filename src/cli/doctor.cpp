@@ -66,6 +66,9 @@ void print_rates(const MachineRates& rates) {
     line("two ranks", fmt::format("{:.1f} us per call, {:.1f} GB/s (sum, ring volume)",
                                   rates.message_seconds * 1e6, rates.message_rate / 1e9));
   }
+  if (rates.cores.disturbed()) {
+    line("busy", describe(rates.cores) + " meanwhile: all of these may be too low");
+  }
 }
 
 void print_gpus(const GpuDriver& driver) {

@@ -109,7 +109,8 @@ void run_compare(const std::string& directory, bool json) {
                                 {"median_error", c.median_error},
                                 {"worst_error", c.worst_error},
                                 {"memory_median_error", c.memory_error},
-                                {"memory_worst_error", c.worst_memory_error}};
+                                {"memory_worst_error", c.worst_memory_error},
+                                {"disturbed_runs", c.disturbed}};
     fmt::print("{}\n", out.dump(2));
     return;
   }
@@ -125,6 +126,12 @@ void run_compare(const std::string& directory, bool json) {
       "per rank {:.1f} %\n(worst {:.1f} %).\n",
       c.text, c.rows, 100 * c.median_error, 100 * c.worst_error, 100 * c.memory_error,
       100 * c.worst_memory_error);
+  if (c.disturbed > 0) {
+    fmt::print(
+        "Other programs took cores from {} of these runs: part of the measured times, and of the\n"
+        "errors, is theirs. On a quiet machine the same comparison means more.\n",
+        c.disturbed);
+  }
 }
 
 void print_fields(const plan::Cluster& c) {

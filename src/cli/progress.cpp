@@ -1,10 +1,10 @@
 #include "cli/progress.h"
 
 #include <fmt/format.h>
-#include <sched.h>
 
 #include <algorithm>
 
+#include "base/cores.h"
 #include "base/log.h"
 #include "base/units.h"
 
@@ -40,10 +40,6 @@ void ProgressLine::finish() {
   shown_ = false;
 }
 
-int default_threads() {
-  cpu_set_t allowed;
-  if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0) return 1;
-  return std::max(CPU_COUNT(&allowed), 1);
-}
+int default_threads() { return static_cast<int>(allowed_cores().size()); }
 
 }  // namespace stretto::cli

@@ -111,8 +111,11 @@ void SweepProgress::finished(const PlannedPoint& point, const RunRecord& record,
   }
   ++done_;
   if (record.status != RunStatus::ok) ++failed_;
-  fmt::print("{:>9}  {:<{}}  {:<8}  {}{}\n", fmt::format("[{}/{}]", done_, points_.size()),
-             printable(record.label), width_, name_of(record.status), speed_cells(record), note);
+  const std::string busy =
+      record.disturbed() ? fmt::format("  busy: {}", describe(record.cores)) : "";
+  fmt::print("{:>9}  {:<{}}  {:<8}  {}{}{}\n", fmt::format("[{}/{}]", done_, points_.size()),
+             printable(record.label), width_, name_of(record.status), speed_cells(record), note,
+             busy);
   std::fflush(stdout);
 }
 

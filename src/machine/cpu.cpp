@@ -1,5 +1,4 @@
 // Processors, caches and memory, from /proc and /sys.
-#include <sched.h>
 #include <sys/utsname.h>
 
 #include <algorithm>
@@ -9,6 +8,7 @@
 #include <map>
 #include <tuple>
 
+#include "base/cores.h"
 #include "machine/fma.h"
 #include "machine/machine.h"
 #include "machine/system_text.h"
@@ -61,11 +61,7 @@ std::vector<std::string> simd_of(const std::vector<std::string>& flags) {
 }
 
 int64_t usable_processors(int64_t logical) {
-  int64_t usable = logical;
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof(set), &set) == 0)
-    usable = std::min<int64_t>(usable, CPU_COUNT(&set));
+  int64_t usable = std::min(logical, std::ssize(allowed_cores()));
   if (const auto limit = read_cpu_max(kernel_file("/sys/fs/cgroup/cpu.max"))) {
     usable = std::min(usable, static_cast<int64_t>(std::ceil(*limit)));
   }

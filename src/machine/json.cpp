@@ -67,7 +67,9 @@ json to_json(const MachineInfo& m) {
                        {"gemm_flops", m.rates->gemm},
                        {"triad_bytes_per_second", m.rates->triad},
                        {"message_seconds", m.rates->message_seconds},
-                       {"message_bytes_per_second", m.rates->message_rate}};
+                       {"message_bytes_per_second", m.rates->message_rate},
+                       {"other_cores", m.rates->cores.others},
+                       {"idle_cores", m.rates->cores.idle}};
   }
   for (const MissingPart& part : m.missing) {
     out["missing"].push_back(

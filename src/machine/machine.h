@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "machine/core_use.h"
+
 namespace stretto {
 
 struct CacheInfo {
@@ -73,6 +75,7 @@ struct MachineRates {
   // volume). 0 on one core.
   double message_seconds = 0;
   double message_rate = 0;
+  CoreUse cores;  // while they were measured
 };
 
 struct MissingPart {

@@ -2,14 +2,17 @@
 // work on the machine can only make a rate smaller.
 #include <cblas.h>
 #include <omp.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "base/cores.h"
 #include "base/fs.h"
 #include "machine/fma.h"
 #include "machine/machine.h"
@@ -21,8 +24,31 @@ double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// FLOP/s over `threads` threads together: total work over the time of the slowest.
+// This thread on one core while it lives: the system may leave two threads on one core for a while,
+// with another idle, and the machine would look half as fast.
+class OnCore {
+ public:
+  explicit OnCore(int core) {
+    known_ = sched_getaffinity(0, sizeof before_, &before_) == 0;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(static_cast<size_t>(core), &one);
+    if (known_) sched_setaffinity(0, sizeof one, &one);
+  }
+  ~OnCore() {
+    if (known_) sched_setaffinity(0, sizeof before_, &before_);
+  }
+  OnCore(const OnCore&) = delete;
+  OnCore& operator=(const OnCore&) = delete;
+
+ private:
+  cpu_set_t before_;
+  bool known_ = false;
+};
+
+// FLOP/s over `threads` threads together, a core for each: total work over the time of the slowest.
 double fma_rate(int threads, double seconds) {
+  const std::vector<int> cores = allowed_cores();
   float warm = 1;
   const double start = now();
   const double flops = fma_rounds(200'000, &warm);
@@ -36,6 +62,9 @@ double fma_rate(int threads, double seconds) {
     const double begin = now();
 #pragma omp parallel num_threads(threads) reduction(+ : done)
     {
+      std::optional<OnCore> here;  // one thread alone finds an idle core by itself
+      if (threads > 1)
+        here.emplace(cores[static_cast<size_t>(omp_get_thread_num()) % cores.size()]);
       float sink = warm;
       done += fma_rounds(std::max<int64_t>(1, rounds), &sink);
     }
@@ -86,6 +115,7 @@ MachineRates measure_rates(const CpuInfo& cpu, const MemoryInfo& memory) {
   int64_t cache = 0;
   for (const CacheInfo& info : cpu.caches) cache = std::max(cache, info.bytes * info.instances);
   MachineRates rates;
+  const CoreWatch watch(allowed_cores());
   rates.fma_one_core = fma_rate(1, 0.25);
   rates.fma = std::max(rates.fma_one_core, fma_rate(threads, 0.4));
   const double start = now();
@@ -95,6 +125,7 @@ MachineRates measure_rates(const CpuInfo& cpu, const MemoryInfo& memory) {
   }
   rates.triad = triad_rate(threads, cache, memory.available, 0.5);
   if (threads > 1) measure_messages(rates);
+  rates.cores = watch.use(watch.own_seconds());
   return rates;
 }
 

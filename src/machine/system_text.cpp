@@ -111,6 +111,23 @@ std::optional<double> read_cpu_max(std::string_view text) {
   return static_cast<double>(*quota) / static_cast<double>(*period);
 }
 
+std::optional<int64_t> read_busy_ticks(std::string_view text, const std::vector<int>& cores) {
+  int64_t busy = 0;
+  size_t found = 0;
+  for_each_line(text, [&](std::string_view line) {
+    if (!line.starts_with("cpu")) return;
+    const auto words = split_words(line.substr(3));
+    // Number, user, nice, system, idle, waiting for disks, interrupts (two), stolen.
+    if (line.starts_with("cpu ") || words.size() < 9) return;
+    const auto core = leading_integer(words[0]);
+    if (!core || std::find(cores.begin(), cores.end(), *core) == cores.end()) return;
+    for (const size_t i : {1, 2, 3, 6, 7, 8}) busy += leading_integer(words[i]).value_or(0);
+    ++found;
+  });
+  if (cores.empty() || found != cores.size()) return std::nullopt;
+  return busy;
+}
+
 std::optional<std::string> read_os_release(std::string_view text) {
   std::optional<std::string> name;
   for_each_line(text, [&](std::string_view line) {

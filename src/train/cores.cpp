@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/cores.h"
 #include "base/log.h"
 #include "comm/launch.h"
 
@@ -20,19 +21,7 @@ const CoreSet& unbound_cores() {
 }  // namespace
 
 CoreSet cores_of_process() {
-  CoreSet cores;
-  cores.machine = std::max<int64_t>(1, sysconf(_SC_NPROCESSORS_ONLN));
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof(set), &set) == 0) {
-    for (int core = 0; core < CPU_SETSIZE; ++core) {
-      if (CPU_ISSET(core, &set)) cores.allowed.push_back(core);
-    }
-  }
-  if (cores.allowed.empty()) {  // more cores than a cpu_set_t holds
-    for (int core = 0; core < cores.machine; ++core) cores.allowed.push_back(core);
-  }
-  return cores;
+  return {allowed_cores(), std::max<int64_t>(1, sysconf(_SC_NPROCESSORS_ONLN))};
 }
 
 int64_t cores_per_rank(const CoreSet& cores, int64_t ranks, bool own) {

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "base/cores.h"
 #include "bench/survey.h"
 #include "config/reader.h"
 
@@ -47,6 +48,7 @@ TEST(Measure, KeepsEveryStepAndAddsUp) {
       r.memory.predicted_rank);
   EXPECT_GT(r.memory.measured, 0);
   EXPECT_EQ(r.device, "Paper CPU");
+  EXPECT_EQ(r.cores.usable, std::ssize(allowed_cores()));
   EXPECT_GT(r.predicted.seconds, 0);
   EXPECT_LE(r.predicted.low, r.predicted.seconds);
   EXPECT_GE(r.predicted.high, r.predicted.seconds);

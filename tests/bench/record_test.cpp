@@ -30,6 +30,7 @@ TEST(Record, ComesBackFromItsText) {
   r.timeline = {{{TaskKind::forward, 0, 0, 0, 0.5}}, {{TaskKind::backward_weight, 7, 1, 0.5, 1}}};
   r.gpu.add({2, 1800, 1700, 3201, 600, 650, 60, 0});
   r.gpu.add({});  // a step without a sample
+  r.cores = {2, 0.75, 0.25};
   r.gpu.add({2, 1600, 1500, 3201, 700, 690, 65, 4});
   const std::string text = record_text(r);
   const RunRecord back = parse_record(text, "r.json");
@@ -42,6 +43,10 @@ TEST(Record, ComesBackFromItsText) {
   EXPECT_EQ(back.timeline[1][0].kind, TaskKind::backward_weight);
   EXPECT_EQ(back.operators[static_cast<size_t>(Op::adamw)].calls, 2u);
   EXPECT_EQ(config_hash(back.config), config_hash(r.config));
+  EXPECT_TRUE(back.disturbed());
+  EXPECT_EQ(back.cores.usable, 2);
+  EXPECT_EQ(back.cores.others, 0.75);
+  EXPECT_EQ(back.cores.idle, 0.25);
   EXPECT_EQ(back.gpu.samples, 4);
   EXPECT_EQ(back.gpu.sm_clock_mhz, 1700);
   EXPECT_EQ(back.gpu.sm_clock_mhz_min, 1500);
@@ -88,6 +93,8 @@ TEST(Record, RefusesWhatItCannotTrust) {
   refused("/launcher", "$(reboot)", "launcher");
   refused("/launcher", 3, "launcher");
   refused("/machine", json::array(), "machine");
+  refused("/cores", json{{"usable", 2}, {"others", -1}, {"idle", 0}}, "cores.others");
+  refused("/cores", json{{"usable", 2}}, "cores");
   json missing = good;
   missing.erase("device");
   EXPECT_ERROR(parse_record(missing.dump(), "r.json"), ExitCode::bad_data, "device");

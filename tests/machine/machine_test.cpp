@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/cores.h"
 #include "machine/fma.h"
 #include "machine/system_text.h"
 #include "support/expect_error.h"
@@ -47,6 +48,43 @@ TEST(SystemText, SmallFormats) {
   EXPECT_DOUBLE_EQ(read_cpu_max("150000 100000\n").value(), 1.5);
   EXPECT_FALSE(read_cpu_max("max 100000").has_value());
   EXPECT_EQ(read_os_release("ID=x\nPRETTY_NAME=\"A B 1\"\n"), "A B 1");
+}
+
+TEST(SystemText, BusyTicksAreThoseOfTheCoresAsked) {
+  const std::string text =
+      "cpu  1000 20 300 4000 50 6 7 8 0 0\n"
+      "cpu0 100 2 30 4000 5 1 2 3 90 0\n"
+      "cpu1 7 0 0 90 0 0 0 0 0 0\n"
+      "cpu10 1000 1000 1000 0 0 0 0 0 0 0\n"
+      "intr 12345 0 0\n";
+  EXPECT_EQ(read_busy_ticks(text, {0}), 138);  // idle, disks and guests left out
+  EXPECT_EQ(read_busy_ticks(text, {0, 1}), 145);
+  EXPECT_EQ(read_busy_ticks(text, {1, 10}), 3007);
+  EXPECT_EQ(read_busy_ticks(text, {2}), std::nullopt);
+  EXPECT_EQ(read_busy_ticks(text, {}), std::nullopt);
+  EXPECT_EQ(read_busy_ticks("cpu0 1 2\n", {0}), std::nullopt);
+}
+
+TEST(CoreUse, IsDisturbedByWhatItCouldHaveUsed) {
+  EXPECT_TRUE((CoreUse{2, 0.9, 0.05}).disturbed());
+  EXPECT_FALSE((CoreUse{64, 20, 42}).disturbed());  // enough cores for all
+  EXPECT_FALSE((CoreUse{2, 0.05, 0.01}).disturbed());
+  EXPECT_FALSE(CoreUse{}.disturbed());
+  EXPECT_EQ(describe({2, 0.93, 0}), "other programs took 0.93 of 2 cores");
+}
+
+// What this process takes itself is not the others'.
+TEST(CoreUse, CountsOwnWorkOnce) {
+  const CoreWatch watch(allowed_cores());
+  double x = 1;
+  while (watch.own_seconds() < 0.2) x = x * 1.0000001 + 1e-9;
+  ASSERT_GT(x, 1);
+  const double own = watch.own_seconds();
+  const CoreUse all = watch.use(0), rest = watch.use(own);
+  ASSERT_EQ(all.usable, std::ssize(allowed_cores()));
+  EXPECT_GT(all.others, rest.others);
+  EXPECT_GE(rest.others, 0);
+  EXPECT_LE(all.others + all.idle, static_cast<double>(all.usable) * 1.2 + 0.2);
 }
 
 TEST(Machine, LookingIsEnoughForARecord) {

@@ -1,0 +1,27 @@
+#include "base/cores.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <numeric>
+
+namespace stretto {
+
+std::vector<int> allowed_cores() {
+  std::vector<int> cores;
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof(set), &set) == 0) {
+    for (int core = 0; core < CPU_SETSIZE; ++core) {
+      if (CPU_ISSET(core, &set)) cores.push_back(core);
+    }
+  }
+  if (cores.empty()) {  // more cores than a cpu_set_t holds
+    cores.resize(static_cast<size_t>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN))));
+    std::iota(cores.begin(), cores.end(), 0);
+  }
+  return cores;
+}
+
+}  // namespace stretto

@@ -1,0 +1,54 @@
+#include "machine/core_use.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <ctime>
+#include <fstream>
+#include <iterator>
+
+#include "machine/system_text.h"
+
+namespace stretto {
+namespace {
+
+double clock_seconds(clockid_t clock) {
+  timespec t{};
+  clock_gettime(clock, &t);
+  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+}
+
+double busy_seconds(const std::vector<int>& cores) {
+  std::ifstream in("/proc/stat");
+  const std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+  const auto ticks = read_busy_ticks(text, cores);
+  const auto per_second = static_cast<double>(std::max(1L, sysconf(_SC_CLK_TCK)));
+  return ticks ? static_cast<double>(*ticks) / per_second : -1;
+}
+
+}  // namespace
+
+std::string describe(const CoreUse& use) {
+  return fmt::format("other programs took {:.2g} of {} core{}", use.others, use.usable,
+                     use.usable == 1 ? "" : "s");
+}
+
+CoreWatch::CoreWatch(std::vector<int> cores)
+    : cores_(std::move(cores)),
+      start_(clock_seconds(CLOCK_MONOTONIC)),
+      own_(clock_seconds(CLOCK_PROCESS_CPUTIME_ID)),
+      busy_(busy_seconds(cores_)) {}
+
+double CoreWatch::own_seconds() const { return clock_seconds(CLOCK_PROCESS_CPUTIME_ID) - own_; }
+
+CoreUse CoreWatch::use(double own) const {
+  const double busy = busy_seconds(cores_), seconds = clock_seconds(CLOCK_MONOTONIC) - start_;
+  if (busy_ < 0 || busy < 0 || seconds <= 0) return {};
+  const auto usable = std::ssize(cores_);
+  const double taken = (busy - busy_) / seconds;
+  return {usable, std::max(0.0, taken - own / seconds),
+          std::max(0.0, static_cast<double>(usable) - taken)};
+}
+
+}  // namespace stretto
