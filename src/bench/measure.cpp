@@ -145,13 +145,20 @@ void train(RunRecord& record, const MeasureOptions& options, RankReports& report
       if (watches && step.step == options.warmup) own.watch.emplace(process.cores);
       if (!first) return;
       reports.note(step);
+      if (step.by_operator) return;
       timed += step.step > options.warmup ? step.times.total : 0;
       if (options.progress) options.progress(step.step, planned_steps(options));
       if (options.turn) more = options.turn();
     };
-    run.enough = [&] {
-      if (options.turn) return !more;
+    const int64_t apart = options.by_operator.value_or(config.device == Device::cuda ? 3 : 0);
+    const auto all_timed = [&] {
       return reports.steps() >= planned_steps(options) && timed >= options.seconds;
+    };
+    run.by_operator = [&] {
+      return !options.turn && all_timed() && reports.steps_by_operator() < apart;
+    };
+    run.enough = [&] {
+      return options.turn ? !more : all_timed() && reports.steps_by_operator() >= apart;
     };
     const RunResult result = run_training(config, world, run);
     const Mesh mesh(config.parallel.dp, config.parallel.tp, config.parallel.pp,

@@ -73,14 +73,15 @@ std::vector<RunTask> unpacked(const std::string& bytes) {
 
 void RankReports::Rank::add(const StepRecord& step) {
   const StepTimes& t = step.times;
-  rows_.insert(rows_.end(), t.ops.begin(), t.ops.end());
-  rows_.insert(rows_.end(), {t.comm_dp, t.comm_tp, t.comm_pp, t.data, std::max(0.0, t.host())});
+  std::vector<double>& rows = step.by_operator ? by_operator_ : rows_;
+  rows.insert(rows.end(), t.ops.begin(), t.ops.end());
+  rows.insert(rows.end(), {t.comm_dp, t.comm_tp, t.comm_pp, t.data, std::max(0.0, t.host())});
   double clocks = 2 * static_cast<double>(step.comm_calls);  // started and waited for
   for (const OpTotals& op : step.operators) {
-    rows_.insert(rows_.end(), {static_cast<double>(op.calls), op.seconds, op.flops, op.bytes});
+    rows.insert(rows.end(), {static_cast<double>(op.calls), op.seconds, op.flops, op.bytes});
     clocks += static_cast<double>(op.calls);
   }
-  rows_.insert(rows_.end(), {clocks, t.total});
+  rows.insert(rows.end(), {clocks, t.total});
 }
 
 RankReports::Rank RankReports::join(bool first) {
@@ -91,6 +92,10 @@ RankReports::Rank RankReports::join(bool first) {
 }
 
 void RankReports::note(const StepRecord& step) {
+  if (step.by_operator) {
+    ++noted_by_operator_;
+    return;
+  }
   steps_.push_back({step.times.total, step.loss, step.skipped});
   gpu_.push_back(step.gpu);
   device_bytes_ = std::max(device_bytes_, step.device_bytes);
@@ -118,11 +123,12 @@ void RankReports::gather_timeline(Comm& world, const RunResult& result, const Co
 
 void RankReports::gather(Comm& world, const Rank& mine, const RunResult& result,
                          const Coordinates& at, const Process& process) {
-  std::vector<double> rows = mine.rows_;
-  if (!rows.empty()) {
-    world.all_reduce(Tensor(rows.data(), DType::f64, {static_cast<int64_t>(rows.size())}));
+  std::vector<double> rows = mine.rows_, by_operator = mine.by_operator_;
+  for (std::vector<double>* sums : {&rows, &by_operator}) {
+    if (sums->empty()) continue;
+    world.all_reduce(Tensor(sums->data(), DType::f64, {std::ssize(*sums)}));
+    for (double& x : *sums) x /= world.size();
   }
-  for (double& x : rows) x /= world.size();
   const double per_rank = static_cast<double>(process.grown) / static_cast<double>(process.ranks);
   const std::vector<double> grown_ranks = gathered(world, per_rank);
   const std::string host = host_name();
@@ -136,6 +142,7 @@ void RankReports::gather(Comm& world, const Rank& mine, const RunResult& result,
   if (world.rank() != 0) return;
   code_ = result.code;
   rows_ = std::move(rows);
+  by_operator_ = std::move(by_operator);
   nodes_ = std::ssize(std::set<double>(hosts.begin(), hosts.end()));
   double own_here = 0;
   for (size_t i = 0; i < own.size(); ++i) own_here += places[i] == places[0] ? own[i] : 0.0;
@@ -168,11 +175,16 @@ void RankReports::fill(RunRecord& record, int64_t allowance) const {
     m.before = 0;
     if (record.devices() == 1) m.grown_rank = m.grown_total = m.measured;
   }
-  const auto timed = static_cast<double>(std::ssize(record.steps) - record.warmup);
+  const bool apart = !by_operator_.empty();
+  const std::vector<double>& rows = apart ? by_operator_ : rows_;
+  const size_t first = apart ? 0 : static_cast<size_t>(record.warmup);
+  const size_t last = apart ? rows.size() / kColumns : record.steps.size();
   std::vector<double> mean(kColumns, 0.0);
-  for (size_t s = static_cast<size_t>(record.warmup); s < record.steps.size(); ++s) {
-    if ((s + 1) * kColumns > rows_.size()) return;  // the run failed: nothing was gathered
-    for (size_t i = 0; i < kColumns; ++i) mean[i] += rows_[s * kColumns + i] / timed;
+  for (size_t s = first; s < last; ++s) {
+    if ((s + 1) * kColumns > rows.size()) return;  // the run failed: nothing was gathered
+    for (size_t i = 0; i < kColumns; ++i) {
+      mean[i] += rows[s * kColumns + i] / static_cast<double>(last - first);
+    }
   }
   std::copy_n(mean.begin(), kParts, record.parts.begin());
   for (size_t op = 0; op < kOps; ++op) {

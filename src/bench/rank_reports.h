@@ -20,11 +20,13 @@ class RankReports {
 
    private:
     friend class RankReports;
-    std::vector<double> rows_;  // kColumns figures per step
+    std::vector<double> rows_;         // kColumns figures per step
+    std::vector<double> by_operator_;  // the same of steps that timed their operators one by one
   };
 
   Rank join(bool first_rank);         // at the start of a rank
   void note(const StepRecord& step);  // by the first rank, after each step: kept if the run fails
+                                      // (of those by operator, only that there was one more)
   // What one process has to say: bytes it grew by, ranks it holds, the cores it may use and what
   // they did during the timed steps.
   struct Process {
@@ -40,9 +42,11 @@ class RankReports {
   bool has_first() const { return has_first_; }
   bool empty() const { return !joined_; }
   int64_t steps() const { return std::ssize(steps_); }  // noted so far
+  int64_t steps_by_operator() const { return noted_by_operator_; }
   ExitCode code() const { return code_; }
 
   // Fills in what the steps say: times, warm-up, attribution, operators, timeline, memory, nodes.
+  // Attribution and operators are those of the steps that timed operators one by one, if any did.
   // `allowance`: most steps that may be warm-up.
   void fill(RunRecord& record, int64_t allowance) const;
 
@@ -54,12 +58,13 @@ class RankReports {
   std::mutex mutex_;
   bool joined_ = false, has_first_ = false;
   ExitCode code_ = ExitCode::ok;
-  std::vector<StepSample> steps_;  // of rank 0
-  std::vector<GpuWindow> gpu_;     // of rank 0, per step
-  size_t device_bytes_ = 0;        // most that rank 0's GPU held
-  std::vector<double> rows_;       // mean over ranks
+  std::vector<StepSample> steps_;           // of rank 0
+  std::vector<GpuWindow> gpu_;              // of rank 0, per step
+  size_t device_bytes_ = 0;                 // most that rank 0's GPU held
+  std::vector<double> rows_, by_operator_;  // mean over ranks
   std::vector<std::vector<RunTask>> timeline_;
   int64_t grown_rank_ = 0, grown_total_ = 0, nodes_ = 1;
+  int64_t noted_by_operator_ = 0;
   CoreUse cores_;
 };
 

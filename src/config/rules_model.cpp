@@ -45,6 +45,23 @@ void tile_quantisation(const Config& c, Report& report) {
              "use " + multiples_near(c.model.hidden, 128));
 }
 
+// What its attention kernels can do.
+void gpu_heads(const Config& c, Report& report) {
+  constexpr int64_t kMostSize = 256, kMostHeads = 128;
+  if (c.device != Device::cuda || c.model.heads < 1) return;
+  const int64_t size = c.model.hidden / c.model.heads, heads = c.model.heads / c.parallel.tp;
+  if (size > kMostSize) {
+    report.add(
+        "model.heads", fmt::format("gives heads of size {}; a GPU takes up to {}", size, kMostSize),
+        fmt::format("use at least {} heads, or device=cpu", ceil_div(c.model.hidden, kMostSize)));
+  }
+  if (heads > kMostHeads) {
+    report.add("model.heads",
+               fmt::format("is {} on a rank; a GPU takes up to {}", heads, kMostHeads),
+               "use fewer and larger heads, more parallel.tp, or device=cpu");
+  }
+}
+
 void gradient_dtype(const Config& c, Report& report) {
   const PrecisionTypes types = types_of(c.precision);
   if (c.gradient_dtype == types.gradient || c.gradient_dtype == DType::f32) return;
@@ -87,6 +104,7 @@ void offload_device(const Config& c, Report& report) {
 constexpr Rule kRules[] = {
     {"hidden-heads", Severity::error, hidden_heads},
     {"positions", Severity::error, positions},
+    {"gpu-heads", Severity::error, gpu_heads},
     {"gradient-dtype", Severity::error, gradient_dtype},
     {"precision-device", Severity::advice, precision_device},
     {"tf32-device", Severity::error, tf32_device},

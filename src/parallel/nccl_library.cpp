@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 
+#include "backend/cuda/cuda_check.h"
 #include "base/error.h"
 
 namespace stretto::nccl {
@@ -60,6 +61,7 @@ const Library& library() {
 
 void check(ncclResult_t result, const char* what, ncclComm_t comm) {
   if (result == ncclSuccess || result == ncclInProgress) return;
+  if (result == ncclUnhandledCudaError) throw_if_gpu_failed(what, __FILE__, __LINE__);
   const bool refused = result == ncclInvalidUsage || result == ncclInvalidArgument;
   const bool lost = result == ncclRemoteError || result == ncclSystemError;
   throw Error(lost ? ExitCode::peer_lost : ExitCode::os_error,

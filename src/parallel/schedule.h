@@ -76,6 +76,11 @@ struct ScheduleCheck {
 // blocking receives and asynchronous sends.
 ScheduleCheck check_schedule(const Schedule& schedule);
 
+// By task of `rank`, but for its last: whether the input of the next one comes even if this one
+// does not end. Where it does not, nothing is gained by waiting for it early, and a receiver on a
+// GPU that is queued before this task stops what this task has to wait for: all of the GPU.
+std::vector<bool> next_input_comes(const Schedule& schedule, int rank);
+
 // One line per rank, for people: "F0 F1 B0 ..." (i = backward_input, w = backward_weight; chunks
 // after the first as F0.1).
 std::string schedule_text(const Schedule& schedule);

@@ -21,18 +21,34 @@ class Player {
         peak_(live_) {}
 
   ScheduleCheck play() {
-    bool moved = true;
-    while (moved && problem_.empty()) {
-      moved = false;
-      for (int r = 0; r < s_.stages; ++r) {
-        while (problem_.empty() && step(r)) moved = true;
-      }
-    }
+    play_all_but(-1);
     if (problem_.empty()) check_all_done();
     return {problem_, peak_};
   }
 
+  std::vector<bool> next_inputs(int rank) {
+    const std::vector<Task>& tasks = s_.ranks[static_cast<size_t>(rank)];
+    std::vector<bool> come;
+    for (size_t i = 1; i < tasks.size(); ++i) {
+      play_all_but(rank);
+      come.push_back(arrived(s_.virtual_stage(rank, tasks[i].chunk), tasks[i]));
+      step(rank);
+    }
+    return come;
+  }
+
  private:
+  // As far as it goes.
+  void play_all_but(int rank) {
+    bool moved = true;
+    while (moved && problem_.empty()) {
+      moved = false;
+      for (int r = 0; r < s_.stages; ++r) {
+        while (r != rank && problem_.empty() && step(r)) moved = true;
+      }
+    }
+  }
+
   uint8_t& done(int stage, int micro_batch) {
     return done_[static_cast<size_t>(stage) * static_cast<size_t>(s_.micro_batches) +
                  static_cast<size_t>(micro_batch)];
@@ -107,6 +123,10 @@ class Player {
 };
 
 }  // namespace
+
+std::vector<bool> next_input_comes(const Schedule& schedule, int rank) {
+  return Player(schedule).next_inputs(rank);
+}
 
 ScheduleCheck check_schedule(const Schedule& schedule) {
   if (schedule.ranks.size() != static_cast<size_t>(schedule.stages)) {

@@ -4,10 +4,29 @@
 #include "comm/launch.h"
 #include "comm/mpi.h"
 #include "comm/threads.h"
+#include "config/rules.h"
+#include "train/batch_plan.h"
 #include "train/cores.h"
 #include "train/rank_plan.h"
 
 namespace stretto {
+
+namespace {
+
+// Up to `most`, small enough that a pipeline has several micro-batches for each of its stages (and
+// the interleaved one whole rounds of them): with few, stages wait for each other.
+int64_t for_pipeline(const Config& config, int64_t most) {
+  constexpr int64_t kPerStage = 4;
+  const ParallelConfig& p = config.parallel;
+  if (p.pp == 1) return most;
+  const int64_t samples = std::max<int64_t>(1, config.global_batch / p.dp);
+  int64_t chosen = std::min(most, std::max<int64_t>(1, samples / (kPerStage * p.pp)));
+  const bool in_rounds = effective_schedule(p) == PipelineSchedule::interleaved;
+  while (in_rounds && chosen > 1 && rounds(config.global_batch, chosen, p.dp) % p.pp != 0) --chosen;
+  return chosen;
+}
+
+}  // namespace
 
 int64_t available_ranks(int64_t asked) {
   const LaunchInfo launch = detect_launch();
@@ -48,7 +67,8 @@ void choose_micro_batch(Config& config, size_t budget) {
   if (config.micro_batch != kAuto) return;
   config.micro_batch = 1;
   require_fits(config, budget);
-  config.micro_batch = largest_micro_batch(config, budget);
+  config.micro_batch = for_pipeline(config, largest_micro_batch(config, budget));
+  require_valid(config);
   spdlog::info("micro_batch: auto chose {}", config.micro_batch);
 }
 

@@ -59,10 +59,12 @@ void Pipeline::replay(const Task& task, const MicroBatch& mb, int which,
   }
 }
 
-const Schedule& Pipeline::schedule(int micro_batches) {
-  const auto it = schedules_.find(micro_batches);
-  if (it != schedules_.end()) return it->second;
-  return schedules_[micro_batches] = make_schedule(kind_, pp_.size(), micro_batches, chunks_);
+const Pipeline::Plan& Pipeline::plan(int micro_batches) {
+  const auto it = plans_.find(micro_batches);
+  if (it != plans_.end()) return it->second;
+  Schedule schedule = make_schedule(kind_, pp_.size(), micro_batches, chunks_);
+  std::vector<bool> come = next_input_comes(schedule, pp_.rank());
+  return plans_[micro_batches] = {std::move(schedule), std::move(come)};
 }
 
 MicroBatch Pipeline::micro_batch(const Task& task, const std::vector<Share>& shares) const {
@@ -193,13 +195,13 @@ void Pipeline::run(const Schedule& schedule, const Task& task, const MicroBatch&
 
 void Pipeline::train(const std::vector<Share>& shares, const Loader& load) {
   micro_batches_ = shares.size();
-  const Schedule& plan = schedule(static_cast<int>(shares.size()));
+  const auto& [plan, next_comes] = this->plan(static_cast<int>(shares.size()));
   const std::vector<Task>& tasks = plan.ranks[static_cast<size_t>(pp_.rank())];
   for (size_t i = 0; i < tasks.size(); ++i) {
     const Task& task = tasks[i];
     const MicroBatch mb = micro_batch(task, shares);
     begin(plan, task, mb, load);
-    if (i + 1 < tasks.size()) receive_ahead(plan, task, tasks[i + 1], shares);
+    if (i + 1 < tasks.size() && next_comes[i]) receive_ahead(plan, task, tasks[i + 1], shares);
     run(plan, task, mb, true);
   }
   finish_sends();
@@ -207,7 +209,7 @@ void Pipeline::train(const std::vector<Share>& shares, const Loader& load) {
 
 // Every stage takes each micro-batch in turn; chunks in model order.
 void Pipeline::evaluate(const std::vector<Share>& shares, const Loader& load) {
-  const Schedule& plan = schedule(static_cast<int>(shares.size()));
+  const Schedule& plan = this->plan(static_cast<int>(shares.size())).schedule;
   for (int i = 0; i < static_cast<int>(shares.size()); ++i) {
     for (int chunk = 0; chunk < chunks_; ++chunk) {
       const Task task{TaskKind::forward, i, chunk};

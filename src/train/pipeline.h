@@ -26,9 +26,12 @@ class Pipeline {
   // Forward only, for evaluation.
   void evaluate(const std::vector<Share>& shares, const Loader& load);
 
-  const Schedule& schedule(int micro_batches);
-
  private:
+  struct Plan {
+    Schedule schedule;
+    std::vector<bool> next_input_comes;  // of this rank's tasks
+  };
+  const Plan& plan(int micro_batches);
   // On return everything that the task reads is there.
   void begin(const Schedule& schedule, const Task& task, const MicroBatch& mb, const Loader& load);
   void receive(Tensor to, const Transfer& in);
@@ -58,7 +61,7 @@ class Pipeline {
   bool alone_ = false;  // nothing is sent or received inside a task
   // Where the gradients stood after a task that can be replayed.
   std::map<uint64_t, std::vector<Gradients::UnitState>> progress_after_;
-  std::map<int, Schedule> schedules_;  // by number of micro-batches
+  std::map<int, Plan> plans_;  // by number of micro-batches
   std::vector<std::vector<RequestPtr>>
       outputs_;              // [chunk][slot]: stream on its way to the next stage
   RequestPtr gradients_[2];  // gradient streams on their way back

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <limits>
 
 #include "account/stages.h"
@@ -69,6 +70,9 @@ size_t gpu_share(int64_t ranks_here) {
     least = std::min(least, cuda_total_bytes(d) / 20 * 19);
     if (one_process) least = std::min(least, cuda_free_bytes(d));
   }
+  // Slurm gives each task GPUs that the others do not see.
+  const char* per_task = std::getenv("SLURM_GPUS_PER_TASK");
+  if (!one_process && per_task != nullptr && *per_task != '\0') return least;
   return least / static_cast<size_t>((ranks_here + devices - 1) / devices);
 }
 
@@ -172,11 +176,13 @@ size_t device_overhead(const Config& config, const RankShape& shape) {
   const auto ffn = static_cast<size_t>(shape.model.ffn / shape.tp);
   const auto heads = static_cast<size_t>(shape.model.heads / shape.tp);
   // cuDNN's backward pass keeps dq in f32, the repeatable one once per block of keys; our own
-  // kernels, which do ALiBi, one value per row of scores.
-  const int64_t keys = shape.model.hidden / shape.model.heads <= 64 ? 128 : 256;
+  // kernels, which do ALiBi, f32 and other head sizes, one value per row of scores.
+  const int64_t head = shape.model.hidden / shape.model.heads;
+  const int64_t keys = head <= 64 ? 128 : 256;
   const auto blocks =
       config.repeatable ? static_cast<size_t>((shape.seq_len + keys - 1) / keys) : 1;
-  const bool own = shape.model.position_kind == Positions::alibi;
+  const bool own = shape.model.position_kind == Positions::alibi || head > 128 || head % 8 != 0 ||
+                   config.precision == Precision::fp32;
   const size_t attention = own ? tokens * heads * 4 : tokens * hidden * 4 * blocks;
   size_t scratch = std::max(kPartialSums, shape.train ? attention : 0), gradients = 0;
   if (config.precision == Precision::amp_fp8) {

@@ -45,16 +45,22 @@ void print_line(const Config& config, const StepRecord& record, double seconds_s
   std::fflush(stdout);
 }
 
-constexpr int kEnough = -1;  // rank 0 has seen enough steps
+// What all ranks do after a step.
+struct Next {
+  int signal = 0;  // the largest that any of them saw; 0: none
+  bool enough = false, by_operator = false;
+};
 
-// One decision for all ranks: the largest signal number anyone saw, else kEnough, else 0.
-int agreed_stop(Comm& world, const std::string& run_directory, const RunOptions& options) {
-  int32_t signal = stop_signal();
-  if (signal == 0 && world.rank() == 0 && stop_file_exists(run_directory)) signal = SIGUSR1;
-  const bool enough = world.rank() == 0 && options.enough && options.enough();
-  int32_t code = signal != 0 ? signal + 1 : enough ? 1 : 0;
+Next agreed_next(Comm& world, const std::string& run_directory, const RunOptions& options) {
+  enum : int32_t { kGoOn, kByOperator, kEnough, kSignals };
+  const bool first = world.rank() == 0;
+  int32_t signal = stop_signal(), code = kGoOn;
+  if (signal == 0 && first && stop_file_exists(run_directory)) signal = SIGUSR1;
+  if (first && options.by_operator && options.by_operator()) code = kByOperator;
+  if (first && options.enough && options.enough()) code = kEnough;
+  if (signal != 0) code = kSignals + signal;
   world.all_reduce(Tensor(&code, DType::i32, {1}), ReduceOp::max);
-  return code == 1 ? kEnough : std::max(code - 1, 0);
+  return {std::max(code - kSignals, 0), code == kEnough, code == kByOperator};
 }
 
 // Skipped steps are part of finding a loss scale; where there is none to find, a run must not end
@@ -187,14 +193,16 @@ RunResult run_training(const Config& config, Comm& world, const RunOptions& opti
         fmt::print("eval at step {} | loss {:.4f} | perplexity {:.2f}\n", record.step,
                    result.eval_loss, std::exp(result.eval_loss));
     }
-    const int signal = last ? 0 : agreed_stop(world, config.output, options);
+    const Next next = last ? Next{} : agreed_next(world, config.output, options);
+    const int signal = next.signal;
+    trainer.time_operators(next.by_operator);
     if (saver) {
       watchdog.enter(Section::save, record.step);
-      take_care_of(*saver, trainer, last || signal != 0);
+      take_care_of(*saver, trainer, last || signal != 0 || next.enough);
       record_save(*saver, metrics);
     }
     tracer.after_step(trainer, record.step, speaks);
-    if (signal == kEnough) break;
+    if (next.enough) break;
     if (signal != 0) {
       if (speaks) {
         const bool file = stop_file_exists(config.output);

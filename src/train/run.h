@@ -28,6 +28,8 @@ struct RunOptions {
   bool keep_tasks = false;
   // Asked on rank 0 after each step: true ends the run in order, as if it had no more steps.
   std::function<bool()> enough;
+  // Likewise: true lets the next step time its operators one by one (Trainer::time_operators).
+  std::function<bool()> by_operator;
   std::string trace_path;  // with config.trace; empty: OUTPUT/trace.json
 };
 

@@ -41,10 +41,13 @@ struct StepRecord {
   int64_t nan_total = 0;      // steps whose loss was not finite
   uint64_t comm_bytes_dp = 0, comm_bytes_tp = 0, comm_bytes_pp = 0;  // sent by this rank
   StepTimes times;
-  std::array<OpTotals, kOps> operators{};  // on GPUs with `trace` only
-  uint64_t comm_calls = 0;                 // of this rank, all axes
-  size_t device_bytes = 0;                 // GPU memory in use after the step; 0 on the CPU
-  GpuWindow gpu;  // seen since the step before; no samples on the CPU or without NVML
+  // On GPUs only where they are timed one by one: with `trace`, or because somebody asked
+  // (Trainer::time_operators), which by_operator says.
+  std::array<OpTotals, kOps> operators{};
+  bool by_operator = false;
+  uint64_t comm_calls = 0;  // of this rank, all axes
+  size_t device_bytes = 0;  // GPU memory in use after the step; 0 on the CPU
+  GpuWindow gpu;            // seen since the step before; no samples on the CPU or without NVML
 
   double tokens_per_second() const {
     return times.total > 0 ? static_cast<double>(tokens) / times.total : 0;

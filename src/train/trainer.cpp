@@ -66,6 +66,13 @@ void require_tokens(const Config& config, const TokenSource& source) {
 
 }  // namespace
 
+LetGoOnError::~LetGoOnError() {
+  if (std::uncaught_exceptions() <= exceptions_) return;
+  for (auto* comm : {&comms_.dp, &comms_.tp, &comms_.pp, &comms_.ends, &comms_.replica}) {
+    if (*comm && std::string_view((*comm)->transport()) == "nccl") comm->reset();
+  }
+}
+
 Trainer::Trainer(const Config& config, Comm& world, const TunableOptions& tunables)
     : config_(config),
       world_(world),
@@ -275,8 +282,14 @@ double Trainer::global_loss(int64_t count, int64_t tokens) {
   return loss;
 }
 
+void Trainer::time_operators(bool on) {
+  by_operator_ = on;
+  backend_->time_operators(on || config_.trace > 0);
+}
+
 void Trainer::take_times(StepRecord& record, double start) {
-  if (config_.trace > 0 || backend_->host_memory()) {
+  record.by_operator = by_operator_;
+  if (by_operator_ || config_.trace > 0 || backend_->host_memory()) {
     backend_->synchronize();  // device times are known from here on
     for (int op = 0; op < kOps; ++op) {
       record.operators[static_cast<size_t>(op)] = backend_->profile().of(static_cast<Op>(op));

@@ -2,6 +2,7 @@
 // makes steps. The loop around it (run.h) prints, evaluates, saves and stops.
 #pragma once
 
+#include <exception>
 #include <memory>
 #include <vector>
 
@@ -34,6 +35,22 @@ struct DeviceComms {
   std::unique_ptr<Comm> dp, tp, pp, ends, replica;
 };
 
+// Lets go of NCCL's communicators when an error unwinds the stack, before anything else: to free
+// memory of the GPU waits for all that is queued there, and what they have queued waits for peers
+// that may never come.
+class LetGoOnError {
+ public:
+  explicit LetGoOnError(DeviceComms& comms)
+      : comms_(comms), exceptions_(std::uncaught_exceptions()) {}
+  ~LetGoOnError();
+  LetGoOnError(const LetGoOnError&) = delete;
+  LetGoOnError& operator=(const LetGoOnError&) = delete;
+
+ private:
+  DeviceComms& comms_;
+  int exceptions_;
+};
+
 // The backend keeps the choices that a StepTuner goes through.
 struct TunableOptions {
   bool collect = false;
@@ -47,6 +64,9 @@ class Trainer {
 
   void initialise();  // fresh weights
   StepRecord step();
+  // Whether later steps time each operator on the device, which makes them longer there. On a CPU
+  // they always do.
+  void time_operators(bool on);
   // Mean loss over held-out samples: `batches` global batches, forward only.
   double evaluate(int64_t batches);
 
@@ -112,6 +132,8 @@ class Trainer {
   Read read_;
   double data_seconds_ = 0;
   size_t device_bytes_ = 0;
+  bool by_operator_ = false;            // asked for by time_operators()
+  LetGoOnError let_go_{device_comms_};  // last: its turn comes first
 };
 
 }  // namespace stretto

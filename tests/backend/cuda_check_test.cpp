@@ -24,6 +24,9 @@ TEST(CudaCheck, EveryFailureHasItsCodeAndAdvice) {
       {cudaErrorLaunchFailure, ExitCode::peer_lost, "resume"},
       {cudaErrorDevicesUnavailable, ExitCode::peer_lost, "resume"},
       {cudaErrorContained, ExitCode::peer_lost, "resume"},
+      {cudaErrorSystemNotReady, ExitCode::os_error, "fabricmanager"},
+      {cudaErrorInitializationError, ExitCode::os_error, "driver"},
+      {cudaErrorInvalidDeviceFunction, ExitCode::os_error, "CMAKE_CUDA_ARCHITECTURES"},
       {cudaErrorInvalidValue, ExitCode::internal, "report"},
   };
   for (const Case& each : cases) {

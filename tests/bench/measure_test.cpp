@@ -90,6 +90,26 @@ TEST(Measure, TooLittleMemoryIsAnAnswer) {
   EXPECT_NO_THROW(parse_record(record_text(r), "oom"));
 }
 
+// On a GPU the steps that say where the time goes are not those that say how much it is.
+TEST(Measure, StepsByOperatorStandApart) {
+  for (const int dp : {1, 2}) {
+    Config config = small();
+    config.parallel.dp = dp;
+    MeasureOptions o = options();
+    int64_t steps = 0;
+    o.progress = [&](int64_t, int64_t) { ++steps; };
+    o.by_operator = 2;
+    const RunRecord r = measure(config, o).value();
+    EXPECT_EQ(r.status, RunStatus::ok) << r.reason;
+    EXPECT_EQ(r.steps.size(), 4u);
+    EXPECT_EQ(steps, 4);
+    const double parts = std::accumulate(r.parts.begin(), r.parts.end(), 0.0);
+    EXPECT_GT(r.parts_wall, 0);
+    EXPECT_NEAR(parts, r.parts_wall, 0.01 * r.parts_wall);
+    EXPECT_GT(r.operators[static_cast<size_t>(Op::linear_forward)].calls, 0u);
+  }
+}
+
 TEST(Measure, AutoMicroBatchIsTheLargestThatFits) {
   Config config = small();
   config.micro_batch = kAuto;

@@ -163,6 +163,38 @@ TEST(Schedule, SmallOnesAsDrawnByHand) {
             "F0 F1 F0.1 F1.1 B0.1 B1.1 B0 B1\nF0 F1 F0.1 B0.1 F1.1 B1.1 B0 B1\n");
 }
 
+// Which inputs a rank may wait for while it still computes: never those that its own result, on
+// whatever way, brings about.
+TEST(Schedule, WhatAResultBringsAboutIsNotWaitedForBefore) {
+  using Comes = std::vector<bool>;
+  const auto comes = [](PipelineSchedule kind, int m, int rank) {
+    return next_input_comes(make_schedule(kind, 2, m), rank);
+  };
+  // F0 B0: the gradient is the answer to F0.
+  EXPECT_EQ(comes(PipelineSchedule::one_f_one_b, 1, 0), Comes({false}));
+  // F0 F1 B0 B1 beside F0 B0 F1 B1.
+  EXPECT_EQ(comes(PipelineSchedule::one_f_one_b, 2, 0), Comes({true, true, true}));
+  EXPECT_EQ(comes(PipelineSchedule::one_f_one_b, 2, 1), Comes({true, true, true}));
+  // F0 F1 B0 B1 on both: the second stage answers after its F1.
+  EXPECT_EQ(comes(PipelineSchedule::gpipe, 2, 0), Comes({true, false, true}));
+  EXPECT_EQ(comes(PipelineSchedule::gpipe, 2, 1), Comes({true, true, true}));
+  for_all_schedules([](const Schedule& s) {
+    for (int r = 0; r < s.stages; ++r) {
+      const std::vector<Task>& tasks = s.ranks[static_cast<size_t>(r)];
+      const std::vector<bool> come = next_input_comes(s, r);
+      ASSERT_EQ(come.size() + 1, tasks.size()) << label(s);
+      for (size_t i = 0; i < come.size(); ++i) {
+        const bool answer = tasks[i].kind == TaskKind::forward &&
+                            tasks[i + 1].kind != TaskKind::forward &&
+                            tasks[i].micro_batch == tasks[i + 1].micro_batch;
+        const bool none = input_of(s, r, tasks[i + 1]).peer < 0;
+        EXPECT_TRUE(come[i] || !none) << label(s);
+        EXPECT_FALSE(come[i] && answer && !none) << label(s);
+      }
+    }
+  });
+}
+
 int most_at_once(const Schedule& s, int rank) {
   int live = 0;
   int most = 0;

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <new>
 
+#include "train/launch.h"
 #include "train/rank_plan.h"
 #include "train/training.h"
 #include "train/verify.h"
@@ -303,6 +304,50 @@ TEST(Memory, TooLargePlansSayWhatFits) {
     EXPECT_NE(error.hint().find("micro_batch=2 fits"), std::string::npos) << error.hint();
   }
   EXPECT_EQ(largest_micro_batch(config, budget), 2);
+}
+
+// cuDNN's working memory is counted where cuDNN works.
+TEST(Memory, OwnAttentionKernelsNeedNoCopiesOfGradients) {
+  Config config = tiny_config();
+  config.device = Device::cuda;
+  config.model.hidden = 1024;
+  config.model.heads = 16;
+  config.seq_len = config.model.positions = 2048;
+  config.micro_batch = config.global_batch = 16;
+  const auto overhead = [&](Precision precision, int64_t heads) {
+    config.precision = precision;
+    config.model.heads = heads;
+    return device_overhead(config, rank_shape(config, {}));
+  };
+  const size_t own = overhead(Precision::fp32, 16);
+  EXPECT_EQ(overhead(Precision::amp_bf16, 4), own);  // heads of size 256
+  EXPECT_GT(overhead(Precision::amp_bf16, 16), own + (size_t{1} << 30));
+}
+
+TEST(Memory, AutoFillsAPipeline) {
+  Config config = tiny_config();
+  config.global_batch = 64;
+  config.parallel.pp = 2;
+  const auto chosen = [&] {
+    Config c = config;
+    c.micro_batch = kAuto;
+    choose_micro_batch(c, size_t{1} << 40);
+    return c.micro_batch;
+  };
+  EXPECT_EQ(chosen(), 8);  // four micro-batches for each stage
+  config.parallel.dp = 2;
+  EXPECT_EQ(chosen(), 4);
+  config.global_batch = 4;
+  EXPECT_EQ(chosen(), 1);
+  config.parallel.dp = 1;
+  config.parallel.interleave = 2;
+  config.parallel.schedule = PipelineSchedule::interleaved;
+  config.global_batch = 36;  // 4 would make 9 of them, which is no multiple of 2
+  EXPECT_EQ(chosen(), 3);
+  config.parallel.pp = 1;
+  config.parallel.interleave = 1;
+  config.parallel.schedule = PipelineSchedule::one_f_one_b;
+  EXPECT_EQ(chosen(), 36);
 }
 
 }  // namespace

@@ -181,6 +181,7 @@ void execute(Pass pass, const AttentionGeometry& g, Operands& operands, Workspac
   void* workspace = scratch.reserve(plan.workspace_bytes, stream);
   auto status = plan.graph->execute(handle, operands, workspace);
   if (status.is_good()) return;
+  throw_if_gpu_failed("cuDNN attention", __FILE__, __LINE__);
   throw Error(ExitCode::internal, fmt::format("cuDNN attention failed: {}", status.get_message()),
               "use attention flash");
 }

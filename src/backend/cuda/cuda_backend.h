@@ -38,7 +38,7 @@ class CudaBackend final : public Backend {
   void wait(Lane lane, Event event) override { lanes_.wait(lane, event); }
   void wait_on_host(Event event) override { lanes_.wait_on_host(event); }
   void time_operators(bool on) override { timing_ = on; }
-  void eight_bit_products(bool on) override { eight_bit_ = on; }
+  void eight_bit_products(bool on) override;
   bool repeat(uint64_t key, const std::function<void()>& work) override;
   size_t device_bytes() const override;
   std::vector<Tunable> tunables() override { return gemm_.tunables(); }

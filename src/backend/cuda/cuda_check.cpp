@@ -27,15 +27,23 @@ Advice advice_for(cudaError_t status) {
     case cudaErrorInsufficientDriver:
     case cudaErrorInvalidDevice:
     case cudaErrorStubLibrary:
+    case cudaErrorInitializationError:
+    case cudaErrorCompatNotSupportedOnDevice:
     case cudaErrorSystemDriverMismatch:
       return {ExitCode::os_error,
               "needs an NVIDIA GPU and a driver of the build's CUDA version or newer (see "
               "nvidia-smi); device=cpu runs without"};
     case cudaErrorNoKernelImageForDevice:
     case cudaErrorUnsupportedPtxVersion:
+    case cudaErrorInvalidDeviceFunction:
       return {ExitCode::os_error,
               "the program holds no code for this GPU; rebuild with "
               "-DCMAKE_CUDA_ARCHITECTURES=native (sm_80 or newer)"};
+    case cudaErrorSystemNotReady:
+      return {
+          ExitCode::os_error,
+          "the machine's GPUs are not ready: on machines with NVSwitch, is nvidia-fabricmanager "
+          "running?"};
     case cudaErrorDevicesUnavailable:
     case cudaErrorECCUncorrectable:
     case cudaErrorNvlinkUncorrectable:
@@ -62,7 +70,17 @@ void cuda_failed(cudaError_t status, const char* call, const char* file, int lin
               advice.hint);
 }
 
+void throw_if_gpu_failed(const char* call, const char* file, int line) {
+  const cudaError_t status = cudaDeviceSynchronize();
+  const bool recording =
+      status == cudaErrorStreamCaptureUnsupported || status == cudaErrorStreamCaptureInvalidated;
+  if (status != cudaSuccess && !recording) cuda_failed(status, call, file, line);
+}
+
 void cublas_failed(cublasStatus_t status, const char* call, const char* file, int line) {
+  if (status == CUBLAS_STATUS_EXECUTION_FAILED || status == CUBLAS_STATUS_INTERNAL_ERROR) {
+    throw_if_gpu_failed(call, file, line);
+  }
   throw Error(status == CUBLAS_STATUS_ALLOC_FAILED ? ExitCode::out_of_memory : ExitCode::internal,
               fmt::format("cuBLASLt: {} failed with {} at {}:{}", call,
                           cublasLtGetStatusString(status), short_name(file), line),

@@ -7,6 +7,8 @@
 namespace stretto {
 
 [[noreturn]] void cuda_failed(cudaError_t status, const char* call, const char* file, int line);
+// Throws if the GPU itself has failed, which its libraries may call a failure of theirs.
+void throw_if_gpu_failed(const char* call, const char* file, int line);
 [[noreturn]] void cublas_failed(cublasStatus_t status, const char* call, const char* file,
                                 int line);
 

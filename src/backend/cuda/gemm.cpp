@@ -261,16 +261,18 @@ bool Gemm::restore(Plan& p, const GemmProblem& problem) {
   const size_t space = value->find(' ');
   constexpr size_t kWords = sizeof(p.algo.data) / sizeof(uint64_t);
   if (space == std::string::npos || value->size() != space + 1 + 16 * kWords) return false;
+  cublasLtMatmulAlgo_t algo{};
   for (size_t i = 0; i < kWords; ++i) {
-    p.algo.data[i] = std::strtoull(value->substr(space + 1 + 16 * i, 16).c_str(), nullptr, 16);
+    algo.data[i] = std::strtoull(value->substr(space + 1 + 16 * i, 16).c_str(), nullptr, 16);
   }
   // The library judges what the file says: an algorithm it does not accept is tuned afresh.
   cublasLtMatmulHeuristicResult_t result{};
-  if (cublasLtMatmulAlgoCheck(handle_, p.desc, p.a, p.b, p.d, p.d, &p.algo, &result) !=
+  if (cublasLtMatmulAlgoCheck(handle_, p.desc, p.a, p.b, p.d, p.d, &algo, &result) !=
           CUBLAS_STATUS_SUCCESS ||
       result.workspaceSize > workspace_.bytes()) {
     return false;
   }
+  p.algo = algo;
   p.seconds = std::strtod(value->c_str(), nullptr);
   p.supported = p.tuned = true;
   return true;

@@ -17,6 +17,13 @@ void Graphs::forget() {
 bool Graphs::run(uint64_t key, const std::function<void()>& work, cudaStream_t stream,
                  Profile& profile) {
   if (recordings_.size() >= kMost && recordings_.find(key) == recordings_.end()) {
+    if (!full_) {
+      spdlog::info(
+          "cuda: {} micro-batches and passes are replayed as graphs; the kernels of others are "
+          "launched one by one",
+          kMost);
+    }
+    full_ = true;
     work();
     return true;
   }

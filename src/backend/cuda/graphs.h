@@ -37,6 +37,7 @@ class Graphs {
 
   static constexpr size_t kMost = 64;  // graphs take some megabytes each
   std::map<uint64_t, Recording> recordings_;
+  bool full_ = false;
 };
 
 }  // namespace stretto::cuda

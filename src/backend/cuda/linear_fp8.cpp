@@ -26,10 +26,20 @@ GemmOperands operands(const EightBit& a, const EightBit& b, void* d, void* bias 
 
 }  // namespace
 
+void CudaBackend::eight_bit_products(bool on) {
+  const int capability = 10 * properties_.major + properties_.minor;
+  if (on && capability < 89) {
+    throw Error(ExitCode::bad_config,
+                fmt::format("amp_fp8 on a GPU of compute capability {}.{} ({})", properties_.major,
+                            properties_.minor, properties_.name),
+                "products in 8 bits need 8.9 or newer: use precision=amp_bf16");
+  }
+  eight_bit_ = on;
+}
+
 bool CudaBackend::eight_bit_fits(int64_t rows, int64_t n, int64_t k, DType type) const {
-  const bool able = properties_.major > 8 || (properties_.major == 8 && properties_.minor >= 9);
-  return eight_bit_ && able && type == DType::bf16 && rows % 16 == 0 && n % 16 == 0 &&
-         k % 16 == 0 && rows > 0;
+  return eight_bit_ && type == DType::bf16 && rows % 16 == 0 && n % 16 == 0 && k % 16 == 0 &&
+         rows > 0;
 }
 
 void CudaBackend::begin_linear_backward(ConstTensor dout) {

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include "base/log.h"
@@ -73,6 +74,7 @@ class NvmlTelemetry final : public GpuTelemetry {
       while (true) {
         const GpuSample now = sample();  // takes milliseconds: not under the lock
         std::unique_lock lock(mutex_);
+        last_ = now;
         add(now);
         wake_.wait_for(lock, std::chrono::milliseconds(100), [this] { return !running_; });
         if (!running_) return;
@@ -82,6 +84,7 @@ class NvmlTelemetry final : public GpuTelemetry {
 
   GpuWindow take() override {
     const std::lock_guard lock(mutex_);
+    if (window_.samples == 0 && last_) add(*last_);  // a short step: as it was a moment ago
     GpuWindow window = window_;
     window_ = {};
     if (window.samples > 0) {
@@ -123,6 +126,7 @@ class NvmlTelemetry final : public GpuTelemetry {
   std::condition_variable wake_;
   bool running_ = false;
   GpuWindow window_;  // sums until take()
+  std::optional<GpuSample> last_;
   std::thread thread_;
 };
 

@@ -20,7 +20,9 @@ std::filesystem::path user_cache_folder() {
   if (const char* home = std::getenv("HOME"); home && *home) {
     return std::filesystem::path(home) / ".cache";
   }
-  return std::filesystem::temp_directory_path();
+  std::error_code none;
+  const std::filesystem::path folder = std::filesystem::temp_directory_path(none);
+  return none ? "/tmp" : folder;
 }
 
 // The format's own mark: lines of another format, or a torn last line, are not taken for ours.
