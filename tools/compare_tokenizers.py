@@ -82,6 +82,8 @@ def main():
         merges = [m if isinstance(m, str) else " ".join(m) for m in other["merges"]]
         same = sum(a == b for a, b in zip(mine["merges"], merges))
         print(f"merges   {same} of {len(merges)} equal and in the same order")
+        if Tokenizer.from_file(ours).get_vocab() != tokenizer.get_vocab():
+            raise SystemExit("vocab    `tokenizers` reads other ids from our file than it has itself")
 
         # encode_batch_fast keeps no offsets; with 200 lines a piece it was the fastest of encode,
         # encode_batch and encode_batch_fast at 1, 20, 200 and 5000 lines.

@@ -18,18 +18,20 @@ constexpr size_t kLongPiece = 256;
 Encoder::Encoder(const Tokenizer& tokenizer) : tokenizer_(tokenizer), cache_(kCacheLines) {
   for (const AddedToken& token : tokenizer.spec().added) {
     Finder& finder = token.normalized ? normalized_ : plain_;
-    finder.starts[static_cast<unsigned char>(token.text[0])] = true;
-    finder.tokens.push_back(&token);
+    // In normalized text it is found as it looks there.
+    const bool composes = token.normalized && tokenizer.spec().nfc;
+    finder.tokens.push_back({composes ? normalize_nfc(token.text) : token.text, token.id});
+    finder.starts[static_cast<unsigned char>(finder.tokens.back().text[0])] = true;
   }
   for (Finder* finder : {&plain_, &normalized_}) {
     std::stable_sort(finder->tokens.begin(), finder->tokens.end(),
-                     [](const auto* a, const auto* b) { return a->text.size() > b->text.size(); });
+                     [](const auto& a, const auto& b) { return a.text.size() > b.text.size(); });
   }
 }
 
-const AddedToken* Encoder::Finder::match(std::string_view rest) const {
-  for (const AddedToken* token : tokens) {
-    if (rest.starts_with(token->text)) return token;
+const Encoder::Finder::Wanted* Encoder::Finder::match(std::string_view rest) const {
+  for (const Wanted& token : tokens) {
+    if (rest.starts_with(token.text)) return &token;
   }
   return nullptr;
 }
@@ -52,7 +54,7 @@ void Encoder::cut_at_added(const Finder& finder, std::string_view text, std::vec
   if (!finder.tokens.empty()) {
     for (size_t at = 0; at < text.size();) {
       const bool possible = finder.starts[static_cast<unsigned char>(text[at])];
-      const AddedToken* token = possible ? finder.match(text.substr(at)) : nullptr;
+      const Finder::Wanted* token = possible ? finder.match(text.substr(at)) : nullptr;
       if (token == nullptr) {
         ++at;
         continue;

@@ -38,8 +38,12 @@ class Encoder {
   // Added tokens of one kind, found by their first byte; longest first.
   struct Finder {
     bool starts[256] = {};
-    std::vector<const AddedToken*> tokens;
-    const AddedToken* match(std::string_view rest) const;
+    struct Wanted {
+      std::string text;
+      int32_t id;
+    };
+    std::vector<Wanted> tokens;
+    const Wanted* match(std::string_view rest) const;
   };
 
   template <typename Rest>

@@ -42,12 +42,11 @@ TokenizerSpec meaning_of(const Tokenizer& tokenizer) {
   if (!spec.split) spec.pattern.clear();
   std::sort(spec.added.begin(), spec.added.end(),
             [](const AddedToken& x, const AddedToken& y) { return x.id < y.id; });
-  // An added token is found before pieces are looked at: whether it is in the vocabulary, too, is
-  // seen only by a tokenizer that takes whole pieces from there.
+  // An added token is found before pieces are looked at, and no piece is taken for one: whether it
+  // is in the vocabulary, too, makes no difference.
   for (const AddedToken& token : spec.added) {
     const auto id = static_cast<size_t>(token.id);
-    if (spec.ignore_merges || id >= spec.tokens.size()) continue;
-    if (spec.tokens[id] == token.text) spec.tokens[id].clear();
+    if (id < spec.tokens.size() && spec.tokens[id] == token.text) spec.tokens[id].clear();
   }
   while (!spec.tokens.empty() && spec.tokens.back().empty()) spec.tokens.pop_back();
   // Without normalization, tokens of one kind are all found in the same pass.
@@ -66,22 +65,12 @@ bool same_tokenizer(const Tokenizer& a, const Tokenizer& b) {
 
 Tokenizer::Tokenizer(TokenizerSpec spec, const std::string& name) : spec_(std::move(spec)) {
   index_tokens(name);
+  index_added(name);
   index_merges(name);
   splitter_ = spec_.split ? make_splitter(spec_.pattern) : make_no_splitter();
 }
 
 void Tokenizer::index_tokens(const std::string& name) {
-  bytes_ = spec_.tokens;
-  for (const AddedToken& token : spec_.added) {
-    if (token.text.empty() || token.id < 0) {
-      throw bad_tokenizer(
-          name, fmt::format("added token \"{}\" with id {}", printable(token.text), token.id));
-    }
-    if (static_cast<size_t>(token.id) >= bytes_.size()) {
-      bytes_.resize(static_cast<size_t>(token.id) + 1);
-    }
-    bytes_[static_cast<size_t>(token.id)] = token.text;
-  }
   byte_ids_.fill(-1);
   for (size_t id = 0; id < spec_.tokens.size(); ++id) {
     const std::string& bytes = spec_.tokens[id];
@@ -97,6 +86,38 @@ void Tokenizer::index_tokens(const std::string& name) {
     if (byte_ids_[byte] < 0) {
       throw bad_tokenizer(name, fmt::format("no token for the single byte 0x{:02x}", byte));
     }
+  }
+}
+
+// An id is one token and a token has one id, also for those who know added tokens by their place in
+// the vocabulary, where ordinary ones are spelled in bytes.
+void Tokenizer::index_added(const std::string& name) {
+  bytes_ = spec_.tokens;
+  std::unordered_map<std::string_view, int32_t> seen;
+  std::string spelled;
+  for (const AddedToken& token : spec_.added) {
+    const auto refuse = [&](const std::string& why) {
+      return bad_tokenizer(name, fmt::format("added token \"{}\" with id {}{}",
+                                             printable(token.text), token.id, why));
+    };
+    if (token.text.empty() || token.id < 0) throw refuse("");
+    const auto index = static_cast<size_t>(token.id);
+    if (index >= bytes_.size()) bytes_.resize(index + 1);
+    if (!bytes_[index].empty() && bytes_[index] != token.text) {
+      throw refuse(", which another token has");
+    }
+    bytes_[index] = token.text;
+    if (seen.emplace(token.text, token.id).first->second != token.id) {
+      throw refuse(fmt::format(" and with id {}", seen.at(token.text)));
+    }
+    const auto same = unspell_bytes(token.text, spelled) ? ids_.find(spelled) : ids_.end();
+    if (same != ids_.end() && same->second != token.id) {
+      throw refuse(fmt::format(", but files spell token {} so", same->second));
+    }
+  }
+  for (const AddedToken& token : spec_.added) {  // never taken for a piece of text
+    const auto found = ids_.find(token.text);
+    if (found != ids_.end() && found->second == token.id) ids_.erase(found);
   }
 }
 

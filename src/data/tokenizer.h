@@ -59,7 +59,7 @@ class Tokenizer {
 
   // The bytes a token stands for; empty for ids nobody uses.
   std::string_view bytes_of(int32_t id) const;
-  std::optional<int32_t> find(std::string_view bytes) const;  // among ordinary tokens
+  std::optional<int32_t> find(std::string_view bytes) const;  // among tokens that are not added
   std::optional<int32_t> find_added(std::string_view text) const;
   bool is_special(int32_t id) const;
   // The token that ends a document: <|endoftext|> or <|end_of_text|>.
@@ -96,6 +96,7 @@ class Tokenizer {
     return static_cast<size_t>((key * 0x9E3779B97F4A7C15ull) >> 32) & merge_mask_;
   }
   void index_tokens(const std::string& name);
+  void index_added(const std::string& name);
   void index_merges(const std::string& name);
 
   TokenizerSpec spec_;

@@ -1,8 +1,9 @@
-// tokenizer.json and vocab.json + merges.txt, both ways.
+// Reads tokenizer.json, and vocab.json + merges.txt.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
 
+#include "base/log.h"
 #include "base/strict_json.h"
 #include "data/tokenizer.h"
 #include "data/unicode.h"
@@ -94,7 +95,7 @@ class Reader {
     merge(line.substr(0, space), line.substr(space + 1), spec, spelled);
   }
 
-  void model(const Json& model, TokenizerSpec& spec) const {
+  Spelled model(const Json& model, TokenizerSpec& spec) const {
     if (!absent(model, "type") && text(model, "type") != "BPE") {
       unsupported("model type " + text(model, "type"));
     }
@@ -119,9 +120,10 @@ class Reader {
         fail(fmt::format("merge {} is no pair", spec.merges.size()), "correct the file");
       }
     }
+    return spelled;
   }
 
-  void added(const Json& list, TokenizerSpec& spec) const {
+  void added(const Json& list, const Spelled& spelled, TokenizerSpec& spec) const {
     if (!list.is_array()) fail("\"added_tokens\" is no list", "correct the file");
     const size_t limit = 4 * (spec.tokens.size() + list.size()) + 1024;
     for (const Json& entry : list) {
@@ -130,8 +132,24 @@ class Reader {
       for (const char* key : {"single_word", "lstrip", "rstrip"}) {
         if (flag(entry, key, false)) unsupported(fmt::format("\"{}\" of added tokens", key));
       }
+      place_added(token, spelled, spec);
       spec.added.push_back(std::move(token));
     }
+  }
+
+  // The vocabulary may have an added token, too, as it is and not spelled in bytes: then under the
+  // same id, or readers that go by either would differ.
+  void place_added(const AddedToken& token, const Spelled& spelled, TokenizerSpec& spec) const {
+    const auto found = spelled.find(token.text);
+    if (found != spelled.end() && found->second != token.id) {
+      fail(fmt::format("added token \"{}\" has id {}, in the vocabulary it has {}",
+                       printable(token.text), token.id, found->second),
+           "give it one id");
+    }
+    // Spelled otherwise it is no ordinary token, which merges could make.
+    if (found == spelled.end() || spell_bytes(token.text) == token.text) return;
+    std::string& there = spec.tokens[static_cast<size_t>(token.id)];
+    if (there.size() > 1) there.clear();
   }
 
   void normalizer(const Json& value, TokenizerSpec& spec) const {
@@ -145,17 +163,28 @@ class Reader {
     }
   }
 
+  // The parts one after the other; the byte-level one spells the text in bytes and must be the
+  // last.
   void pre_tokenizer(const Json& value, TokenizerSpec& spec) const {
+    bool bytes = false;
+    pre_tokenizer_part(value, spec, bytes);
+    if (!bytes) unsupported("a pre-tokenizer without ByteLevel");
+  }
+
+  void pre_tokenizer_part(const Json& value, TokenizerSpec& spec, bool& bytes) const {
     const std::string type = text(value, "type");
+    if (type != "Sequence" && bytes) unsupported("pre-tokenizer " + type + " behind ByteLevel");
     if (type == "ByteLevel") {
+      bytes = true;
       spec.prefix_space = flag(value, "add_prefix_space", true);
+      if (spec.prefix_space && spec.split) unsupported("add_prefix_space behind a split");
       if (flag(value, "use_regex", true)) {
         if (spec.split) unsupported("splitting twice");
         spec.pattern = kGpt2Pattern;
         spec.split = true;
       }
     } else if (type == "Sequence") {
-      for (const Json& part : member(value, "pretokenizers")) pre_tokenizer(part, spec);
+      for (const Json& part : member(value, "pretokenizers")) pre_tokenizer_part(part, spec, bytes);
     } else if (type == "Split") {
       if (spec.split) unsupported("splitting twice");
       if (text(value, "behavior") != "Isolated" || flag(value, "invert", false)) {
@@ -172,47 +201,6 @@ class Reader {
   std::string name_;
 };
 
-Json byte_level(bool prefix_space, bool use_regex) {
-  return {{"type", "ByteLevel"},
-          {"add_prefix_space", prefix_space},
-          {"trim_offsets", true},
-          {"use_regex", use_regex}};
-}
-
-Json pre_tokenizer_of(const TokenizerSpec& spec) {
-  if (!spec.split || spec.pattern == kGpt2Pattern) {
-    return byte_level(spec.prefix_space, spec.split);
-  }
-  const Json split = {{"type", "Split"},
-                      {"pattern", {{"Regex", spec.pattern}}},
-                      {"behavior", "Isolated"},
-                      {"invert", false}};
-  return {{"type", "Sequence"},
-          {"pretokenizers", Json::array({split, byte_level(spec.prefix_space, false)})}};
-}
-
-// In order of ids and without a tree: a vocabulary is long, and people read these files.
-// vocab.json has no other place for special tokens, so there they join.
-std::string vocab_object(const Tokenizer& tokenizer, bool with_special) {
-  std::string out = "{";
-  for (int32_t id = 0; id < tokenizer.vocab_size(); ++id) {
-    const bool ordinary = static_cast<size_t>(id) < tokenizer.spec().tokens.size() &&
-                          !tokenizer.spec().tokens[static_cast<size_t>(id)].empty();
-    if (tokenizer.bytes_of(id).empty() ||
-        (!ordinary && !(with_special && tokenizer.is_special(id))))
-      continue;
-    const std::string spelled =
-        ordinary ? spell_bytes(tokenizer.bytes_of(id)) : std::string(tokenizer.bytes_of(id));
-    out += fmt::format("{}\n{}:{}", out.size() > 1 ? "," : "", json_quote(spelled), id);
-  }
-  return out + "\n}";
-}
-
-std::string merge_text(const Tokenizer& tokenizer, const Merge& merge) {
-  return spell_bytes(tokenizer.bytes_of(merge.left)) + " " +
-         spell_bytes(tokenizer.bytes_of(merge.right));
-}
-
 }  // namespace
 
 Tokenizer tokenizer_from_json(std::string_view text, const std::string& name) {
@@ -220,10 +208,9 @@ Tokenizer tokenizer_from_json(std::string_view text, const std::string& name) {
   const Json root = parse_json(text, name);
   TokenizerSpec spec;
   spec.split = false;
-  reader.model(reader.member(root, "model"), spec);
-  if (!Reader::absent(root, "added_tokens")) reader.added(root.at("added_tokens"), spec);
+  const Spelled spelled = reader.model(reader.member(root, "model"), spec);
+  if (!Reader::absent(root, "added_tokens")) reader.added(root.at("added_tokens"), spelled, spec);
   if (!Reader::absent(root, "normalizer")) reader.normalizer(root.at("normalizer"), spec);
-  // Without a byte-level pre-tokenizer the vocabulary would not be in bytes.
   reader.pre_tokenizer(reader.member(root, "pre_tokenizer"), spec);
   return {std::move(spec), name};
 }
@@ -259,42 +246,6 @@ Tokenizer load_tokenizer(const std::string& path, Fs& fs) {
   if (!path.ends_with("vocab.json")) return tokenizer_from_json(text, path);
   const std::string merges = path.substr(0, path.size() - 10) + "merges.txt";
   return tokenizer_from_vocab(text, read_file(fs, merges, kMaxFileBytes), path);
-}
-
-std::string tokenizer_to_json(const Tokenizer& tokenizer) {
-  const TokenizerSpec& spec = tokenizer.spec();
-  Json added = Json::array();
-  for (const AddedToken& token : spec.added) {
-    added.push_back({{"id", token.id},
-                     {"content", token.text},
-                     {"single_word", false},
-                     {"lstrip", false},
-                     {"rstrip", false},
-                     {"normalized", token.normalized},
-                     {"special", token.special}});
-  }
-  std::string merges;
-  for (const Merge& merge : spec.merges) {
-    merges +=
-        fmt::format("{}\n{}", merges.empty() ? "" : ",", json_quote(merge_text(tokenizer, merge)));
-  }
-  return fmt::format(
-      "{{\n\"version\":\"1.0\",\n\"truncation\":null,\n\"padding\":null,\n\"added_tokens\":{},\n"
-      "\"normalizer\":{},\n\"pre_tokenizer\":{},\n\"post_processor\":{},\n\"decoder\":{},\n"
-      "\"model\":{{\"type\":\"BPE\",\"dropout\":null,\"unk_token\":null,"
-      "\"continuing_subword_prefix\":null,\"end_of_word_suffix\":null,\"fuse_unk\":false,"
-      "\"byte_fallback\":false,\"ignore_merges\":{},\n\"vocab\":{},\n\"merges\":[{}\n]}}\n}}\n",
-      added.dump(), spec.nfc ? R"({"type":"NFC"})" : "null", pre_tokenizer_of(spec).dump(),
-      byte_level(spec.prefix_space, true).dump(), byte_level(false, true).dump(),
-      spec.ignore_merges, vocab_object(tokenizer, false), merges);
-}
-
-std::string vocab_to_json(const Tokenizer& tokenizer) { return vocab_object(tokenizer, true); }
-
-std::string merges_to_text(const Tokenizer& tokenizer) {
-  std::string out = "#version: 0.2\n";
-  for (const Merge& merge : tokenizer.spec().merges) out += merge_text(tokenizer, merge) + "\n";
-  return out;
 }
 
 }  // namespace stretto

@@ -8,11 +8,13 @@
 #include <mutex>
 #include <queue>
 #include <thread>
+#include <unordered_set>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "data/unicode.h"
 
 namespace stretto {
@@ -149,6 +151,19 @@ class PairTable {
   std::vector<PairKey> fresh_;
 };
 
+// Files know a token by its spelling: a special token must not be spelled like another one.
+void check_special(const std::vector<std::string>& special) {
+  std::unordered_set<std::string> taken = {""};
+  for (int byte = 0; byte < 256; ++byte) {
+    taken.insert(spell_bytes(std::string(1, static_cast<char>(byte))));
+  }
+  for (const std::string& text : special) {
+    if (taken.insert(text).second && valid_utf8_prefix(text) == text.size()) continue;
+    throw Error(ExitCode::usage, fmt::format("special token \"{}\"", printable(text)),
+                "give each once, as text of at least two characters such as <|pad|>");
+  }
+}
+
 // Special tokens, then the bytes in the order of their printable spelling.
 std::vector<int32_t> first_tokens(const TrainTokenizerOptions& options, TokenizerSpec& spec) {
   for (const std::string& text : options.special) {
@@ -239,6 +254,8 @@ Tokenizer train_tokenizer(const PieceCounts& counts, const TrainTokenizerOptions
     throw Error(ExitCode::usage, fmt::format("vocabulary size {}", options.vocab_size),
                 fmt::format("use at least {}: the bytes and the special tokens", least));
   }
+  check_special(options.special);
+  const std::unordered_set<std::string> special(options.special.begin(), options.special.end());
   TokenizerSpec spec;
   spec.pattern = options.pattern;
   PairTable table(counts, first_tokens(options, spec));
@@ -251,6 +268,7 @@ Tokenizer train_tokenizer(const PieceCounts& counts, const TrainTokenizerOptions
     if (count < std::max<int64_t>(options.min_count, 1)) break;
     const auto left = left_of(key), right = right_of(key);
     const std::string bytes = spec.tokens[size_t(left)] + spec.tokens[size_t(right)];
+    if (special.contains(spell_bytes(bytes))) continue;  // found in texts before any merge
     // Two pairs may spell the same token; it keeps its first id.
     const auto [found, is_new] = known.emplace(bytes, static_cast<int32_t>(spec.tokens.size()));
     if (is_new) spec.tokens.push_back(bytes);

@@ -105,10 +105,62 @@ TEST(Tokenizer, IsTheSameByWhatItDoesNotByItsFiles) {
   EXPECT_FALSE(changed([](TokenizerSpec& s) { std::swap(s.merges[0], s.merges[1]); }));
   EXPECT_FALSE(changed([](TokenizerSpec& s) { s.tokens.emplace_back("one more"); }));
   EXPECT_FALSE(changed([](TokenizerSpec& s) { s.added.clear(); }));
-  EXPECT_FALSE(changed([](TokenizerSpec& s) { s.added[0].text = "<|end|>"; }));
+  EXPECT_FALSE(changed([](TokenizerSpec& s) { s.tokens[0] = s.added[0].text = "<|end|>"; }));
   EXPECT_FALSE(changed([](TokenizerSpec& s) { s.prefix_space = true; }));
   EXPECT_FALSE(changed([](TokenizerSpec& s) { s.nfc = true; }));
   EXPECT_TRUE(changed([](TokenizerSpec& s) { s.added[0].normalized ^= true; }));
+}
+
+// Other readers number an added token by its place in the vocabulary, and look at its "id" only to
+// warn: one that stands beside gets the number of tokens there, which is that of an ordinary token.
+TEST(Tokenizer, AddedTokensHaveTheirIdInTheVocabularyThatIsWritten) {
+  PieceCounts counts;
+  counts.add(*make_splitter(kGpt2Pattern), "one two one two");
+  TrainTokenizerOptions options;
+  options.vocab_size = 262;
+  options.special = {"<|endoftext|>", "<|größe|>"};
+  TokenizerSpec spec = train_tokenizer(counts, options).spec();
+  spec.added.push_back({"  ", 300, false, true});  // behind a gap, and spelled otherwise in bytes
+  const Tokenizer tokenizer(spec, "t");
+  const Json written = Json::parse(tokenizer_to_json(tokenizer));
+  EXPECT_EQ(written["model"]["vocab"]["<|endoftext|>"], 0);
+  EXPECT_EQ(written["model"]["vocab"]["<|größe|>"], 1);
+  EXPECT_EQ(written["model"]["vocab"]["  "], 300);
+  const Tokenizer again = tokenizer_from_json(written.dump(), "again");
+  EXPECT_TRUE(same_tokenizer(again, tokenizer));
+  EXPECT_EQ(Json::parse(tokenizer_to_json(again)), written);
+  EXPECT_EQ(encoded(again, "one<|größe|>  "), encoded(tokenizer, "one<|größe|>  "));
+}
+
+// Files that say it themselves: before this version, added tokens were left out of the vocabulary.
+TEST(Tokenizer, ReadsAddedTokensBesideTheVocabulary) {
+  Json older = Json::parse(golden("gpt2.json"));
+  older["model"]["vocab"].erase("<|endoftext|>");
+  const Tokenizer tokenizer = tokenizer_from_json(older.dump(), "older");
+  EXPECT_EQ(tokenizer.end_of_document(), 0);
+  EXPECT_TRUE(same_tokenizer(tokenizer, golden_tokenizer("gpt2")));
+  // Special tokens that are not ASCII were spelled like bytes there.
+  older["added_tokens"][0]["content"] = "<|größe|>";
+  older["model"]["vocab"][spell_bytes("<|größe|>")] = 0;
+  EXPECT_EQ(encoded(tokenizer_from_json(older.dump(), "older"), "<|größe|>"), Ids{0});
+}
+
+// A run compares its copy of a tokenizer with the file it came from: both must be one tokenizer.
+TEST(Tokenizer, TakesNoWholePieceForAnAddedToken) {
+  TokenizerSpec spec = golden_tokenizer("gpt2").spec();
+  spec.ignore_merges = true;
+  spec.tokens.emplace_back("wholly");
+  spec.added.push_back({"stop", static_cast<int32_t>(spec.tokens.size()), true, false});
+  const Tokenizer beside(spec, "beside");
+  const Tokenizer within = tokenizer_from_json(tokenizer_to_json(beside), "within");
+  EXPECT_TRUE(same_tokenizer(beside, within));
+  for (const Tokenizer* tokenizer : {&beside, &within}) {
+    Ids ids;
+    Encoder(*tokenizer).encode_ordinary("stop", ids);
+    EXPECT_GT(ids.size(), 1u);
+    EXPECT_EQ(encoded(*tokenizer, "stop"), Ids{tokenizer->find_added("stop").value()});
+    EXPECT_EQ(encoded(*tokenizer, "wholly").size(), 1u);
+  }
 }
 
 TEST(Tokenizer, TrainingGivesTheSameMergesAsTokenizers) {
@@ -125,6 +177,25 @@ TEST(Tokenizer, TrainingGivesTheSameMergesAsTokenizers) {
   EXPECT_EQ(vocab_to_json(trained), vocab_to_json(expected));
   options.vocab_size = 256;
   EXPECT_ERROR(train_tokenizer(counts, options), ExitCode::usage, "256");
+}
+
+// A file has one place for a spelling.
+TEST(Tokenizer, ASpecialTokenIsNoOrdinaryOneToo) {
+  PieceCounts counts;
+  counts.add(*make_splitter(kGpt2Pattern), "stop stops stopped stop stops");
+  TrainTokenizerOptions options;
+  options.vocab_size = 300;
+  for (const std::vector<std::string>& bad : std::vector<std::vector<std::string>>{
+           {""}, {"a"}, {"é"}, {"<|a|>", "<|a|>"}, {"<|\xff|>"}}) {
+    options.special = bad;
+    EXPECT_ERROR(train_tokenizer(counts, options), ExitCode::usage, "special token");
+  }
+  options.special = {"sto", "op"};
+  const Tokenizer tokenizer = train_tokenizer(counts, options);
+  EXPECT_FALSE(tokenizer.find("sto") || tokenizer.find("op"));
+  EXPECT_TRUE(tokenizer.find("st"));
+  EXPECT_TRUE(
+      same_tokenizer(tokenizer_from_json(tokenizer_to_json(tokenizer), "again"), tokenizer));
 }
 
 TEST(Tokenizer, ThreadsDoNotChangeTheCounts) {
@@ -182,6 +253,16 @@ TEST(Encoder, OrdinaryTextHasNoSpecialTokens) {
   EXPECT_EQ(tokenizer.decode(encoded(tokenizer, "a<|endoftext|>b"), true), "ab");
 }
 
+// As `tokenizers` does it: both spellings of the text find either spelling of the token.
+TEST(Encoder, NormalizedTokensAreFoundAsTheyLookInNormalizedText) {
+  TokenizerSpec spec = golden_tokenizer("gpt2").spec();
+  spec.nfc = true;
+  spec.added.push_back({"<|e\u0301|>", 600, false, true});
+  const Tokenizer tokenizer(spec, "t");
+  EXPECT_EQ(encoded(tokenizer, "<|e\u0301|>"), Ids{600});
+  EXPECT_EQ(encoded(tokenizer, "<|\u00e9|>"), Ids{600});
+}
+
 TEST(Encoder, AMegabyteWithoutSpacesIsNoProblem) {
   const Tokenizer tokenizer = golden_tokenizer("gpt2");
   const std::string text(1 << 20, 'a');
@@ -236,11 +317,35 @@ TEST(BadTokenizer, Catalogue) {
   expect_bad("/model/dropout", 0.1, "dropout");
   expect_bad("/normalizer", {{"type", "Lowercase"}}, "Lowercase");
   expect_bad("/pre_tokenizer", {{"type", "Whitespace"}}, "Whitespace");
-  expect_bad("/pre_tokenizer",
-             {{"type", "Split"}, {"pattern", {{"Regex", "(("}}}, {"behavior", "Isolated"}}, "((");
+  const Json bytes = {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", false}};
+  const Json prefixed = {{"type", "ByteLevel"}, {"add_prefix_space", true}, {"use_regex", false}};
+  const auto split = [](const char* regex) -> Json {
+    return {{"type", "Split"}, {"pattern", {{"Regex", regex}}}, {"behavior", "Isolated"}};
+  };
+  const auto expect_bad_sequence = [&](const Json& parts, const char* part) {
+    expect_bad("/pre_tokenizer", {{"type", "Sequence"}, {"pretokenizers", parts}}, part);
+  };
+  expect_bad_sequence({split("(("), bytes}, "((");
+  expect_bad("/pre_tokenizer", split("a"), "without ByteLevel");
+  expect_bad_sequence({bytes, split("a")}, "behind ByteLevel");
+  expect_bad_sequence({bytes, bytes}, "behind ByteLevel");
+  expect_bad_sequence({split("a"), prefixed}, "add_prefix_space");  // `tokenizers`: every piece
   expect_bad("/added_tokens/0/content", "", "added token");
   expect_bad("/added_tokens/0/id", 1 << 30, "id");
   expect_bad("/added_tokens/0/lstrip", true, "lstrip");
+  expect_bad("/added_tokens/0/id", 3, "<|endoftext|>");         // the vocabulary says 0
+  expect_bad("/added_tokens/0/content", "<|end|>", "another");  // of another token
+  Json again = good["added_tokens"][0];
+  again["content"] = "<|end|>";
+  expect_bad("/added_tokens/1", again, "another");
+  again["content"] = "é";  // spells the byte 0xe9
+  again["id"] = good["model"]["vocab"]["é"];
+  expect_bad("/added_tokens/1", again, "another");
+  again["id"] = 600;
+  again["content"] = "a";
+  expect_bad("/added_tokens/1", again, "vocabulary");
+  again["content"] = "<|endoftext|>";
+  expect_bad("/added_tokens/1", again, "vocabulary");
   Json missing = good;
   missing["model"]["vocab"].erase("Ā");
   EXPECT_ERROR(tokenizer_from_json(missing.dump(), "t.json"), ExitCode::bad_data, "0x00");
