@@ -167,6 +167,10 @@ void prepare_sweep(const SweepOptions& options) {
 
 std::optional<RunRecord> finished_record(const PlannedPoint& point, const SweepOptions& options) {
   std::optional<RunRecord> record = stored_record(point, options);
+  if (record && options.retry && record->status != RunStatus::ok) {
+    posix_fs().remove(record_path(options.directory, point));
+    return std::nullopt;
+  }
   if (!record || has_enough(*record, options)) return record;
   const std::string aside = join_path(point_directory(options.directory, point), "before.json");
   spdlog::warn(
@@ -193,10 +197,7 @@ PointResult run_point(const PlannedPoint& point, const SweepOptions& options) {
   const PointLock lock(join_path(directory, "lock"));
   if (!lock.held()) return {PointOutcome::running_elsewhere, {}};
   if (std::optional<RunRecord> record = finished_record(point, options)) {
-    if (!options.retry || record->status == RunStatus::ok) {
-      return {PointOutcome::already_finished, std::move(*record)};
-    }
-    fs.remove(path);
+    return {PointOutcome::already_finished, std::move(*record)};
   }
   if (!point.reason.empty()) {
     RunRecord record = record_for(point, options);

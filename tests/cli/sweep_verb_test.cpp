@@ -1,5 +1,8 @@
-// sweep: what its plan says of points that have run.
+// sweep: what its plan says of points that have run, and which of them are submitted again.
 #include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
 
 #include "support/program.h"
 
@@ -34,6 +37,69 @@ TEST(SweepVerb, ThePlanCountsWhatIsLeft) {
   EXPECT_TRUE(contains(plan, "Nothing is left: stretto collect")) << plan;
   plan = answer({"--steps", "9"});
   EXPECT_TRUE(contains(plan, "3 points, 2 to run, 1 that cannot")) << plan;
+}
+
+// sbatch and squeue of a cluster that takes a job and forgets it, or runs it at once.
+class FakeSlurm {
+ public:
+  FakeSlurm() : path_(std::getenv("PATH")) {
+    put("squeue", "exit 0");
+    runs(false);
+    ::setenv("PATH", (dir_.path() + ":" + path_).c_str(), 1);
+  }
+  ~FakeSlurm() { ::setenv("PATH", path_.c_str(), 1); }
+  FakeSlurm(const FakeSlurm&) = delete;
+  FakeSlurm& operator=(const FakeSlurm&) = delete;
+
+  void runs(bool at_once) {
+    put("sbatch",
+        std::string(at_once ? "SLURM_ARRAY_TASK_ID=0 bash \"$2\" > /dev/null 2>&1\n" : "") +
+            "echo 7");
+  }
+
+ private:
+  void put(const char* name, const std::string& script) {
+    const std::string file = dir_.write(name, "#!/bin/sh\n" + script + "\n");
+    std::filesystem::permissions(file, std::filesystem::perms::owner_all);
+  }
+  TempDir dir_;
+  std::string path_;
+};
+
+TEST(SweepVerb, RetrySubmitsWhatFailedToSlurm) {
+  const TempDir dir;
+  const std::string spec =
+      dir.write("s.yaml",
+                "base: tiny-100k\nset: {seq_len: 16, global_batch: 2, micro_batch: 1}\n"
+                "points: [{name: one}]\nsteps: 2\nseconds: 0\n");
+  std::filesystem::create_directory(dir / "out");
+  dir.write(
+      "out/machine.json",
+      R"({"cpu":{"model":"Paper CPU","usable":2},"measured":{"fma_flops":2e11,"gemm_flops":2e11}})");
+  FakeSlurm slurm;
+  const auto answer = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> all = {"sweep", spec,         "--out", dir / "out",
+                                    "--run", "--launcher", "slurm"};
+    all.insert(all.end(), more.begin(), more.end());
+    const Answer a = stretto_run(all);
+    EXPECT_EQ(a.code, 0) << a.err;
+    return a.out + a.err;
+  };
+  const auto contains = [](const std::string& text, const char* part) {
+    return text.find(part) != std::string::npos;
+  };
+  std::string said = answer({"--wait"});
+  EXPECT_TRUE(contains(said, "job 7: 1 point")) << said;
+  EXPECT_TRUE(contains(said, "killed")) << said;  // the job left nothing
+  said = answer({});
+  EXPECT_TRUE(contains(said, "every point has its row")) << said;
+  slurm.runs(true);
+  said = answer({"--retry", "--wait"});
+  EXPECT_TRUE(contains(said, "job 7: 1 point")) << said;
+  EXPECT_TRUE(contains(said, "one    ok")) << said;
+  EXPECT_FALSE(contains(said, "killed")) << said;  // not the old row
+  said = answer({"--retry"});
+  EXPECT_TRUE(contains(said, "every point has its row")) << said;
 }
 
 }  // namespace
