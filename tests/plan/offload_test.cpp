@@ -88,6 +88,36 @@ TEST(Offload, StateCrossesOnceInEachDirection) {
               0.01 * e.host_link);
 }
 
+// Copies go on while layers wait for weights and gradients of other ranks. Here nothing else hides
+// them: out beside all layers' forward passes and one backward pass, back beside n - 2 of these.
+TEST(Offload, CopiesHideBehindTheWaitingOfZero) {
+  Place p = place("h200", "stretto");
+  p.cluster.host_bandwidth = 1e6;
+  p.cluster.link_bandwidth = 1e9;
+  for (Tier& tier : p.cluster.tiers) tier.bytes_per_second = 1e9;
+  Workload w = work_of("mpt-125m", 1024, 8, {true, false});
+  w.model.vocab = 8;  // the embedding's own traffic is nobody's layer
+  Layout l = one_device(1, Checkpointing::none);
+  l.dp = 8;
+  struct Seconds {
+    double host, waiting;
+  };
+  // Of one more micro-batch: what a step does once is left out.
+  const auto at = [&](int zero) -> Seconds {
+    l.zero = zero;
+    w.global_batch = 8;
+    const Estimate one = estimate(p.cluster, p.stack, w, l);
+    w.global_batch = 16;
+    const Estimate two = estimate(p.cluster, p.stack, w, l);
+    return {two.host_link - one.host_link, two.dp_exposed - one.dp_exposed};
+  };
+  const Seconds none = at(1), two = at(2), three = at(3);
+  const auto n = static_cast<double>(w.model.layers);
+  EXPECT_NEAR((none.host - two.host) / ((n - 1) / n * two.waiting), 1, 0.01);
+  EXPECT_GT(none.host - three.host, 0.99 * (n - 1) / n * three.waiting);
+  EXPECT_LT(none.host - three.host, three.waiting);
+}
+
 TEST(Offload, CostsNothingWhereNothingCrosses) {
   const Workload told = work_of("mpt-125m", 1024, 64, {true, true});
   const Workload plain = work_of("mpt-125m", 1024, 64);
