@@ -1,6 +1,7 @@
 #include "checkpoint/safetensors.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
 #include <nlohmann/json.hpp>
@@ -203,6 +204,13 @@ void widen(float* out, const void* data, int64_t count) {
 }
 
 }  // namespace
+
+bool holds_floats(std::string_view st_type) {
+  constexpr std::array kFloats = {DType::f32, DType::bf16, DType::f16, DType::f8e4m3,
+                                  DType::f8e5m2};
+  const auto type = dtype_of(st_type);
+  return type && std::find(kFloats.begin(), kFloats.end(), *type) != kFloats.end();
+}
 
 void floats_from(float* out, const void* data, DType type, int64_t count) {
   switch (type) {

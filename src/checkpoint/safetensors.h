@@ -54,6 +54,7 @@ std::optional<DType> dtype_of(std::string_view st_type);
 const char* st_type_of(DType type);
 
 // `count` elements of a float type at `data` (no alignment needed) as floats; exact.
+bool holds_floats(std::string_view st_type);
 void floats_from(float* out, const void* data, DType type, int64_t count);
 
 }  // namespace stretto

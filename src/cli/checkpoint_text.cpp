@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/fs.h"
 #include "checkpoint/store.h"
+#include "hf/exchange.h"
 
 namespace stretto::cli {
 
@@ -30,12 +31,7 @@ Tokenizer tokenizer_for(const Checkpoint& checkpoint, const Config& config,
         "give --tokenizer tokenizer.json");
   }
   Tokenizer tokenizer = load_tokenizer(path);
-  if (tokenizer.vocab_size() > config.model.vocab) {
-    throw Error(ExitCode::bad_config,
-                fmt::format("{} has {} tokens, the model {}", path, tokenizer.vocab_size(),
-                            config.model.vocab),
-                "give the tokenizer that the model was trained with (--tokenizer)");
-  }
+  check_tokenizer_fits(tokenizer, config.model, path);
   return tokenizer;
 }
 

@@ -56,7 +56,10 @@ void run_export(const Options& o) {
   }
   const Checkpoint checkpoint = checkpoint_at(posix_fs(), o.source);
   ExportOptions options;
-  options.tokenizer = tokenizer_path(checkpoint, config_of(checkpoint.manifest()), o.tokenizer);
+  options.tokenizer =
+      o.tokenizer == "bytes"
+          ? o.tokenizer
+          : tokenizer_path(checkpoint, config_of(checkpoint.manifest()), o.tokenizer);
   options.shard_bytes = static_cast<int64_t>(o.shard_gb * 1e9);
   report(o, export_hf(posix_fs(), checkpoint, o.target, options));
 }

@@ -38,8 +38,12 @@ void require(const json& config, const char* key, const T& wanted, const std::st
   }
 }
 
-bool flag(const json& config, const char* key, bool fallback) {
-  return config.contains(key) && config[key].is_boolean() ? config[key].get<bool>() : fallback;
+bool flag(const json& config, const char* key, bool fallback, const std::string& name) {
+  if (!config.contains(key) || config[key].is_null()) return fallback;
+  if (!config[key].is_boolean()) {
+    refuse(name, fmt::format("{} is {}, neither true nor false", key, config[key].dump()));
+  }
+  return config[key].get<bool>();
 }
 
 ordered_json gpt2_config(const ModelShape& m, int64_t trained) {
@@ -88,6 +92,7 @@ ModelShape from_gpt2(const json& config, const std::string& name) {
   require(config, "layer_norm_epsilon", 1e-5, name);
   require(config, "scale_attn_weights", true, name);
   require(config, "scale_attn_by_inverse_layer_idx", false, name);
+  require(config, "add_cross_attention", false, name);
   ModelShape m;
   const bool exact = config.value("activation_function", json()) == "gelu";
   if (!exact) require(config, "activation_function", "gelu_new", name);
@@ -99,15 +104,22 @@ ModelShape from_gpt2(const json& config, const std::string& name) {
   m.heads = size_at(config, "n_head", name);
   const bool inner = config.contains("n_inner") && !config["n_inner"].is_null();
   m.ffn = inner ? size_at(config, "n_inner", name) : 4 * m.hidden;
-  m.bias = !flag(config, kNoBias, false);
+  m.bias = !flag(config, kNoBias, false, name);
   return m;
 }
 
 ModelShape from_mpt(const json& config, const std::string& name) {
   const json attention = config.value("attn_config", json::object());
-  if (!attention.is_object() || !flag(attention, "alibi", true)) refuse(name, "MPT without ALiBi");
+  if (!attention.is_object() || !flag(attention, "alibi", true, name))
+    refuse(name, "MPT without ALiBi");
   require(attention, "alibi_bias_max", 8, name);
   require(attention, "qk_ln", false, name);
+  require(attention, "attn_type", "multihead_attention", name);
+  require(attention, "rope", false, name);
+  require(attention, "prefix_lm", false, name);
+  require(attention, "clip_qkv", nullptr, name);
+  require(attention, "softmax_scale", nullptr, name);
+  require(config, "logit_scale", nullptr, name);
   require(config, "no_bias", true, name);
   require(config, "layer_norm_epsilon", 1e-5, name);
   ModelShape m;
@@ -147,7 +159,7 @@ ModelShape model_from_hf_config(std::string_view text, const std::string& name) 
   if (type != "gpt2" && type != "mpt") refuse(name, fmt::format("model_type '{}'", type));
   ModelShape m = type == "gpt2" ? from_gpt2(config, name) : from_mpt(config, name);
   m.name = type;
-  m.tied_embedding = flag(config, "tie_word_embeddings", true);
+  m.tied_embedding = flag(config, "tie_word_embeddings", true, name);
   if (m.hidden % m.heads != 0) refuse(name, "the heads do not divide the width");
   return m;
 }

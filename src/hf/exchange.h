@@ -5,11 +5,13 @@
 
 #include "base/fs.h"
 #include "checkpoint/checkpoint.h"
+#include "config/config.h"
+#include "data/tokenizer.h"
 
 namespace stretto {
 
 struct ExportOptions {
-  std::string tokenizer;                // tokenizer.json or its directory; empty: none known
+  std::string tokenizer;  // tokenizer.json or its directory, or "bytes"; empty: none known
   int64_t shard_bytes = 5'000'000'000;  // files above this are cut
 };
 
@@ -21,12 +23,17 @@ struct ExchangeResult {
   bool tokenizer = false;
 };
 
+// bad_config naming `name` when the tokenizer has ids that the model does not know.
+void check_tokenizer_fits(const Tokenizer& tokenizer, const ModelShape& model,
+                          const std::string& name);
+
 // Writes config.json, generation_config.json, model.safetensors (or shards with an index) and
 // tokenizer.json into a new directory, which appears when it is complete.
 ExchangeResult export_hf(Fs& fs, const Checkpoint& checkpoint, const std::string& directory,
                          const ExportOptions& options = {});
 
 // Reads such a directory and saves it as step 0 of a run, for training, generation and evaluation.
+// A tokenizer that cannot be used is left out, with a warning.
 ExchangeResult import_hf(Fs& fs, const std::string& directory, const std::string& run_directory);
 
 }  // namespace stretto

@@ -99,6 +99,15 @@ void write_model(Fs& fs, const std::string& directory, const Checkpoint& checkpo
 
 }  // namespace
 
+void check_tokenizer_fits(const Tokenizer& tokenizer, const ModelShape& model,
+                          const std::string& name) {
+  if (tokenizer.vocab_size() <= model.vocab) return;
+  throw Error(
+      ExitCode::bad_config,
+      fmt::format("{} has {} tokens, the model {}", name, tokenizer.vocab_size(), model.vocab),
+      "give the tokenizer that the model was trained with (--tokenizer)");
+}
+
 ExchangeResult export_hf(Fs& fs, const Checkpoint& checkpoint, const std::string& directory,
                          const ExportOptions& options) {
   const Config config = config_from_json(json::parse(checkpoint.manifest().config));
@@ -109,11 +118,12 @@ ExchangeResult export_hf(Fs& fs, const Checkpoint& checkpoint, const std::string
         "differ in the fourth digit (model.gelu=exact trains one that agrees)");
   }
   std::optional<Tokenizer> tokenizer;
-  if (!options.tokenizer.empty()) {
-    tokenizer.emplace(load_tokenizer(options.tokenizer, fs));
-  } else if (config.model.vocab == 256) {
+  if (options.tokenizer == "bytes" || (options.tokenizer.empty() && config.model.vocab == 256)) {
     tokenizer.emplace(byte_tokenizer());
+  } else if (!options.tokenizer.empty()) {
+    tokenizer.emplace(load_tokenizer(options.tokenizer, fs));
   }
+  if (tokenizer) check_tokenizer_fits(*tokenizer, config.model, options.tokenizer);
   int64_t end_token = -1;  // none
   if (tokenizer) end_token = tokenizer->end_of_document().value_or(-1);
   if (fs.info(directory)) {
@@ -142,6 +152,7 @@ ExchangeResult export_hf(Fs& fs, const Checkpoint& checkpoint, const std::string
     write_new(fs, join_path(temp, "tokenizer.json"), tokenizer_to_json(*tokenizer));
     json settings = {{"tokenizer_class", "PreTrainedTokenizerFast"},
                      {"model_max_length", trained},
+                     {"add_prefix_space", tokenizer->spec().prefix_space},
                      {"clean_up_tokenization_spaces", false}};
     if (end_token >= 0) {
       settings["bos_token"] = settings["eos_token"] = settings["unk_token"] =

@@ -1,16 +1,20 @@
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/error.h"
 #include "base/strict_json.h"
 #include "checkpoint/store.h"
 #include "config/config.h"
 #include "config/serialize.h"
+#include "data/tokenizer.h"
 #include "hf/exchange.h"
 #include "hf/families.h"
 
@@ -56,6 +60,20 @@ class SourceTensors {
   size_t files() const { return files_.size(); }
   size_t tensors() const { return tensors_.size(); }
 
+  // One more than the highest number that a tensor of a layer has.
+  int64_t layers() const {
+    int64_t count = 0;
+    for (const auto& [name, place] : tensors_) {
+      const std::string_view prefix = name.starts_with("blocks.") ? "blocks." : "h.";
+      if (!name.starts_with(prefix)) continue;
+      int64_t layer = 0;
+      const char *begin = name.data() + prefix.size(), *end = name.data() + name.size();
+      const auto [after, error] = std::from_chars(begin, end, layer);
+      if (error == std::errc() && after < end && *after == '.') count = std::max(count, layer + 1);
+    }
+    return count;
+  }
+
   // bad_data unless the tensor is there, in a type and the shape that config.json promises.
   void require(const HfTensor& wanted) const { find(wanted); }
 
@@ -81,7 +99,13 @@ class SourceTensors {
                   "the weights do not fit config.json");
     }
     const auto& [file, tensor] = found->second;
-    if (tensor->shape != wanted.shape() || !dtype_of(tensor->type)) {
+    if (!holds_floats(tensor->type)) {
+      throw Error(
+          ExitCode::bad_data,
+          fmt::format("{}: tensor {} is of type {}", file->path(), tensor->name, tensor->type),
+          "store weights as F32, BF16 or F16");
+    }
+    if (tensor->shape != wanted.shape()) {
       throw Error(ExitCode::bad_data,
                   fmt::format("{}: tensor {} is {} [{}], config.json wants [{}]", file->path(),
                               tensor->name, tensor->type, fmt::join(tensor->shape, ", "),
@@ -119,6 +143,12 @@ std::vector<HfTensor> tensors_of(const ModelShape& model, HfFamily family,
                             model.layers, source.tensors()),
                 "the weights do not fit config.json");
   }
+  if (source.layers() > model.layers) {
+    throw Error(ExitCode::bad_data,
+                fmt::format("{}: {} layers, but the files hold tensors of {}", config_path,
+                            model.layers, source.layers()),
+                "the weights do not fit config.json");
+  }
   std::vector<HfTensor> tensors = hf_tensors(family, model);
   std::erase_if(tensors, [](const HfTensor& tensor) { return tensor.absent; });
   for (const HfTensor& tensor : tensors) source.require(tensor);
@@ -137,6 +167,36 @@ void copy_values(const HfTensor& tensor, const std::vector<float>& stored, char*
       values[r * columns + c] = stored[static_cast<size_t>(c * rows + r)];
     }
   }
+}
+
+// The tokenizer that lies beside the weights, in either form; none where there is none, or none
+// that can be used: the model is good without.
+std::optional<Tokenizer> tokenizer_beside(Fs& fs, const std::string& directory,
+                                          const ModelShape& model) {
+  const bool there =
+      fs.info(join_path(directory, "tokenizer.json")) ||
+      (fs.info(join_path(directory, "vocab.json")) && fs.info(join_path(directory, "merges.txt")));
+  if (!there) return std::nullopt;
+  try {
+    Tokenizer tokenizer = load_tokenizer(directory, fs);
+    check_tokenizer_fits(tokenizer, model, directory);
+    return tokenizer;
+  } catch (const Error& error) {
+    spdlog::warn("imported without its tokenizer ({}): `generate` will want --tokenizer",
+                 error.what());
+    return std::nullopt;
+  }
+}
+
+// As a run keeps it. One that is there already belongs to something else, unless it is the same.
+void put_tokenizer(Fs& fs, const Tokenizer& tokenizer, const std::string& path) {
+  const std::string text = tokenizer_to_json(tokenizer);
+  if (fs.info(path)) {
+    if (read_file(fs, path, kMaxTokenizer) == text) return;
+    throw Error(ExitCode::cannot_create, fmt::format("{} exists already", path),
+                "give a new directory with -o");
+  }
+  write_file_atomic(fs, path, text);
 }
 
 }  // namespace
@@ -169,11 +229,11 @@ ExchangeResult import_hf(Fs& fs, const std::string& directory, const std::string
                 "give a new directory with -o");
   }
   ExchangeResult result{name_of(family), tensors.size(), source.files(), shard.bytes, false};
-  const std::string tokenizer = join_path(directory, "tokenizer.json");
+  const std::optional<Tokenizer> tokenizer = tokenizer_beside(fs, directory, config.model);
   make_dirs(fs, run_directory);
-  if (fs.info(tokenizer)) {
+  if (tokenizer) {
     config.data.tokenizer = join_path(run_directory, "tokenizer.json");
-    write_file_atomic(fs, config.data.tokenizer, read_file(fs, tokenizer, kMaxTokenizer));
+    put_tokenizer(fs, *tokenizer, config.data.tokenizer);
     result.tokenizer = true;
   }
   const auto nonce = std::chrono::system_clock::now().time_since_epoch().count();
