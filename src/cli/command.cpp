@@ -4,6 +4,8 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
+#include <cstdlib>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -22,6 +24,17 @@ CLI::Validator not_empty() {
   return CLI::Validator(
       [](const std::string& text) { return text.empty() ? "is empty" : std::string(); }, "",
       kNotEmpty);
+}
+
+// CLI11 takes a number that is too large for the largest there is.
+CLI::Validator fits_int64() {
+  return CLI::Validator(
+      [](const std::string& text) {
+        errno = 0;
+        std::strtoll(text.c_str(), nullptr, 0);
+        return errno == ERANGE ? fmt::format("{} is out of range", printable(text)) : std::string();
+      },
+      "");
 }
 
 // A verb's description holds its examples; lists of verbs show its summary alone: the first line
@@ -127,14 +140,20 @@ STRETTO_TEXT_OPTION(std::optional<std::string>)
     return Option(app_of(native_).add_option(name, value, help));                             \
   }
 STRETTO_OPTION(std::vector<std::string>)
-STRETTO_OPTION(std::vector<int64_t>)
 STRETTO_OPTION(int)
-STRETTO_OPTION(int64_t)
 STRETTO_OPTION(size_t)
 STRETTO_OPTION(double)
-STRETTO_OPTION(std::optional<int64_t>)
 STRETTO_OPTION(std::optional<double>)
 #undef STRETTO_OPTION
+
+#define STRETTO_INTEGER_OPTION(Type)                                                          \
+  Option Command::add_option(const std::string& name, Type& value, const std::string& help) { \
+    return Option(app_of(native_).add_option(name, value, help)->check(fits_int64()));        \
+  }
+STRETTO_INTEGER_OPTION(std::vector<int64_t>)
+STRETTO_INTEGER_OPTION(int64_t)
+STRETTO_INTEGER_OPTION(std::optional<int64_t>)
+#undef STRETTO_INTEGER_OPTION
 
 Option Command::add_flag(const std::string& name, bool& value, const std::string& help) {
   return Option(app_of(native_).add_flag(name, value, help));

@@ -50,14 +50,23 @@ std::optional<int32_t> end_token(const Tokenizer& tokenizer, const PrepareArgume
   return id;
 }
 
+// The output without .bin or .idx, which must leave a name: files called ".bin" nobody sees.
+std::string stem_of(const PrepareArguments& a) {
+  const bool suffixed = a.output.ends_with(".bin") || a.output.ends_with(".idx");
+  std::string stem = suffixed ? a.output.substr(0, a.output.size() - 4) : a.output;
+  const std::string name = std::filesystem::path(stem).filename().string();
+  if (!name.empty() && name != "." && name != "..") return stem;
+  throw Error(ExitCode::usage, fmt::format("-o {} has no file name", printable(a.output)),
+              "give the name of the token file, such as -o DIR/corpus");
+}
+
 std::string llmc_path(const PrepareArguments& a) {
   return a.output.ends_with(".bin") ? a.output : a.output + ".bin";
 }
 
 // What is written replaces what is there under that name: that must not be what is read.
 void keep_inputs(const PrepareArguments& a) {
-  std::string stem = a.output;
-  if (stem.ends_with(".bin") || stem.ends_with(".idx")) stem.resize(stem.size() - 4);
+  const std::string stem = stem_of(a);
   std::vector<std::string> outputs = {stem + ".bin", stem + ".idx"};
   if (a.format == "llmc") outputs = {llmc_path(a)};
   for (const std::string& input : a.inputs) {
@@ -192,7 +201,8 @@ void info(const InfoArguments& a) {
     fmt::print("  documents  {} (mean {:.1f} tokens)\n", with_commas(source->documents()), mean);
   }
   fmt::print("  ids        {} to {}, {} distinct: the model needs a vocabulary of {} or more\n",
-             scan.lowest, scan.highest, with_commas(scan.distinct), with_commas(scan.highest + 1));
+             scan.lowest, scan.highest, with_commas(scan.distinct),
+             with_commas(int64_t{scan.highest} + 1));
   for (const std::string& text : samples) fmt::print("  sample     {}\n", printable(text));
   if (samples.empty()) fmt::print("  sample     give --tokenizer to see text\n");
 }
@@ -230,7 +240,9 @@ void add_info(Command& verb) {
   sub->add_option("-t,--tokenizer", a->tokenizer, "Shows samples as text");
   sub->add_option("--format", a->format, "auto, megatron, llmc, u16 or bytes")
       ->capture_default_str();
-  sub->add_option("--samples", a->samples, "How many samples")->capture_default_str();
+  sub->add_option("--samples", a->samples, "How many samples")
+      ->capture_default_str()
+      ->between(0, 1000);
   sub->add_flag("--json", a->json, "One JSON record");
   sub->callback([a] { info(*a); });
 }

@@ -211,6 +211,38 @@ TEST(DataVerb, RefusesWhatItCannotRead) {
   expect_refused({"data", "info", f.dir / "a.bin"}, 65, "a.idx");
 }
 
+// NAME.bin and NAME.idx of no name would be hidden files.
+TEST(DataVerb, OutputNeedsAName) {
+  const Files f;
+  std::filesystem::create_directory(f.dir / "there");
+  for (const std::string& output :
+       {f.dir / "there/", f.dir / "there/.", f.dir / "there/..", f.dir / "there/.bin"}) {
+    expect_refused({"data", "prepare", f.text, "-t", "bytes", "-o", output}, 64, "-o " + output);
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(f.dir / "there"));
+  const std::string odd = f.dir / "ein Näme.bin";
+  EXPECT_EQ(stretto_run({"data", "prepare", f.text, "-t", "bytes", "-o", odd}).code, 0);
+  EXPECT_EQ(stretto_run({"data", "info", odd}).code, 0);
+}
+
+TEST(DataVerb, InfoOfTheHighestId) {
+  const Files f;
+  std::string index("MMIDIDX\0\0", 9);
+  const auto put = [&](auto value) {
+    index.append(reinterpret_cast<const char*>(&value), sizeof(value));
+  };
+  put(uint64_t{1});  // version
+  put(uint8_t{4});   // int32
+  put(uint64_t{1}), put(uint64_t{2}), put(int32_t{1}), put(int64_t{0}), put(int64_t{0});
+  put(int64_t{1});
+  f.dir.write("max.idx", index);
+  const std::string file = f.dir.write("max.bin", "\xff\xff\xff\x7f");
+  const Answer answer = stretto_run({"data", "info", file});
+  EXPECT_EQ(answer.code, 0) << answer.err;
+  EXPECT_NE(answer.out.find("a vocabulary of 2,147,483,648"), std::string::npos) << answer.out;
+  expect_refused({"data", "info", file, "--samples", "-1"}, 64, "--samples");
+}
+
 TEST(DataVerb, PrepareThatIsStoppedLeavesNothing) {
   const Files f;
   std::string much;

@@ -101,6 +101,8 @@ TEST(GenerateVerb, ContinuesTheSameWayForTheSameSeed) {
   EXPECT_EQ(stretto_run({"generate", m.run, "-p", "\xff\xc3", "-n", "2"}).code, 0);
   expect_refused({"generate", m.run, "--temperature", "-1"}, 64, "temperature");
   expect_refused({"generate", m.run, "--top-p", "0"}, 64, "top-p");
+  expect_refused({"generate", m.run, "--seed", "99999999999999999999"}, 64, "--seed");
+  expect_refused({"generate", m.run, "--top-k", "-99999999999999999999"}, 64, "--top-k");
   expect_refused({"generate", m.dir / "none"}, 66, "none");
   expect_refused({"generate", m.run, "-p", std::string(200, 'a')}, 64, "200 tokens");
   expect_refused({"generate", m.run, "--tokenizer", m.dir / "none.json"}, 66, "none.json");
