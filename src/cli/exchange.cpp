@@ -11,6 +11,7 @@
 #include "cli/checkpoint_text.h"
 #include "cli/verbs.h"
 #include "train/checkpoint.h"
+#include "train/signals.h"
 
 namespace stretto::cli {
 namespace {
@@ -61,6 +62,8 @@ void run_export(const Options& o) {
           ? o.tokenizer
           : tokenizer_path(checkpoint, config_of(checkpoint.manifest()), o.tokenizer);
   options.shard_bytes = static_cast<int64_t>(o.shard_gb * 1e9);
+  install_stop_signals();  // what was written so far goes when we are asked to stop
+  options.stop = [] { return stop_signal() != 0; };
   report(o, export_hf(posix_fs(), checkpoint, o.target, options));
 }
 

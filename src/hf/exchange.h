@@ -1,6 +1,7 @@
 // Models to and from Hugging Face directories.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "base/fs.h"
@@ -13,6 +14,8 @@ namespace stretto {
 struct ExportOptions {
   std::string tokenizer;  // tokenizer.json or its directory, or "bytes"; empty: none known
   int64_t shard_bytes = 5'000'000'000;  // files above this are cut
+  // Asked before each tensor; true: nothing is left behind, resumable is thrown.
+  std::function<bool()> stop = {};
 };
 
 struct ExchangeResult {

@@ -49,7 +49,7 @@ std::vector<float> stored_values(const Checkpoint& checkpoint, const HfTensor& t
 }
 
 void write_tensors(Fs& fs, const std::string& path, const Checkpoint& checkpoint,
-                   const std::vector<HfTensor>& tensors) {
+                   const std::vector<HfTensor>& tensors, const ExportOptions& options) {
   std::vector<StTensor> entries;
   for (const HfTensor& tensor : tensors)
     entries.push_back({tensor.name, "F32", tensor.shape(), 0, 0});
@@ -58,6 +58,10 @@ void write_tensors(Fs& fs, const std::string& path, const Checkpoint& checkpoint
   file->preallocate(entries.empty() ? 0 : entries.back().end);
   file->append(head);
   for (const HfTensor& tensor : tensors) {
+    if (options.stop && options.stop()) {
+      throw Error(ExitCode::resumable, "stopped before the end; nothing was written",
+                  "run the same command again");
+    }
     const std::vector<float> values = stored_values(checkpoint, tensor);
     file->append({reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)});
   }
@@ -82,15 +86,16 @@ std::vector<std::vector<HfTensor>> cut(std::vector<HfTensor> tensors, int64_t li
 }
 
 void write_model(Fs& fs, const std::string& directory, const Checkpoint& checkpoint,
-                 const std::vector<std::vector<HfTensor>>& files, int64_t bytes) {
+                 const std::vector<std::vector<HfTensor>>& files, int64_t bytes,
+                 const ExportOptions& options) {
   if (files.size() == 1) {
-    write_tensors(fs, join_path(directory, "model.safetensors"), checkpoint, files[0]);
+    write_tensors(fs, join_path(directory, "model.safetensors"), checkpoint, files[0], options);
     return;
   }
   json map = json::object();
   for (size_t i = 0; i < files.size(); ++i) {
     const std::string name = fmt::format("model-{:05d}-of-{:05d}.safetensors", i + 1, files.size());
-    write_tensors(fs, join_path(directory, name), checkpoint, files[i]);
+    write_tensors(fs, join_path(directory, name), checkpoint, files[i], options);
     for (const HfTensor& tensor : files[i]) map[tensor.name] = name;
   }
   const json index = {{"metadata", {{"total_size", bytes}}}, {"weight_map", map}};
@@ -139,7 +144,7 @@ ExchangeResult export_hf(Fs& fs, const Checkpoint& checkpoint, const std::string
   for (const HfTensor& tensor : tensors) result.bytes += 4 * tensor.spec.count();
   const auto files = cut(tensors, options.shard_bytes);
   result.files = files.size();
-  write_model(fs, temp, checkpoint, files, result.bytes);
+  write_model(fs, temp, checkpoint, files, result.bytes, options);
   const bool learned = config.model.position_kind == Positions::learned;
   const int64_t positions = config.model.positions;
   const bool shorter = config.seq_len > 0 && config.seq_len < positions;

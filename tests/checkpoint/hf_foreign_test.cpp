@@ -118,6 +118,18 @@ TEST(HfExport, RefusesATokenizerOfMoreTokens) {
   EXPECT_EQ(load_tokenizer(e.dir / "bytes").vocab_size(), 256);
 }
 
+TEST(HfExport, LeavesNothingWhenAskedToStop) {
+  const Exported e;
+  const size_t before = e.dir.entries();
+  int tensors = 0;
+  ExportOptions options;
+  options.stop = [&] { return ++tensors == 4; };
+  EXPECT_ERROR(export_hf(posix_fs(), checkpoint_of(e.config, 1), e.dir / "cut", options),
+               ExitCode::resumable, "stopped");
+  EXPECT_EQ(tensors, 4);
+  EXPECT_EQ(e.dir.entries(), before);
+}
+
 // Readers before transformers 5 take this from here, and false where it is not said.
 TEST(HfExport, SaysWhetherTextGetsASpace) {
   const Exported e;
