@@ -5,7 +5,8 @@
 namespace stretto {
 namespace {
 
-// Runs of one configuration whose ranks were started in one way.
+// Runs of one configuration whose ranks were started in one way; older records do not say how, and
+// count as threads.
 struct Side {
   std::string hash, launcher;
   std::vector<std::vector<double>> runs;  // those that succeeded
@@ -18,10 +19,11 @@ std::vector<Side> sides_of(const std::vector<RunRecord>& records) {
   std::vector<Side> sides;
   for (const RunRecord& r : records) {
     const std::string hash = config_hash(r.config);
-    const auto same = [&](const Side& s) { return s.hash == hash && s.launcher == r.launcher; };
+    const std::string launcher = r.launcher.empty() ? "threads" : r.launcher;
+    const auto same = [&](const Side& s) { return s.hash == hash && s.launcher == launcher; };
     auto side = std::find_if(sides.begin(), sides.end(), same);
     if (side == sides.end()) {
-      side = sides.insert(sides.end(), Side{hash, r.launcher, {}, {}, &r, 0});
+      side = sides.insert(sides.end(), Side{hash, launcher, {}, {}, &r, 0});
     }
     ++side->records;
     std::vector<double> seconds = r.timed_seconds();
@@ -82,7 +84,7 @@ Comparison compare_sides(const Side& a, const Side& b, double tolerance) {
   c.label = a.first->label.empty() ? c.hash : a.first->label;
   c.runs_a = a.records;
   c.runs_b = b.records;
-  const bool known = !a.launcher.empty() && !b.launcher.empty();
+  const bool known = !a.first->launcher.empty() && !b.first->launcher.empty();
   if (known && a.launcher != b.launcher) c.note = "ranks started otherwise";
   if (a.first->device != b.first->device) c.note = "other machine";
   if (!a.runs.empty()) c.median_a = pooled_median(a);

@@ -17,6 +17,7 @@
 #include "bench/survey.h"
 #include "comm/launch.h"
 #include "config/rules.h"
+#include "train/cores.h"
 #include "train/launch.h"
 #include "train/rank_plan.h"
 #include "train/run.h"
@@ -128,6 +129,10 @@ void train(RunRecord& record, const MeasureOptions& options, RankReports& report
   RankReports::Process process;
   process.ranks = detect_launch().wants_mpi() ? 1 : config.world_size();
   process.cores = allowed_cores();  // before ranks are bound to some of them
+  process.threads = process.ranks;  // on a GPU the host waits, and little else
+  if (config.device == Device::cpu) {
+    process.threads *= threads_per_rank(config, ranks_here(config));
+  }
   run_ranks(config, [&](Comm& world) {
     RunOptions run;
     run.print = false;
@@ -152,7 +157,9 @@ void train(RunRecord& record, const MeasureOptions& options, RankReports& report
     };
     const int64_t apart = options.by_operator.value_or(config.device == Device::cuda ? 3 : 0);
     const auto all_timed = [&] {
-      return reports.steps() >= planned_steps(options) && timed >= options.seconds;
+      const bool long_enough = timed >= options.seconds ||
+                               reports.steps() >= config.train.steps - apart;  // or it ends before
+      return reports.steps() >= planned_steps(options) && long_enough;
     };
     run.by_operator = [&] {
       return !options.turn && all_timed() && reports.steps_by_operator() < apart;

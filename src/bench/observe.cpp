@@ -45,7 +45,7 @@ std::map<std::string, size_t> known_runs(const std::vector<RunRecord>& records) 
     if (first) continue;
     const RunRecord& best = records[it->second];
     const auto key = [](const RunRecord& r) {
-      return std::tuple(r.devices(), derive(r).step.disturbed(), r.started);
+      return std::tuple(r.devices(), derive(r).step.disturbed() || r.disturbed(), r.started);
     };
     if (key(records[i]) < key(best)) it->second = i;
   }

@@ -121,6 +121,32 @@ void RankReports::gather_timeline(Comm& world, const RunResult& result, const Co
   }
 }
 
+// Processes with the same cores of the same machine share them; the place that lost most to others
+// speaks for the run.
+void RankReports::gather_cores(Comm& world, const std::string& host, const Process& process) {
+  const bool watches = process.watch.has_value();
+  const double place = number_of(fmt::format("{} {}", host, fmt::join(process.cores, ",")));
+  const std::vector<double> places = gathered(world, place);
+  const std::vector<double> own = gathered(world, watches ? process.watch->own_seconds() : 0.0);
+  const std::vector<double> threads =
+      gathered(world, watches ? static_cast<double>(process.threads) : 0.0);
+  double own_here = 0, threads_here = 0;
+  for (size_t i = 0; i < places.size(); ++i) {
+    own_here += places[i] == place ? own[i] : 0.0;
+    threads_here += places[i] == place ? threads[i] : 0.0;
+  }
+  const CoreUse use = watches ? process.watch->use(own_here, threads_here) : CoreUse{};
+  const std::vector<double> usable = gathered(world, static_cast<double>(use.usable));
+  const std::vector<double> wanted = gathered(world, use.wanted);
+  const std::vector<double> others = gathered(world, use.others);
+  const std::vector<double> idle = gathered(world, use.idle);
+  if (world.rank() != 0) return;
+  for (size_t i = 0; i < usable.size(); ++i) {
+    const CoreUse here{static_cast<int64_t>(usable[i]), wanted[i], others[i], idle[i]};
+    if (here.usable > 0 && (cores_.usable == 0 || here.lost() > cores_.lost())) cores_ = here;
+  }
+}
+
 void RankReports::gather(Comm& world, const Rank& mine, const RunResult& result,
                          const Coordinates& at, const Process& process) {
   std::vector<double> rows = mine.rows_, by_operator = mine.by_operator_;
@@ -133,20 +159,13 @@ void RankReports::gather(Comm& world, const Rank& mine, const RunResult& result,
   const std::vector<double> grown_ranks = gathered(world, per_rank);
   const std::string host = host_name();
   const std::vector<double> hosts = gathered(world, number_of(host));
-  // Processes with the same cores of the same machine share them.
-  const std::vector<double> places =
-      gathered(world, number_of(fmt::format("{} {}", host, fmt::join(process.cores, ","))));
-  const std::vector<double> own =
-      gathered(world, process.watch ? process.watch->own_seconds() : 0.0);
+  gather_cores(world, host, process);
   gather_timeline(world, result, at);
   if (world.rank() != 0) return;
   code_ = result.code;
   rows_ = std::move(rows);
   by_operator_ = std::move(by_operator);
   nodes_ = std::ssize(std::set<double>(hosts.begin(), hosts.end()));
-  double own_here = 0;
-  for (size_t i = 0; i < own.size(); ++i) own_here += places[i] == places[0] ? own[i] : 0.0;
-  if (process.watch) cores_ = process.watch->use(own_here);
   double total = 0;
   for (const double bytes : grown_ranks) total += bytes;
   grown_total_ = static_cast<int64_t>(total);

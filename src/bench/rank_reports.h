@@ -27,10 +27,10 @@ class RankReports {
   Rank join(bool first_rank);         // at the start of a rank
   void note(const StepRecord& step);  // by the first rank, after each step: kept if the run fails
                                       // (of those by operator, only that there was one more)
-  // What one process has to say: bytes it grew by, ranks it holds, the cores it may use and what
-  // they did during the timed steps.
+  // What one process has to say: bytes it grew by, ranks it holds, their threads, the cores it may
+  // use and what these did during the timed steps.
   struct Process {
-    int64_t grown = 0, ranks = 1;
+    int64_t grown = 0, ranks = 1, threads = 1;
     std::vector<int> cores;
     std::optional<CoreWatch> watch;  // one rank of each process has it
   };
@@ -53,6 +53,7 @@ class RankReports {
  private:
   static constexpr size_t kColumns = kParts + 4 * kOps + 2;
 
+  void gather_cores(Comm& world, const std::string& host, const Process& process);
   void gather_timeline(Comm& world, const RunResult& result, const Coordinates& at);
 
   std::mutex mutex_;

@@ -115,7 +115,7 @@ struct RunRecord {
   RunPrediction predicted;
   int64_t nodes = 1;  // machines
   RunGpu gpu;
-  CoreUse cores;  // of the first rank's machine, during the timed steps
+  CoreUse cores;  // during the timed steps, of the ranks that lost most to others
 
   // Other programs took cores that this run could have used: its times are partly theirs. Runs that
   // took turns expect that.

@@ -101,7 +101,7 @@ json gpu_json(const RunGpu& g) {
 }
 
 json cores_json(const CoreUse& c) {
-  return {{"usable", c.usable}, {"others", c.others}, {"idle", c.idle}};
+  return {{"usable", c.usable}, {"wanted", c.wanted}, {"others", c.others}, {"idle", c.idle}};
 }
 
 // Reads members of one object; every failure names the path of the member.
@@ -266,7 +266,7 @@ void read_newer(const Reader& in, RunRecord& r) {
   if (in.has("gpu")) read_gpu(in.at("gpu"), r.gpu);
   if (in.has("cores")) {
     const Reader c = in.at("cores");
-    r.cores = {c.integer("usable"), c.number("others"), c.number("idle")};
+    r.cores = {c.integer("usable"), c.number("wanted"), c.number("others"), c.number("idle")};
   }
   if (!in.has("predicted")) return;
   const Reader p = in.at("predicted");

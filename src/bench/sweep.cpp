@@ -189,6 +189,12 @@ bool would_run(const PlannedPoint& point, const SweepOptions& options) {
          (options.retry && record->status != RunStatus::ok);
 }
 
+void clear_for_rerun(const PlannedPoint& point, const SweepOptions& options) {
+  if (!stored_record(point, options)) return;
+  const PointLock lock(join_path(point_directory(options.directory, point), "lock"));
+  if (lock.held()) finished_record(point, options);
+}
+
 PointResult run_point(const PlannedPoint& point, const SweepOptions& options) {
   Fs& fs = posix_fs();
   const std::string directory = point_directory(options.directory, point);

@@ -51,6 +51,9 @@ std::optional<RunRecord> finished_record(const PlannedPoint& point, const SweepO
 // Whether run_point would start a process for it now. Looks only: nothing is set aside.
 bool would_run(const PlannedPoint& point, const SweepOptions& options);
 
+// What finished_record() does to a record that does not count, unless the point runs elsewhere.
+void clear_for_rerun(const PlannedPoint& point, const SweepOptions& options);
+
 PointResult run_point(const PlannedPoint& point, const SweepOptions& options);
 
 std::string record_path(const std::string& directory, const PlannedPoint& point);

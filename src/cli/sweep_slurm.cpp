@@ -110,15 +110,19 @@ void submit_sweep(const std::vector<PlannedPoint>& points, const SweepOptions& h
                   const SlurmOptions& options, const std::vector<std::string>& command) {
   make_dirs(posix_fs(), join_path(how.directory, "points"));
   Groups groups;
+  std::vector<const PlannedPoint*> submitted;
   for (const PlannedPoint& p : points) {
     if (!p.reason.empty()) {
       run_point(p, how);  // writes its row, runs nothing
-    } else if (!finished_record(p, how)) {
+    } else if (would_run(p, how)) {
       groups[{p.config.world_size(), p.config.threads}].push_back(p.id);
+      submitted.push_back(&p);
     }
   }
   std::vector<std::string> ids;
   for (const auto& group : groups) ids.push_back(submit(group, how, options, command));
+  // Only now: what Slurm refuses keeps its old row.
+  for (const PlannedPoint* p : submitted) clear_for_rerun(*p, how);
   const std::string all = fmt::format("{}", fmt::join(ids, ","));
   if (options.wait) return wait_for(points, how, all);
   if (ids.empty()) {

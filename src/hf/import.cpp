@@ -23,7 +23,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int64_t kMaxConfigBytes = 1 << 20, kMaxIndexBytes = 64 << 20, kMaxTokenizer = 256 << 20;
+constexpr int64_t kMaxConfigBytes = 1 << 20, kMaxIndexBytes = 64 << 20;
 
 struct SourceFile {
   std::unique_ptr<MappedFile> mapping;
@@ -188,15 +188,22 @@ std::optional<Tokenizer> tokenizer_beside(Fs& fs, const std::string& directory,
   }
 }
 
+bool is_same(Fs& fs, const Tokenizer& tokenizer, const std::string& path) {
+  try {
+    return same_tokenizer(tokenizer, load_tokenizer(path, fs));
+  } catch (const Error&) {
+    return false;  // cannot be read
+  }
+}
+
 // As a run keeps it. One that is there already belongs to something else, unless it is the same.
 void put_tokenizer(Fs& fs, const Tokenizer& tokenizer, const std::string& path) {
-  const std::string text = tokenizer_to_json(tokenizer);
   if (fs.info(path)) {
-    if (read_file(fs, path, kMaxTokenizer) == text) return;
+    if (is_same(fs, tokenizer, path)) return;
     throw Error(ExitCode::cannot_create, fmt::format("{} exists already", path),
                 "give a new directory with -o");
   }
-  write_file_atomic(fs, path, text);
+  write_file_atomic(fs, path, tokenizer_to_json(tokenizer));
 }
 
 }  // namespace

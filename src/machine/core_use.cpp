@@ -30,7 +30,7 @@ double busy_seconds(const std::vector<int>& cores) {
 }  // namespace
 
 std::string describe(const CoreUse& use) {
-  return fmt::format("other programs took {:.2g} of {} core{}", use.others, use.usable,
+  return fmt::format("other programs took {:.1f} of {} core{}", use.others, use.usable,
                      use.usable == 1 ? "" : "s");
 }
 
@@ -42,13 +42,14 @@ CoreWatch::CoreWatch(std::vector<int> cores)
 
 double CoreWatch::own_seconds() const { return clock_seconds(CLOCK_PROCESS_CPUTIME_ID) - own_; }
 
-CoreUse CoreWatch::use(double own) const {
+CoreUse CoreWatch::use(double own, double wanted) const {
+  constexpr double kShortest = 0.5;
   const double busy = busy_seconds(cores_), seconds = clock_seconds(CLOCK_MONOTONIC) - start_;
-  if (busy_ < 0 || busy < 0 || seconds <= 0) return {};
-  const auto usable = std::ssize(cores_);
+  if (busy_ < 0 || busy < 0 || seconds < kShortest) return {};
+  const auto usable = static_cast<double>(cores_.size());
   const double taken = (busy - busy_) / seconds;
-  return {usable, std::max(0.0, taken - own / seconds),
-          std::max(0.0, static_cast<double>(usable) - taken)};
+  return {std::ssize(cores_), std::min(wanted, usable), std::max(0.0, taken - own / seconds),
+          std::max(0.0, usable - taken)};
 }
 
 }  // namespace stretto

@@ -8,15 +8,17 @@
 
 namespace stretto {
 
-struct CoreUse {       // means over an interval, in cores
+struct CoreUse {       // in cores, means over an interval
   int64_t usable = 0;  // 0: unknown
+  double wanted = 0;   // threads of this program that compute
   double others = 0, idle = 0;
 
-  // Others took what this program could have used.
-  bool disturbed() const { return usable > 0 && others >= 0.1 && idle < others; }
+  // Cores that others took although this program wanted them.
+  double lost() const { return others - (static_cast<double>(usable) - wanted); }
+  bool disturbed() const { return usable > 0 && others >= 0.1 && lost() >= 0.1; }
 };
 
-std::string describe(const CoreUse& use);  // "other programs took 0.93 of 2 cores"
+std::string describe(const CoreUse& use);  // "other programs took 0.9 of 2 cores"
 
 class CoreWatch {
  public:
@@ -25,8 +27,10 @@ class CoreWatch {
   explicit CoreWatch(std::vector<int> cores);
 
   double own_seconds() const;  // of processor time, this process, since then
-  // Until now. `own`: the same of all processes that belong to the run and use these cores.
-  CoreUse use(double own) const;
+  // Until now. `own`: the same of all processes that belong to the run and use these cores;
+  // `wanted`: their threads. Unknown after less than half a second: the system counts in
+  // hundredths.
+  CoreUse use(double own, double wanted) const;
 
  private:
   std::vector<int> cores_;

@@ -67,9 +67,8 @@ json to_json(const MachineInfo& m) {
                        {"gemm_flops", m.rates->gemm},
                        {"triad_bytes_per_second", m.rates->triad},
                        {"message_seconds", m.rates->message_seconds},
-                       {"message_bytes_per_second", m.rates->message_rate},
-                       {"other_cores", m.rates->cores.others},
-                       {"idle_cores", m.rates->cores.idle}};
+                       {"message_bytes_per_second", m.rates->message_rate}};
+    if (m.rates->cores.usable > 0) out["measured"]["other_cores"] = m.rates->cores.others;
   }
   for (const MissingPart& part : m.missing) {
     out["missing"].push_back(

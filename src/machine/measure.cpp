@@ -62,8 +62,9 @@ double fma_rate(int threads, double seconds) {
     const double begin = now();
 #pragma omp parallel num_threads(threads) reduction(+ : done)
     {
-      std::optional<OnCore> here;  // one thread alone finds an idle core by itself
-      if (threads > 1)
+      // With fewer threads than cores the system finds idle ones by itself.
+      std::optional<OnCore> here;
+      if (threads == std::ssize(cores))
         here.emplace(cores[static_cast<size_t>(omp_get_thread_num()) % cores.size()]);
       float sink = warm;
       done += fma_rounds(std::max<int64_t>(1, rounds), &sink);
@@ -115,8 +116,8 @@ MachineRates measure_rates(const CpuInfo& cpu, const MemoryInfo& memory) {
   int64_t cache = 0;
   for (const CacheInfo& info : cpu.caches) cache = std::max(cache, info.bytes * info.instances);
   MachineRates rates;
-  const CoreWatch watch(allowed_cores());
   rates.fma_one_core = fma_rate(1, 0.25);
+  const CoreWatch watch(allowed_cores());  // while all of them are wanted
   rates.fma = std::max(rates.fma_one_core, fma_rate(threads, 0.4));
   const double start = now();
   for (int n : {1024, 1536, 2048}) {
@@ -124,8 +125,8 @@ MachineRates measure_rates(const CpuInfo& cpu, const MemoryInfo& memory) {
     if (now() - start < 1.5) rates.gemm = std::max(rates.gemm, gemm_rate(n, 0.35));
   }
   rates.triad = triad_rate(threads, cache, memory.available, 0.5);
+  rates.cores = watch.use(watch.own_seconds(), threads);
   if (threads > 1) measure_messages(rates);
-  rates.cores = watch.use(watch.own_seconds());
   return rates;
 }
 

@@ -73,6 +73,11 @@ class Channel {
   Channel(const Channel&) = delete;
   Channel& operator=(const Channel&) = delete;
 
+  void let_go() {
+    if (comm_ != nullptr) nccl::library().abort(comm_);
+    comm_ = nullptr;
+  }
+
   // Runs `call` (with the communicator and the stream) after what the compute lane has queued so
   // far; returns the number of its event.
   template <typename Call>
@@ -181,6 +186,15 @@ class NcclComm final : public Comm {
         staged_(make_device_comm(host, backend)),
         all_(cuda_of(backend), shared_id(host, 0), host.size(), host.rank()) {
     if (ring && size() > 1) connect_ring();
+  }
+
+  void let_go() {
+    for (auto* links : {out_, in_}) {
+      for (int parity = 0; parity < 2; ++parity) {
+        if (links[parity]) links[parity]->let_go();
+      }
+    }
+    all_.let_go();
   }
 
   int rank() const override { return host_.rank(); }
@@ -365,6 +379,10 @@ bool wants_nccl(Comm& world, Backend& backend, NcclUse use) {
                 "through host memory instead");
   }
   return true;
+}
+
+void let_go_of_nccl(Comm& comm) {
+  if (auto* own = dynamic_cast<NcclComm*>(&comm)) own->let_go();
 }
 
 std::unique_ptr<Comm> make_nccl_comm(Comm& host, Backend& backend, bool ring) {

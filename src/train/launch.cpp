@@ -1,11 +1,12 @@
 #include "train/launch.h"
 
+#include <algorithm>
+
 #include "base/log.h"
 #include "comm/launch.h"
 #include "comm/mpi.h"
 #include "comm/threads.h"
 #include "config/rules.h"
-#include "train/batch_plan.h"
 #include "train/cores.h"
 #include "train/rank_plan.h"
 
@@ -13,17 +14,29 @@ namespace stretto {
 
 namespace {
 
-// Up to `most`, small enough that a pipeline has several micro-batches for each of its stages (and
-// the interleaved one whole rounds of them): with few, stages wait for each other.
+// Up to `most`, small enough that a pipeline has several micro-batches for each of its stages: with
+// few, stages wait for each other. The interleaved one wants whole rounds of them, if need be
+// fewer.
 int64_t for_pipeline(const Config& config, int64_t most) {
   constexpr int64_t kPerStage = 4;
   const ParallelConfig& p = config.parallel;
   if (p.pp == 1) return most;
   const int64_t samples = std::max<int64_t>(1, config.global_batch / p.dp);
-  int64_t chosen = std::min(most, std::max<int64_t>(1, samples / (kPerStage * p.pp)));
-  const bool in_rounds = effective_schedule(p) == PipelineSchedule::interleaved;
-  while (in_rounds && chosen > 1 && rounds(config.global_batch, chosen, p.dp) % p.pp != 0) --chosen;
-  return chosen;
+  const int64_t wanted = std::min(most, std::max<int64_t>(1, samples / (kPerStage * p.pp)));
+  Config tried = config;
+  const auto is_valid = [&](int64_t micro_batch) {
+    tried.micro_batch = micro_batch;
+    const std::vector<Finding> found = check_config(tried);
+    return std::none_of(found.begin(), found.end(),
+                        [](const Finding& f) { return f.severity == Severity::error; });
+  };
+  for (int64_t b = wanted; b >= 1; --b) {
+    if (is_valid(b)) return b;
+  }
+  for (int64_t b = wanted + 1; b <= most; ++b) {
+    if (is_valid(b)) return b;
+  }
+  return wanted;
 }
 
 }  // namespace

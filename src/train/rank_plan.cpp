@@ -72,7 +72,8 @@ size_t gpu_share(int64_t ranks_here) {
   }
   // Slurm gives each task GPUs that the others do not see.
   const char* per_task = std::getenv("SLURM_GPUS_PER_TASK");
-  if (!one_process && per_task != nullptr && *per_task != '\0') return least;
+  const bool slurm = detect_launch().launcher == Launcher::slurm;
+  if (slurm && per_task != nullptr && *per_task != '\0') return least;
   return least / static_cast<size_t>((ranks_here + devices - 1) / devices);
 }
 

@@ -69,7 +69,7 @@ void require_tokens(const Config& config, const TokenSource& source) {
 LetGoOnError::~LetGoOnError() {
   if (std::uncaught_exceptions() <= exceptions_) return;
   for (auto* comm : {&comms_.dp, &comms_.tp, &comms_.pp, &comms_.ends, &comms_.replica}) {
-    if (*comm && std::string_view((*comm)->transport()) == "nccl") comm->reset();
+    if (*comm) let_go_of_nccl(**comm);
   }
 }
 

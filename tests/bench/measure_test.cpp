@@ -48,7 +48,6 @@ TEST(Measure, KeepsEveryStepAndAddsUp) {
       r.memory.predicted_rank);
   EXPECT_GT(r.memory.measured, 0);
   EXPECT_EQ(r.device, "Paper CPU");
-  EXPECT_EQ(r.cores.usable, std::ssize(allowed_cores()));
   EXPECT_GT(r.predicted.seconds, 0);
   EXPECT_LE(r.predicted.low, r.predicted.seconds);
   EXPECT_GE(r.predicted.high, r.predicted.seconds);
@@ -104,10 +103,33 @@ TEST(Measure, StepsByOperatorStandApart) {
     EXPECT_EQ(r.steps.size(), 4u);
     EXPECT_EQ(steps, 4);
     const double parts = std::accumulate(r.parts.begin(), r.parts.end(), 0.0);
+    double mean = 0;
+    for (const double s : r.timed_seconds()) {
+      mean += s / static_cast<double>(r.timed_seconds().size());
+    }
     EXPECT_GT(r.parts_wall, 0);
+    EXPECT_NE(r.parts_wall, mean);  // of other steps
     EXPECT_NEAR(parts, r.parts_wall, 0.01 * r.parts_wall);
     EXPECT_GT(r.operators[static_cast<size_t>(Op::linear_forward)].calls, 0u);
   }
+}
+
+// A run ends with its last step, whatever seconds are asked for: some are left for operators.
+TEST(Measure, StepsByOperatorComeBeforeTheEnd) {
+  MeasureOptions o = options();
+  o.seconds = 1e6;
+  o.by_operator = 2;
+  const RunRecord r = measure(small(), o).value();
+  EXPECT_EQ(std::ssize(r.steps), kMostSteps - 2);
+}
+
+// Over half a second the record says what the cores did.
+TEST(Measure, KnowsItsCores) {
+  MeasureOptions o = options();
+  o.seconds = 0.6;
+  const RunRecord r = measure(small(), o).value();
+  EXPECT_EQ(r.cores.usable, std::ssize(allowed_cores()));
+  EXPECT_EQ(r.cores.wanted, 1);  // threads=1
 }
 
 TEST(Measure, AutoMicroBatchIsTheLargestThatFits) {

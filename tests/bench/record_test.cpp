@@ -30,7 +30,7 @@ TEST(Record, ComesBackFromItsText) {
   r.timeline = {{{TaskKind::forward, 0, 0, 0, 0.5}}, {{TaskKind::backward_weight, 7, 1, 0.5, 1}}};
   r.gpu.add({2, 1800, 1700, 3201, 600, 650, 60, 0});
   r.gpu.add({});  // a step without a sample
-  r.cores = {2, 0.75, 0.25};
+  r.cores = {2, 2, 0.75, 0.25};
   r.gpu.add({2, 1600, 1500, 3201, 700, 690, 65, 4});
   const std::string text = record_text(r);
   const RunRecord back = parse_record(text, "r.json");
@@ -93,7 +93,8 @@ TEST(Record, RefusesWhatItCannotTrust) {
   refused("/launcher", "$(reboot)", "launcher");
   refused("/launcher", 3, "launcher");
   refused("/machine", json::array(), "machine");
-  refused("/cores", json{{"usable", 2}, {"others", -1}, {"idle", 0}}, "cores.others");
+  refused("/cores", json{{"usable", 2}, {"wanted", 2}, {"others", -1}, {"idle", 0}},
+          "cores.others");
   refused("/cores", json{{"usable", 2}}, "cores");
   json missing = good;
   missing.erase("device");

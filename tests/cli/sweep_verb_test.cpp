@@ -56,6 +56,7 @@ class FakeSlurm {
         std::string(at_once ? "SLURM_ARRAY_TASK_ID=0 bash \"$2\" > /dev/null 2>&1\n" : "") +
             "echo 7");
   }
+  void refuses() { put("sbatch", "echo no queue >&2; exit 1"); }
 
  private:
   void put(const char* name, const std::string& script) {
@@ -93,6 +94,13 @@ TEST(SweepVerb, RetrySubmitsWhatFailedToSlurm) {
   EXPECT_TRUE(contains(said, "killed")) << said;  // the job left nothing
   said = answer({});
   EXPECT_TRUE(contains(said, "every point has its row")) << said;
+  slurm.refuses();
+  EXPECT_NE(
+      stretto_run({"sweep", spec, "--out", dir / "out", "--run", "--launcher", "slurm", "--retry"})
+          .code,
+      0);
+  said = answer({});
+  EXPECT_TRUE(contains(said, "every point has its row")) << said;  // the old one is still there
   slurm.runs(true);
   said = answer({"--retry", "--wait"});
   EXPECT_TRUE(contains(said, "job 7: 1 point")) << said;

@@ -65,26 +65,31 @@ TEST(SystemText, BusyTicksAreThoseOfTheCoresAsked) {
   EXPECT_EQ(read_busy_ticks("cpu0 1 2\n", {0}), std::nullopt);
 }
 
-TEST(CoreUse, IsDisturbedByWhatItCouldHaveUsed) {
-  EXPECT_TRUE((CoreUse{2, 0.9, 0.05}).disturbed());
-  EXPECT_FALSE((CoreUse{64, 20, 42}).disturbed());  // enough cores for all
-  EXPECT_FALSE((CoreUse{2, 0.05, 0.01}).disturbed());
+TEST(CoreUse, IsDisturbedByWhatItWanted) {
+  EXPECT_TRUE((CoreUse{2, 2, 0.9, 0.05}).disturbed());
+  EXPECT_TRUE((CoreUse{16, 16, 1, 3}).disturbed());
+  EXPECT_FALSE((CoreUse{2, 1, 1, 0}).disturbed());     // one thread, and a core for it
+  EXPECT_FALSE((CoreUse{64, 2, 40, 22}).disturbed());  // enough cores for all
+  EXPECT_FALSE((CoreUse{2, 2, 0.05, 0.01}).disturbed());
   EXPECT_FALSE(CoreUse{}.disturbed());
-  EXPECT_EQ(describe({2, 0.93, 0}), "other programs took 0.93 of 2 cores");
+  EXPECT_EQ(describe({2, 2, 0.93, 0}), "other programs took 0.9 of 2 cores");
+  EXPECT_EQ(describe({128, 128, 123.4, 0}), "other programs took 123.4 of 128 cores");
 }
 
 // What this process takes itself is not the others'.
 TEST(CoreUse, CountsOwnWorkOnce) {
   const CoreWatch watch(allowed_cores());
   double x = 1;
-  while (watch.own_seconds() < 0.2) x = x * 1.0000001 + 1e-9;
+  EXPECT_EQ(watch.use(0, 1).usable, 0);  // too short to say
+  while (watch.own_seconds() < 0.6) x = x * 1.0000001 + 1e-9;
   ASSERT_GT(x, 1);
   const double own = watch.own_seconds();
-  const CoreUse all = watch.use(0), rest = watch.use(own);
+  const CoreUse all = watch.use(0, 1e6), rest = watch.use(own, 1);
   ASSERT_EQ(all.usable, std::ssize(allowed_cores()));
+  EXPECT_EQ(all.wanted, static_cast<double>(all.usable));
+  EXPECT_EQ(rest.wanted, 1);
   EXPECT_GT(all.others, rest.others);
   EXPECT_GE(rest.others, 0);
-  EXPECT_LE(all.others + all.idle, static_cast<double>(all.usable) * 1.2 + 0.2);
 }
 
 TEST(Machine, LookingIsEnoughForARecord) {

@@ -344,6 +344,9 @@ TEST(Memory, AutoFillsAPipeline) {
   config.parallel.schedule = PipelineSchedule::interleaved;
   config.global_batch = 36;  // 4 would make 9 of them, which is no multiple of 2
   EXPECT_EQ(chosen(), 3);
+  config.global_batch = 7;  // 1 makes seven; 2 makes four, the last one short
+  EXPECT_EQ(chosen(), 2);
+  config.global_batch = 36;
   config.parallel.pp = 1;
   config.parallel.interleave = 1;
   config.parallel.schedule = PipelineSchedule::one_f_one_b;

@@ -276,7 +276,9 @@ void with_types(const AdamWSegment& s, bool master, F&& f) {
     const auto with_master = [&](auto g, auto m) {
       if (master) {
         f(w, g, m, std::true_type{});
-      } else if constexpr (!std::is_same_v<decltype(w), Type<f16>>) {
+      } else if constexpr (std::is_same_v<decltype(w), Type<f16>>) {
+        STRETTO_CHECK(false, "adamw: weights in f16 without a master");
+      } else {
         f(w, g, m, std::false_type{});
       }
     };
