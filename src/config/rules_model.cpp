@@ -62,6 +62,18 @@ void gpu_heads(const Config& c, Report& report) {
   }
 }
 
+// A row of LayerNorm's gradient stays in the registers of a block, in packs of 16 bytes if it can.
+void gpu_hidden(const Config& c, Report& report) {
+  if (c.device != Device::cuda) return;
+  const auto pack = static_cast<int64_t>(16 / dtype_size(types_of(c.precision).compute));
+  const int64_t most = c.model.hidden % pack == 0 ? 4096 * pack : 8192;
+  if (c.model.hidden <= most) return;
+  report.add("model.hidden",
+             fmt::format("is more than {}, what a GPU takes with {}{}", most, shown(c, "precision"),
+                         most == 8192 ? fmt::format(" and no multiple of {}", pack) : ""),
+             "use less, or device=cpu");
+}
+
 void gradient_dtype(const Config& c, Report& report) {
   const PrecisionTypes types = types_of(c.precision);
   if (c.gradient_dtype == types.gradient || c.gradient_dtype == DType::f32) return;
@@ -105,6 +117,7 @@ constexpr Rule kRules[] = {
     {"hidden-heads", Severity::error, hidden_heads},
     {"positions", Severity::error, positions},
     {"gpu-heads", Severity::error, gpu_heads},
+    {"gpu-hidden", Severity::error, gpu_hidden},
     {"gradient-dtype", Severity::error, gradient_dtype},
     {"precision-device", Severity::advice, precision_device},
     {"tf32-device", Severity::error, tf32_device},
