@@ -15,7 +15,7 @@ const char* name_of(Verdict verdict);
 struct Comparison {
   std::string label;  // of the first record, else its hash
   std::string hash;
-  std::string launcher;  // what started the ranks of both; empty: not known, or not the same
+  std::string launcher;  // what started the ranks of both; empty: not the same
   Verdict verdict = Verdict::same;
   Ratio ratio;  // seconds per step, B over A
   double median_a = 0, median_b = 0;

@@ -126,6 +126,8 @@ void train(RunRecord& record, const MeasureOptions& options, RankReports& report
   Config config = record.config;
   config.output.clear();
   config.train.eval_every = 0;
+  const int64_t apart = options.by_operator.value_or(config.device == Device::cuda ? 3 : 0);
+  config.train.steps += apart;
   RankReports::Process process;
   process.ranks = detect_launch().wants_mpi() ? 1 : config.world_size();
   process.cores = allowed_cores();  // before ranks are bound to some of them
@@ -155,11 +157,9 @@ void train(RunRecord& record, const MeasureOptions& options, RankReports& report
       if (options.progress) options.progress(step.step, planned_steps(options));
       if (options.turn) more = options.turn();
     };
-    const int64_t apart = options.by_operator.value_or(config.device == Device::cuda ? 3 : 0);
     const auto all_timed = [&] {
-      const bool long_enough = timed >= options.seconds ||
-                               reports.steps() >= config.train.steps - apart;  // or it ends before
-      return reports.steps() >= planned_steps(options) && long_enough;
+      const bool most = reports.steps() == record.config.train.steps;
+      return most || (reports.steps() >= planned_steps(options) && timed >= options.seconds);
     };
     run.by_operator = [&] {
       return !options.turn && all_timed() && reports.steps_by_operator() < apart;

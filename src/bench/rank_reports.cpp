@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <climits>
 #include <cstring>
 #include <set>
@@ -38,10 +39,13 @@ std::string host_name() {
   return name;
 }
 
-std::vector<double> gathered(Comm& world, double mine) {
-  std::vector<double> all(static_cast<size_t>(world.size()));
-  world.all_gather(Tensor(all.data(), DType::f64, {world.size()}),
-                   ConstTensor(&mine, DType::f64, {1}));
+// What each rank says, in their order.
+template <size_t N>
+std::vector<std::array<double, N>> gathered(Comm& world, const std::array<double, N>& mine) {
+  constexpr auto kCount = static_cast<int64_t>(N);
+  std::vector<std::array<double, N>> all(static_cast<size_t>(world.size()));
+  world.all_gather(Tensor(all.data(), DType::f64, {world.size() * kCount}),
+                   ConstTensor(mine.data(), DType::f64, {kCount}));
   return all;
 }
 
@@ -126,23 +130,19 @@ void RankReports::gather_timeline(Comm& world, const RunResult& result, const Co
 void RankReports::gather_cores(Comm& world, const std::string& host, const Process& process) {
   const bool watches = process.watch.has_value();
   const double place = number_of(fmt::format("{} {}", host, fmt::join(process.cores, ",")));
-  const std::vector<double> places = gathered(world, place);
-  const std::vector<double> own = gathered(world, watches ? process.watch->own_seconds() : 0.0);
-  const std::vector<double> threads =
-      gathered(world, watches ? static_cast<double>(process.threads) : 0.0);
+  std::array<double, 3> mine = {place, 0, 0};
+  if (watches) mine = {place, process.watch->own_seconds(), static_cast<double>(process.threads)};
   double own_here = 0, threads_here = 0;
-  for (size_t i = 0; i < places.size(); ++i) {
-    own_here += places[i] == place ? own[i] : 0.0;
-    threads_here += places[i] == place ? threads[i] : 0.0;
+  for (const auto& [there, own, threads] : gathered(world, mine)) {
+    own_here += there == place ? own : 0.0;
+    threads_here += there == place ? threads : 0.0;
   }
   const CoreUse use = watches ? process.watch->use(own_here, threads_here) : CoreUse{};
-  const std::vector<double> usable = gathered(world, static_cast<double>(use.usable));
-  const std::vector<double> wanted = gathered(world, use.wanted);
-  const std::vector<double> others = gathered(world, use.others);
-  const std::vector<double> idle = gathered(world, use.idle);
+  const auto all =
+      gathered<4>(world, {static_cast<double>(use.usable), use.wanted, use.others, use.idle});
   if (world.rank() != 0) return;
-  for (size_t i = 0; i < usable.size(); ++i) {
-    const CoreUse here{static_cast<int64_t>(usable[i]), wanted[i], others[i], idle[i]};
+  for (const auto& [usable, wanted, others, idle] : all) {
+    const CoreUse here{static_cast<int64_t>(usable), wanted, others, idle};
     if (here.usable > 0 && (cores_.usable == 0 || here.lost() > cores_.lost())) cores_ = here;
   }
 }
@@ -156,20 +156,24 @@ void RankReports::gather(Comm& world, const Rank& mine, const RunResult& result,
     for (double& x : *sums) x /= world.size();
   }
   const double per_rank = static_cast<double>(process.grown) / static_cast<double>(process.ranks);
-  const std::vector<double> grown_ranks = gathered(world, per_rank);
   const std::string host = host_name();
-  const std::vector<double> hosts = gathered(world, number_of(host));
+  const auto ranks = gathered<2>(world, {per_rank, number_of(host)});
   gather_cores(world, host, process);
   gather_timeline(world, result, at);
   if (world.rank() != 0) return;
   code_ = result.code;
   rows_ = std::move(rows);
   by_operator_ = std::move(by_operator);
-  nodes_ = std::ssize(std::set<double>(hosts.begin(), hosts.end()));
-  double total = 0;
-  for (const double bytes : grown_ranks) total += bytes;
+  std::set<double> hosts;
+  double total = 0, most = ranks[0][0];
+  for (const auto& [bytes, machine] : ranks) {
+    hosts.insert(machine);
+    total += bytes;
+    most = std::max(most, bytes);
+  }
+  nodes_ = std::ssize(hosts);
   grown_total_ = static_cast<int64_t>(total);
-  grown_rank_ = static_cast<int64_t>(*std::max_element(grown_ranks.begin(), grown_ranks.end()));
+  grown_rank_ = static_cast<int64_t>(most);
 }
 
 void RankReports::fill(RunRecord& record, int64_t allowance) const {

@@ -3,7 +3,6 @@
 #include "base/error.h"
 #include "base/fs.h"
 #include "checkpoint/store.h"
-#include "hf/exchange.h"
 
 namespace stretto::cli {
 
@@ -31,7 +30,7 @@ Tokenizer tokenizer_for(const Checkpoint& checkpoint, const Config& config,
         "give --tokenizer tokenizer.json");
   }
   Tokenizer tokenizer = load_tokenizer(path);
-  check_tokenizer_fits(tokenizer, config.model, path);
+  require_vocab(tokenizer, config.model.vocab, path);
   return tokenizer;
 }
 

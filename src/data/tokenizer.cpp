@@ -59,6 +59,13 @@ TokenizerSpec meaning_of(const Tokenizer& tokenizer) {
 
 }  // namespace
 
+void require_vocab(const Tokenizer& tokenizer, int64_t vocab, const std::string& name) {
+  if (tokenizer.vocab_size() <= vocab) return;
+  throw Error(ExitCode::bad_config,
+              fmt::format("{} has {} tokens, the model {}", name, tokenizer.vocab_size(), vocab),
+              "give the tokenizer that the model was trained with (--tokenizer)");
+}
+
 bool same_tokenizer(const Tokenizer& a, const Tokenizer& b) {
   return meaning_of(a) == meaning_of(b);
 }

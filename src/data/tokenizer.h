@@ -112,6 +112,9 @@ class Tokenizer {
 // come from: vocab.json has added tokens among the others, tokenizer.json beside them or both.
 bool same_tokenizer(const Tokenizer& a, const Tokenizer& b);
 
+// bad_config naming `name` when the tokenizer has ids that a model of `vocab` words does not know.
+void require_vocab(const Tokenizer& tokenizer, int64_t vocab, const std::string& name);
+
 // Each byte is its own token, id = byte: what models without a tokenizer use.
 Tokenizer byte_tokenizer();
 

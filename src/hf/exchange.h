@@ -6,8 +6,6 @@
 
 #include "base/fs.h"
 #include "checkpoint/checkpoint.h"
-#include "config/config.h"
-#include "data/tokenizer.h"
 
 namespace stretto {
 
@@ -25,10 +23,6 @@ struct ExchangeResult {
   int64_t bytes = 0;
   bool tokenizer = false;
 };
-
-// bad_config naming `name` when the tokenizer has ids that the model does not know.
-void check_tokenizer_fits(const Tokenizer& tokenizer, const ModelShape& model,
-                          const std::string& name);
 
 // Writes config.json, generation_config.json, model.safetensors (or shards with an index) and
 // tokenizer.json into a new directory, which appears when it is complete.

@@ -104,15 +104,6 @@ void write_model(Fs& fs, const std::string& directory, const Checkpoint& checkpo
 
 }  // namespace
 
-void check_tokenizer_fits(const Tokenizer& tokenizer, const ModelShape& model,
-                          const std::string& name) {
-  if (tokenizer.vocab_size() <= model.vocab) return;
-  throw Error(
-      ExitCode::bad_config,
-      fmt::format("{} has {} tokens, the model {}", name, tokenizer.vocab_size(), model.vocab),
-      "give the tokenizer that the model was trained with (--tokenizer)");
-}
-
 ExchangeResult export_hf(Fs& fs, const Checkpoint& checkpoint, const std::string& directory,
                          const ExportOptions& options) {
   const Config config = config_from_json(json::parse(checkpoint.manifest().config));
@@ -128,7 +119,7 @@ ExchangeResult export_hf(Fs& fs, const Checkpoint& checkpoint, const std::string
   } else if (!options.tokenizer.empty()) {
     tokenizer.emplace(load_tokenizer(options.tokenizer, fs));
   }
-  if (tokenizer) check_tokenizer_fits(*tokenizer, config.model, options.tokenizer);
+  if (tokenizer) require_vocab(*tokenizer, config.model.vocab, options.tokenizer);
   int64_t end_token = -1;  // none
   if (tokenizer) end_token = tokenizer->end_of_document().value_or(-1);
   if (fs.info(directory)) {

@@ -179,7 +179,7 @@ std::optional<Tokenizer> tokenizer_beside(Fs& fs, const std::string& directory,
   if (!there) return std::nullopt;
   try {
     Tokenizer tokenizer = load_tokenizer(directory, fs);
-    check_tokenizer_fits(tokenizer, model, directory);
+    require_vocab(tokenizer, model.vocab, directory);
     return tokenizer;
   } catch (const Error& error) {
     spdlog::warn("imported without its tokenizer ({}): `generate` will want --tokenizer",

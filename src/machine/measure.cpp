@@ -46,7 +46,7 @@ class OnCore {
   bool known_ = false;
 };
 
-// FLOP/s over `threads` threads together, a core for each: total work over the time of the slowest.
+// FLOP/s over `threads` threads together: total work over the time of the slowest.
 double fma_rate(int threads, double seconds) {
   const std::vector<int> cores = allowed_cores();
   float warm = 1;
@@ -65,7 +65,7 @@ double fma_rate(int threads, double seconds) {
       // With fewer threads than cores the system finds idle ones by itself.
       std::optional<OnCore> here;
       if (threads == std::ssize(cores))
-        here.emplace(cores[static_cast<size_t>(omp_get_thread_num()) % cores.size()]);
+        here.emplace(cores[static_cast<size_t>(omp_get_thread_num())]);
       float sink = warm;
       done += fma_rounds(std::max<int64_t>(1, rounds), &sink);
     }

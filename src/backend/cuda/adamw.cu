@@ -25,7 +25,7 @@ constexpr int V = kPack;
 // Packs of a thread, before another block takes over: with random bits to draw, as many as make
 // their keys worth finding.
 template <typename M, bool kMaster>
-constexpr int kPacks = kMaster&& std::is_same_v<M, float> ? kAtOnce : 8;
+constexpr int kPacks = (kMaster && std::is_same_v<M, float>) ? kAtOnce : 8;
 
 // One stretch, as the kernel sees it. `first_block`: blocks of the stretches before.
 struct Stretch {

@@ -40,10 +40,9 @@ Advice advice_for(cudaError_t status) {
               "the program holds no code for this GPU; rebuild with "
               "-DCMAKE_CUDA_ARCHITECTURES=native (sm_80 or newer)"};
     case cudaErrorSystemNotReady:
-      return {
-          ExitCode::os_error,
-          "the machine's GPUs are not ready: on machines with NVSwitch, is nvidia-fabricmanager "
-          "running?"};
+      return {ExitCode::os_error,
+              "the machine's GPUs are not ready: start nvidia-fabricmanager (machines with "
+              "NVSwitch), or try again when the system is up"};
     case cudaErrorDevicesUnavailable:
     case cudaErrorECCUncorrectable:
     case cudaErrorNvlinkUncorrectable:
