@@ -1,5 +1,6 @@
 // Every operator of a training step alone, at the shapes of a model: time, rate, and nothing else.
-//   bench_gpu_ops [125m|1b|7b] [repeats]
+//   bench_gpu_ops [125m|350m|1b|7b] [repeats]
+//   bench_gpu_ops attention [125m|350m|1b|7b] [repeats]
 //   bench_gpu_ops floor [125m-1024 ...]   a step's products and attention back to back: gpu_floor.h
 #include <fmt/format.h>
 
@@ -23,8 +24,10 @@ struct Sizes {
   int64_t rows() const { return B * T; }
 };
 
-constexpr Sizes kModels[] = {
-    {"125m", 64, 1024, 768, 12}, {"1b", 16, 2048, 2048, 16}, {"7b", 6, 2048, 4096, 32}};
+constexpr Sizes kModels[] = {{"125m", 64, 1024, 768, 12},
+                             {"350m", 32, 2048, 1024, 16},
+                             {"1b", 16, 2048, 2048, 16},
+                             {"7b", 6, 2048, 4096, 32}};
 constexpr int64_t kVocab = 50368, kWords = 50257;
 
 class Bench : public GpuTensors {
@@ -70,7 +73,7 @@ void linear(Bench& bench, Backend& b, const char* name, int64_t rows, int64_t n,
 }
 
 void attention(const Sizes& s, int device, int repeats) {
-  for (const char* kernel : {"cudnn", "cudnn-atomic", "flash"}) {
+  for (const char* kernel : {"cudnn", "cudnn-atomic", "hopper", "flash"}) {
     CudaOptions options;
     options.attention = kernel;
     options.time_operators = true;
@@ -159,12 +162,21 @@ void rest(Bench& bench, Backend& b, const Sizes& s) {
 }
 
 int run(int argc, char** argv) {
-  const std::string wanted = argc > 1 ? argv[1] : "125m";
+  std::string wanted = argc > 1 ? argv[1] : "125m";
   if (wanted == "floor") return bench::gpu_floor({argv + 2, argv + argc});
+  const bool attention_only = wanted == "attention";
+  if (attention_only) {
+    --argc, ++argv;
+    wanted = argc > 1 ? argv[1] : "125m";
+  }
   const int repeats = argc > 2 ? std::atoi(argv[2]) : 10;
   for (const Sizes& s : kModels) {
     if (wanted != s.name) continue;
     fmt::print("mpt-{} shapes, B {} T {} C {} H {}, bf16\n", s.name, s.B, s.T, s.C, s.H);
+    if (attention_only) {
+      attention(s, 0, repeats);
+      return 0;
+    }
     CudaOptions options;
     options.time_operators = true;
     auto backend = make_cuda_backend(0, options);
@@ -179,7 +191,7 @@ int run(int argc, char** argv) {
     rest(bench, *backend, s);
     return 0;
   }
-  fmt::print(stderr, "bench_gpu_ops [125m|1b|7b] [repeats], or floor [points]\n");
+  fmt::print(stderr, "bench_gpu_ops [attention] [125m|350m|1b|7b] [repeats], or floor [points]\n");
   return 64;
 }
 

@@ -42,6 +42,7 @@ const Case kCases[] = {{1, 1, 1, 1},
                        {2, 19, 3, 9, DType::f16, true},
                        {1, 200, 2, 128, DType::bf16},
                        {2, 321, 1, 64, DType::bf16, true},
+                       {3, 640, 2, 64, DType::bf16},
                        {1, 129, 2, 80, DType::f16, true}};
 
 AttentionOptions options_of(const Case& c) {
@@ -130,6 +131,16 @@ TEST(Attention, AgreesWithPlainLoops) {
     // In narrow types delta is taken from the rounded output.
     const Values dqkv = reference.backward(r.dout.values(), r.qkv.values());
     EXPECT_TRUE(close(r.dqkv, dqkv, c.type, c.type == DType::f32 ? 32 + 2 * length : 4));
+  }
+}
+
+// Whole blocks of keys. (A test of its own, short enough for compute-sanitizer.)
+TEST(Attention, BlocksOf128Keys) {
+  for (const Case& c : {Case{1, 128, 1, 64, DType::bf16}, Case{2, 256, 3, 64, DType::bf16}}) {
+    SCOPED_TRACE(name_of(c));
+    const Results r = run(c, 2);
+    const Values dqkv = reference_of(c).backward(r.dout.values(), r.qkv.values());
+    EXPECT_TRUE(close(r.dqkv, dqkv, c.type, 4));
   }
 }
 

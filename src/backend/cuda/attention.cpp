@@ -5,12 +5,14 @@
 #include <cmath>
 
 #include "backend/cuda/attention_cudnn.h"
+#include "backend/cuda/attention_hopper.h"
 #include "backend/cuda/cuda_backend.h"
 
 namespace stretto::cuda {
 namespace {
 
 const std::array kKernels = {
+    AttentionKernel{"hopper", false, hopper_supports, hopper_forward, hopper_backward},
     AttentionKernel{"cudnn-atomic", false, cudnn_supports, cudnn_forward, cudnn_atomic_backward},
     AttentionKernel{"cudnn", true, cudnn_supports, cudnn_forward, cudnn_backward},
     AttentionKernel{"flash", true, flash_supports, flash_forward, flash_backward},
@@ -56,7 +58,7 @@ const AttentionKernel* attention_kernel(std::string_view name) {
     if (name == kernel.name) return &kernel;
   }
   throw Error(ExitCode::bad_config, fmt::format("no attention kernel is called '{}'", name),
-              "use cudnn, flash, plain or cudnn-atomic");
+              "use cudnn, flash, plain, cudnn-atomic or hopper");
 }
 
 const AttentionKernel& CudaBackend::attention_for(

@@ -1,0 +1,108 @@
+#include "backend/cuda/attention_dq.h"
+#include "backend/cuda/device.cuh"
+#include "backend/cuda/lanes.h"
+
+namespace stretto::cuda::dq {
+namespace {
+
+constexpr int kThreads = 256, kGroup = 128;
+
+// The tile of a block: heads of the same rows, which lie side by side, come one after the other.
+struct Tile {
+  int64_t row;     // of (B, T)
+  int64_t number;  // of a row in (B, H, T)
+  int head;
+
+  __device__ __forceinline__ Tile(int T, int heads) {
+    const int tiles = T / kRows, rest = int(blockIdx.x) / heads;
+    const int batch = rest / tiles, first = rest % tiles * kRows;
+    head = int(blockIdx.x) % heads;
+    row = int64_t(batch) * T + first;
+    number = (int64_t(batch) * heads + head) * T + first;
+  }
+};
+
+__global__ void __launch_bounds__(kThreads)
+    begin_kernel(float* dq, float* scores, float* dp, int* next, const bf16* dout, const bf16* out,
+                 const float* lse, int T, int heads, float scale) {
+  const Tile tile(T, heads);
+  if (blockIdx.x == 0 && threadIdx.x == 0) *next = 0;
+#pragma unroll
+  for (int pass = 0; pass < 2; ++pass) {
+    const int row = pass * 32 + int(threadIdx.x) / 8;
+    const int64_t at = ((tile.row + row) * heads + tile.head) * kColumns + int(threadIdx.x) % 8 * 8;
+    const auto a = Pack<bf16, 8>::load(dout + at), b = Pack<bf16, 8>::load(out + at);
+    float sum = 0;
+#pragma unroll
+    for (int i = 0; i < 8; ++i) sum = fmaf(a[i], b[i], sum);
+#pragma unroll
+    for (int offset = 4; offset > 0; offset /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, offset);
+    if (threadIdx.x % 8 == 0) {
+      scores[tile.number + row] = -lse[tile.number + row] / scale;
+      dp[tile.number + row] = -sum;
+    }
+  }
+  float4* const zeros = reinterpret_cast<float4*>(dq + tile.number * kColumns);
+#pragma unroll
+  for (int i = 0; i < kRows * kColumns / 4 / kThreads; ++i) {
+    zeros[i * kThreads + threadIdx.x] = make_float4(0, 0, 0, 0);
+  }
+}
+
+// A thread takes what four lanes had: eight columns of two rows.
+__global__ void __launch_bounds__(kThreads)
+    finish_kernel(bf16* dqkv, const float* dq, int T, int heads, float scale) {
+  const Tile tile(T, heads);
+  const int eight = int(threadIdx.x) % 8, row = int(threadIdx.x) / 8 % 8;
+  const int warp = int(threadIdx.x) / 64;
+  const float4* const from = reinterpret_cast<const float4*>(dq + tile.number * kColumns) +
+                             eight * kGroup + warp * 32 + row * 4;
+  float upper[8], lower[8];
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const float4 four = __ldcs(from + i);
+    upper[2 * i] = four.x * scale;
+    upper[2 * i + 1] = four.y * scale;
+    lower[2 * i] = four.z * scale;
+    lower[2 * i + 1] = four.w * scale;
+  }
+  const int64_t stride = int64_t{3} * heads * kColumns;
+  bf16* const to = dqkv + (tile.row + warp * 16 + row) * stride + tile.head * kColumns + eight * 8;
+  Pack<bf16, 8> two;
+  two.set_all(upper);
+  two.store(to);
+  two.set_all(lower);
+  two.store(to + 8 * stride);
+}
+
+unsigned tiles_of(const AttentionGeometry& g) {
+  return static_cast<unsigned>(g.B * g.H * g.T / kRows);
+}
+
+}  // namespace
+
+Sums begin(const AttentionBackward& call, Workspace& scratch, cudaStream_t stream) {
+  const AttentionGeometry& g = call.shape;
+  const int64_t rows = g.B * g.H * g.T;
+  float* const sums = static_cast<float*>(scratch.reserve(
+      static_cast<size_t>(rows * (kColumns + 2)) * sizeof(float) + sizeof(int), stream));
+  float* const scores = sums + rows * kColumns;
+  float* const dp = scores + rows;
+  int* const next = reinterpret_cast<int*>(dp + rows);
+  begin_kernel<<<tiles_of(g), kThreads, 0, stream>>>(
+      sums, scores, dp, next, static_cast<const bf16*>(call.dout),
+      static_cast<const bf16*>(call.out), call.lse, static_cast<int>(g.T), static_cast<int>(g.H),
+      attention_scale(g));
+  CUDA_CHECK_LAUNCH();
+  return {sums, scores, dp, next};
+}
+
+void finish(const AttentionBackward& call, const Sums& sums, cudaStream_t stream) {
+  const AttentionGeometry& g = call.shape;
+  finish_kernel<<<tiles_of(g), kThreads, 0, stream>>>(static_cast<bf16*>(call.dqkv), sums.dq,
+                                                      static_cast<int>(g.T), static_cast<int>(g.H),
+                                                      attention_scale(g));
+  CUDA_CHECK_LAUNCH();
+}
+
+}  // namespace stretto::cuda::dq

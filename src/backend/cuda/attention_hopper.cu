@@ -1,0 +1,430 @@
+// A block takes 128 keys of a head at a time and walks over the queries that see them, 64 at a
+// time. Four groups of four warps: one fetches; two have 64 keys each, make the transposed
+// probabilities and their gradient, and add up dk and dv in registers; the last makes dq's share of
+// the 64 queries and adds it to memory, in f32 and in whatever order blocks come.
+//
+// Registers decide what is where: the keys' groups have 208 each, of which 128 are sums.
+#include "backend/cuda/attention_cudnn.h"
+#include "backend/cuda/attention_dq.h"
+#include "backend/cuda/attention_hopper.h"
+#include "backend/cuda/hopper.cuh"
+#include "backend/cuda/lanes.h"
+#include "backend/cuda/tensor_map.h"
+
+namespace stretto::cuda {
+namespace {
+
+using namespace hopper;
+
+constexpr int kD = dq::kColumns, kQueries = dq::kRows, kKeys = 128;
+constexpr int kGroup = 128, kThreads = 4 * kGroup, kWarps = kGroup / 32;
+constexpr int kBoxBytes = 64 * kD * 2;  // 64 rows of a head
+constexpr int kStages = 4, kAlignment = 1024;
+
+struct Operands {
+  CUtensorMap qkv, dout, dqkv;
+  dq::Sums sums;
+  int T, heads, items;
+  float scale;
+};
+
+struct Memory {
+  char keys[2][2][kBoxBytes], values[2][2][kBoxBytes];  // of two items
+  char queries[kStages][kBoxBytes], dout[kStages][kBoxBytes];
+  char dscores[2][2][kBoxBytes];  // transposed: (keys, queries)
+  char results[2][2][kBoxBytes];  // dk and dv of both groups
+  float scores[kStages][kQueries], dp[kStages][kQueries];
+  int item[2];
+  Barrier item_full[2], item_empty[2], full[kStages], empty[kStages], ds_full[2], ds_empty[2];
+};
+
+// From queries to the dout that came with them, as operands.
+constexpr uint32_t kToDout = (offsetof(Memory, dout) - offsetof(Memory, queries)) >> 4;
+
+// Keys [128 tile, 128 tile + 128) of a head of a sequence. Low keys, which most queries see, come
+// first.
+struct Item {
+  int row, head, tile, queries;  // row: the sequence's first; queries: blocks of them
+  int64_t statistics;            // of the sequence and head
+
+  __device__ __forceinline__ Item(const Operands& o, int number) {
+    const int tiles = o.T / kKeys, which = number / tiles;
+    tile = number % tiles;
+    head = which % o.heads;
+    row = which / o.heads * o.T;
+    queries = (o.T - tile * kKeys) / kQueries;
+    statistics = int64_t(which) * o.T;
+  }
+};
+
+// Number n of something that goes round in kCount places.
+template <int kCount>
+struct Turn {
+  uint32_t n = 0;
+  __device__ __forceinline__ int place() const { return int(n % kCount); }
+  __device__ __forceinline__ uint32_t parity() const { return n / kCount & 1; }
+};
+
+__device__ __forceinline__ void arrive_as_warp(Barrier& barrier) {
+  __syncwarp();
+  if (threadIdx.x % 32 == 0) barrier.arrive();
+}
+
+__device__ __forceinline__ void fetch_all(const Operands& o, Memory& m) {
+  Turn<2> kv;
+  Turn<kStages> q;
+  int number = atomicAdd(o.sums.next, 1);
+  for (;; ++kv.n) {
+    const int slot = kv.place();
+    if (kv.n >= 2) m.item_empty[slot].wait(kv.parity() ^ 1);
+    m.item[slot] = number < o.items ? number : -1;
+    if (number >= o.items) return m.item_full[slot].arrive();
+    const Item item(o, number);
+    m.item_full[slot].expect(4 * kBoxBytes);
+    const int first = item.row + item.tile * kKeys;
+    for (int half = 0; half < 2; ++half) {
+      fetch(m.keys[slot][half], &o.qkv, (o.heads + item.head) * kD, first + half * 64,
+            &m.item_full[slot]);
+      fetch(m.values[slot][half], &o.qkv, (2 * o.heads + item.head) * kD, first + half * 64,
+            &m.item_full[slot]);
+    }
+#pragma unroll 1
+    for (int i = 0; i < item.queries; ++i, ++q.n) {
+      const int s = q.place(), at = item.tile * kKeys + i * kQueries;
+      if (i == max(0, item.queries - kStages)) number = atomicAdd(o.sums.next, 1);
+      if (q.n >= kStages) m.empty[s].wait(q.parity() ^ 1);
+      Barrier* const full = &m.full[s];
+      full->expect(2 * kBoxBytes + 2 * kQueries * int(sizeof(float)));
+      fetch(m.queries[s], &o.qkv, item.head * kD, item.row + at, full);
+      fetch(m.dout[s], &o.dout, item.head * kD, item.row + at, full);
+      fetch_row(m.scores[s], o.sums.scores + item.statistics + at, kQueries * sizeof(float), full);
+      fetch_row(m.dp[s], o.sums.dp + item.statistics + at, kQueries * sizeof(float), full);
+    }
+  }
+}
+
+// Steps of 16 of what products sum over, in words of 16 bytes: along rows, and from row to row.
+constexpr uint32_t kAlong = 32 >> 4, kAcross = 16 * 128 >> 4;
+
+// d (64, 64) += a b^T.
+__device__ __forceinline__ void add_rows(float (&d)[32], uint32_t a, uint32_t b) {
+  begin_products();
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    multiply_boxes<false, false>(d, a + i * kAlong, b + i * kAlong, 1);
+  }
+  commit_products();
+}
+// The same with a in registers.
+__device__ __forceinline__ void add_rows(float (&d)[32], const uint32_t (&a)[4][4], uint32_t b) {
+  begin_products();
+#pragma unroll
+  for (int i = 0; i < 4; ++i) multiply_box<false>(d, a[i], b + i * kAlong, 1);
+  commit_products();
+}
+// d (64, 64) = or += a b.
+__device__ __forceinline__ void add_product(float (&d)[32], const uint32_t (&a)[4][4], uint32_t b,
+                                            bool add) {
+  begin_products();
+#pragma unroll
+  for (int i = 0; i < 4; ++i) multiply_box<true>(d, a[i], b + i * kAcross, add || i > 0);
+  commit_products();
+}
+
+// d (64, 64) = a^T b, with kCount rows of both.
+template <int kCount>
+__device__ __forceinline__ void multiply_columns(float (&d)[32], uint32_t a, uint32_t b) {
+  begin_products();
+#pragma unroll
+  for (int i = 0; i < kCount / 16; ++i) {
+    multiply_boxes<true, true>(d, a + i * kAcross, b + i * kAcross, i > 0);
+  }
+  commit_products();
+}
+
+// 64 x 64 results as operands in registers, or as words to be stored.
+__device__ __forceinline__ void pack(uint32_t (&a)[4][4], const float (&d)[32]) {
+#pragma unroll
+  for (int i = 0; i < 16; ++i) a[i / 4][i % 4] = pack_pair(d[2 * i], d[2 * i + 1], bf16{});
+}
+
+// A thread of a group with 64 keys. Its share of 64 x 64 results: rows 16 warp + lane / 4 and + 8,
+// and of every eight columns two, from lane % 4 * 2.
+struct Place {
+  int row, column;
+  uint32_t corner;  // of what this lane stores and loads of a box
+  bool leads;       // its warp
+
+  __device__ __forceinline__ Place() {
+    uint32_t thread;  // once: to ask again takes long
+    asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
+    const uint32_t lane = thread % 32, warp = thread % kGroup / 32;
+    row = int(warp * 16 + lane / 4);
+    column = int(lane % 4 * 2);
+    corner = (warp * 16 + lane % 16) * 128 + ((lane / 16) ^ (lane % 8)) * 16;
+    leads = lane == 0;
+  }
+  __device__ __forceinline__ void arrive(Barrier& barrier) const {
+    __syncwarp();
+    if (leads) barrier.arrive();
+  }
+  __device__ __forceinline__ void store_box(char* box, const uint32_t (&a)[4][4]) const {
+    const uint32_t at = shared_address(box) + corner;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) store_matrices(at ^ uint32_t(i * 32), a[i]);
+  }
+  __device__ __forceinline__ void load_box(uint32_t (&a)[4][4], const char* box) const {
+    const uint32_t at = shared_address(box) + corner;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) load_matrices(a[i], at ^ uint32_t(i * 32));
+  }
+  // A value for each column.
+  __device__ __forceinline__ void load_columns(float (&d)[32], const float (&from)[64]) const {
+#pragma unroll
+    for (int n = 0; n < 8; ++n) {
+      const float2 two = *reinterpret_cast<const float2*>(&from[n * 8 + column]);
+      d[4 * n] = d[4 * n + 2] = two.x;
+      d[4 * n + 1] = d[4 * n + 3] = two.y;
+    }
+  }
+};
+
+// What a group of 64 keys has in registers. Scores and dp begin at what is subtracted from them in
+// the end (dq::Sums), so that nothing is left to subtract.
+struct Share {
+  uint32_t keys[4][4];
+  float dk[32], dv[32], scores[32], dp[32];
+};
+
+// One block of queries, whose scores are there; those of the next are made here. Products run
+// beside everything else: each is waited for as late as can be, and in one pass of the loop, since
+// the compiler loses count between two.
+__device__ __forceinline__ void visit(const Operands& o, Memory& m, Share& share,
+                                      const Place& place, int half, uint32_t values,
+                                      uint32_t& queries, Turn<kStages> q, Turn<2> ds, bool first,
+                                      bool last) {
+  const Turn<kStages> next{q.n + (last ? 0 : 1)};  // after the last, nobody reads what is made
+  const uint32_t next_queries = uniform(box_operand(m.queries[next.place()]));
+  add_rows(share.dp, values, queries + kToDout);
+  const float scale = o.scale * kLog2e;
+  float p[32];
+#pragma unroll
+  for (int i = 0; i < 32; ++i) p[i] = power_of_two(share.scores[i] * scale);
+  if (first) {  // on the diagonal
+#pragma unroll
+    for (int i = 0; i < 32; ++i) {
+      if (place.row + i / 2 % 2 * 8 > place.column + i / 4 * 8 + i % 2) p[i] = 0;
+    }
+  }
+  uint32_t words[4][4];
+  pack(words, p);
+  m.full[next.place()].wait(next.parity());
+  place.load_columns(share.scores, m.scores[next.place()]);
+  add_product(share.dv, words, queries + kToDout, !first);
+  add_rows(share.scores, share.keys, next_queries);
+  if (ds.n >= 2) m.ds_empty[ds.place()].wait(ds.parity() ^ 1);
+  wait_for_products<2>();
+  settle(share.dp);
+  if (!first) place.arrive(m.empty[Turn<kStages>{q.n - 1}.place()]);
+  uint32_t gradient[4][4];
+#pragma unroll
+  for (int i = 0; i < 16; ++i) {
+    const uint32_t w = words[i / 4][i % 4];
+    gradient[i / 4][i % 4] =
+        pack_pair(share.dp[2 * i] * __uint_as_float(w << 16),
+                  share.dp[2 * i + 1] * __uint_as_float(w & 0xFFFF0000u), bf16{});
+  }
+  place.store_box(m.dscores[ds.place()][half], gradient);
+  add_product(share.dk, gradient, queries, !first);
+  place.load_columns(share.dp, m.dp[next.place()]);
+  order_before_copies();
+  place.arrive(m.ds_full[ds.place()]);
+  wait_for_products<1>();
+  settle(share.scores);
+  queries = next_queries;
+}
+
+__device__ __forceinline__ void send_result(const Operands& o, const Place& place, char* box,
+                                            const float (&d)[32], float factor, int x, int y,
+                                            int barrier) {
+  float scaled[32];
+#pragma unroll
+  for (int i = 0; i < 32; ++i) scaled[i] = d[i] * factor;
+  uint32_t words[4][4];
+  pack(words, scaled);
+  place.store_box(box, words);
+  order_before_copies();
+  synchronize_group<kGroup>(barrier);
+  if (threadIdx.x % kGroup == 0) store(&o.dqkv, x, y, box);
+}
+
+// dk and dv of 64 keys of every item: the first or the second half.
+__device__ __forceinline__ void take_keys(const Operands& o, Memory& m, int half) {
+  const Place place;
+  Turn<2> kv, ds;
+  Turn<kStages> q;
+  for (;; ++kv.n) {
+    const int slot = kv.place();
+    m.item_full[slot].wait(kv.parity());
+    const int number = m.item[slot];
+    if (number < 0) break;
+    const Item item(o, number);
+    Share share;
+    place.load_box(share.keys, m.keys[slot][half]);
+    const uint32_t values = uniform(box_operand(m.values[slot][half]));
+    m.full[q.place()].wait(q.parity());
+    int i = 0;
+    if (half == 1) {  // these queries see none of these keys
+      place.arrive(m.empty[q.place()]);
+      if (ds.n >= 2) m.ds_empty[ds.place()].wait(ds.parity() ^ 1);
+      place.arrive(m.ds_full[ds.place()]);
+      ++i, ++q.n, ++ds.n;
+      m.full[q.place()].wait(q.parity());
+    }
+    uint32_t queries = uniform(box_operand(m.queries[q.place()]));
+    place.load_columns(share.scores, m.scores[q.place()]);
+    add_rows(share.scores, share.keys, queries);
+    place.load_columns(share.dp, m.dp[q.place()]);
+    wait_for_products<0>();
+    settle(share.scores);
+    const int start = i;
+#pragma unroll 1
+    for (; i < item.queries; ++i, ++q.n, ++ds.n) {
+      visit(o, m, share, place, half, values, queries, q, ds, i == start, i + 1 == item.queries);
+    }
+    wait_for_products<0>();
+    settle(share.dk);
+    settle(share.dv);
+    place.arrive(m.item_empty[slot]);
+    place.arrive(m.empty[Turn<kStages>{q.n - 1}.place()]);
+    const int row = item.row + item.tile * kKeys + half * 64, barrier = half + 1;
+    if (threadIdx.x % kGroup == 0) wait_for_stores<0>();
+    synchronize_group<kGroup>(barrier);
+    send_result(o, place, m.results[half][0], share.dk, o.scale, (o.heads + item.head) * kD, row,
+                barrier);
+    send_result(o, place, m.results[half][1], share.dv, 1.0f, (2 * o.heads + item.head) * kD, row,
+                barrier);
+  }
+  if (threadIdx.x % kGroup == 0) wait_for_stores<0>();
+}
+
+__device__ __forceinline__ void add_four(float* to, float a, float b, float c, float d) {
+  asm volatile("red.relaxed.gpu.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(
+                   __cvta_generic_to_global(to)),
+               "f"(a), "f"(b), "f"(c), "f"(d)
+               : "memory");
+}
+
+// dq's shares: of 64 queries by the item's keys.
+__device__ __forceinline__ void add_up_dq(const Operands& o, Memory& m) {
+  const int thread = int(threadIdx.x) % kGroup;
+  Turn<2> kv, ds;
+  for (;; ++kv.n) {
+    const int slot = kv.place();
+    m.item_full[slot].wait(kv.parity());
+    const int number = m.item[slot];
+    if (number < 0) return;
+    const Item item(o, number);
+    const uint32_t keys = uniform(box_operand(m.keys[slot][0]));
+    float* to = o.sums.dq + (item.statistics + item.tile * kKeys) * kD + thread * 4;
+#pragma unroll 1
+    for (int i = 0; i < item.queries; ++i, ++ds.n, to += kQueries * kD) {
+      m.ds_full[ds.place()].wait(ds.parity());
+      float dq[32];
+      const uint32_t a = uniform(box_operand(m.dscores[ds.place()][0]));
+      if (i == 0) {  // the second half of the keys is later than these queries
+        multiply_columns<64>(dq, a, keys);
+      } else {
+        multiply_columns<kKeys>(dq, a, keys);
+      }
+      wait_for_products<0>();
+      settle(dq);
+      arrive_as_warp(m.ds_empty[ds.place()]);
+#pragma unroll
+      for (int n = 0; n < 8; ++n) {
+        add_four(to + n * kGroup * 4, dq[4 * n], dq[4 * n + 1], dq[4 * n + 2], dq[4 * n + 3]);
+      }
+    }
+    arrive_as_warp(m.item_empty[slot]);
+  }
+}
+
+__global__ void __launch_bounds__(kThreads, 1)
+    backward_kernel([[maybe_unused]] const __grid_constant__ Operands o) {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  extern __shared__ char raw[];
+  Memory& m = *reinterpret_cast<Memory*>(raw + (-shared_address(raw) & (kAlignment - 1)));
+  if (threadIdx.x == 0) {
+    for (int i = 0; i < 2; ++i) {
+      m.item_full[i].init(1);
+      m.item_empty[i].init(3 * kWarps);
+      m.ds_full[i].init(2 * kWarps);
+      m.ds_empty[i].init(kWarps);
+    }
+    for (int s = 0; s < kStages; ++s) {
+      m.full[s].init(1);
+      m.empty[s].init(2 * kWarps);
+    }
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+  }
+  __syncthreads();
+  const int number = threadIdx.x / kGroup;
+  if (number == 2) {
+    give_registers<72>();
+    add_up_dq(o, m);
+  } else if (number == 3) {
+    give_registers<24>();
+    if (threadIdx.x % kGroup == 0) fetch_all(o, m);
+  } else {
+    take_registers<208>();
+    take_keys(o, m, number);
+  }
+#else
+  __trap();
+#endif
+}
+
+}  // namespace
+
+// The kernel is empty in code for other GPUs, plain sm_90 among them.
+bool hopper_supports([[maybe_unused]] const AttentionGeometry& g) {
+#if defined(STRETTO_SM90A)
+  int device = 0, major = 0;
+  CUDA_CHECK(cudaGetDevice(&device));
+  CUDA_CHECK(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
+  return major == 9 && g.type == DType::bf16 && g.D == kD && !g.alibi && g.T % kKeys == 0 &&
+         g.B * g.T * g.H < (int64_t{1} << 31) && has_tensor_maps();
+#else
+  return false;
+#endif
+}
+
+void hopper_forward(const AttentionForward& call, Workspace& scratch, cudaStream_t stream) {
+  const bool cudnn = cudnn_supports(call.shape);
+  (cudnn ? cudnn_forward : flash_forward)(call, scratch, stream);
+}
+
+void hopper_backward(const AttentionBackward& call, Workspace& scratch, cudaStream_t stream) {
+  const AttentionGeometry& g = call.shape;
+  const int64_t rows = g.B * g.T;
+  const Operands operands{tensor_map(call.qkv, rows, 3 * g.H * kD, 64),
+                          tensor_map(call.dout, rows, g.H * kD, 64),
+                          tensor_map(call.dqkv, rows, 3 * g.H * kD, 64),
+                          dq::begin(call, scratch, stream),
+                          static_cast<int>(g.T),
+                          static_cast<int>(g.H),
+                          static_cast<int>(rows * g.H / kKeys),
+                          attention_scale(g)};
+  int device = 0, multiprocessors = 0;
+  CUDA_CHECK(cudaGetDevice(&device));
+  CUDA_CHECK(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device));
+  constexpr int kBytes = sizeof(Memory) + kAlignment - 1;
+  CUDA_CHECK(
+      cudaFuncSetAttribute(backward_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
+  const int blocks = std::min(multiprocessors, operands.items);
+  backward_kernel<<<static_cast<unsigned>(blocks), kThreads, kBytes, stream>>>(operands);
+  CUDA_CHECK_LAUNCH();
+  dq::finish(call, operands.sums, stream);
+}
+
+}  // namespace stretto::cuda
