@@ -23,7 +23,7 @@ struct Tile {
 };
 
 __global__ void __launch_bounds__(kThreads)
-    begin_kernel(float* dq, float* scores, float* dp, int* next, const bf16* dout, const bf16* out,
+    begin_kernel(float* dq, float* starts, int* next, const bf16* dout, const bf16* out,
                  const float* lse, int T, int heads, float scale) {
   const Tile tile(T, heads);
   if (blockIdx.x == 0 && threadIdx.x == 0) *next = 0;
@@ -38,8 +38,8 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
     for (int offset = 4; offset > 0; offset /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, offset);
     if (threadIdx.x % 8 == 0) {
-      scores[tile.number + row] = -lse[tile.number + row] / scale;
-      dp[tile.number + row] = -sum;
+      starts[2 * tile.number + row] = -lse[tile.number + row] / scale;
+      starts[2 * tile.number + kRows + row] = -sum;
     }
   }
   float4* const zeros = reinterpret_cast<float4*>(dq + tile.number * kColumns);
@@ -86,15 +86,13 @@ Sums begin(const AttentionBackward& call, Workspace& scratch, cudaStream_t strea
   const int64_t rows = g.B * g.H * g.T;
   float* const sums = static_cast<float*>(scratch.reserve(
       static_cast<size_t>(rows * (kColumns + 2)) * sizeof(float) + sizeof(int), stream));
-  float* const scores = sums + rows * kColumns;
-  float* const dp = scores + rows;
-  int* const next = reinterpret_cast<int*>(dp + rows);
+  float* const starts = sums + rows * kColumns;
+  int* const next = reinterpret_cast<int*>(starts + 2 * rows);
   begin_kernel<<<tiles_of(g), kThreads, 0, stream>>>(
-      sums, scores, dp, next, static_cast<const bf16*>(call.dout),
-      static_cast<const bf16*>(call.out), call.lse, static_cast<int>(g.T), static_cast<int>(g.H),
-      attention_scale(g));
+      sums, starts, next, static_cast<const bf16*>(call.dout), static_cast<const bf16*>(call.out),
+      call.lse, static_cast<int>(g.T), static_cast<int>(g.H), attention_scale(g));
   CUDA_CHECK_LAUNCH();
-  return {sums, scores, dp, next};
+  return {sums, starts, next};
 }
 
 void finish(const AttentionBackward& call, const Sums& sums, cudaStream_t stream) {

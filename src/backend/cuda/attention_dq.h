@@ -10,8 +10,9 @@ constexpr int kRows = 64, kColumns = 64;  // of a tile
 
 struct Sums {
   float* dq;  // (B, H, T / 64, 8, 128, 4): eight columns, thread
-  // (B, H, T): where sums begin that end as scores less their logarithm, and as dp - delta.
-  const float *scores, *dp;
+  // (B, H, T / 64, 2, 64): where sums begin that end as scores less their logarithm, and as dp -
+  // delta.
+  const float* starts;
   int* next;  // a counter
 };
 

@@ -22,7 +22,7 @@ constexpr int kBoxBytes = 64 * kD * 2;  // 64 rows of a head
 constexpr int kStages = 4, kAlignment = 1024;
 
 struct Operands {
-  CUtensorMap qkv, dout, dqkv;
+  CUtensorMap qkv, dout, dqkv, starts;
   dq::Sums sums;
   int T, heads, items;
   float scale;
@@ -31,9 +31,9 @@ struct Operands {
 struct Memory {
   char keys[2][2][kBoxBytes], values[2][2][kBoxBytes];  // of two items
   char queries[kStages][kBoxBytes], dout[kStages][kBoxBytes];
-  char dscores[2][2][kBoxBytes];  // transposed: (keys, queries)
-  char results[2][2][kBoxBytes];  // dk and dv of both groups
-  float scores[kStages][kQueries], dp[kStages][kQueries];
+  char dscores[2][2][kBoxBytes];       // transposed: (keys, queries)
+  char results[2][2][kBoxBytes];       // dk and dv of both groups
+  float starts[kStages][2][kQueries];  // of scores and of dp
   int item[2];
   Barrier item_full[2], item_empty[2], full[kStages], empty[kStages], ds_full[2], ds_empty[2];
 };
@@ -94,11 +94,10 @@ __device__ __forceinline__ void fetch_all(const Operands& o, Memory& m) {
       if (i == max(0, item.queries - kStages)) number = atomicAdd(o.sums.next, 1);
       if (q.n >= kStages) m.empty[s].wait(q.parity() ^ 1);
       Barrier* const full = &m.full[s];
-      full->expect(2 * kBoxBytes + 2 * kQueries * int(sizeof(float)));
+      full->expect(2 * kBoxBytes + int(sizeof(m.starts[s])));
       fetch(m.queries[s], &o.qkv, item.head * kD, item.row + at, full);
       fetch(m.dout[s], &o.dout, item.head * kD, item.row + at, full);
-      fetch_row(m.scores[s], o.sums.scores + item.statistics + at, kQueries * sizeof(float), full);
-      fetch_row(m.dp[s], o.sums.dp + item.statistics + at, kQueries * sizeof(float), full);
+      fetch(m.starts[s], &o.starts, 0, int(item.statistics + at) / kQueries, full);
     }
   }
 }
@@ -219,7 +218,7 @@ __device__ __forceinline__ void visit(const Operands& o, Memory& m, Share& share
   uint32_t words[4][4];
   pack(words, p);
   m.full[next.place()].wait(next.parity());
-  place.load_columns(share.scores, m.scores[next.place()]);
+  place.load_columns(share.scores, m.starts[next.place()][0]);
   add_product(share.dv, words, queries + kToDout, !first);
   add_rows(share.scores, share.keys, next_queries);
   if (ds.n >= 2) m.ds_empty[ds.place()].wait(ds.parity() ^ 1);
@@ -236,7 +235,7 @@ __device__ __forceinline__ void visit(const Operands& o, Memory& m, Share& share
   }
   place.store_box(m.dscores[ds.place()][half], gradient);
   add_product(share.dk, gradient, queries, !first);
-  place.load_columns(share.dp, m.dp[next.place()]);
+  place.load_columns(share.dp, m.starts[next.place()][1]);
   order_before_copies();
   place.arrive(m.ds_full[ds.place()]);
   wait_for_products<1>();
@@ -282,9 +281,9 @@ __device__ __forceinline__ void take_keys(const Operands& o, Memory& m, int half
       m.full[q.place()].wait(q.parity());
     }
     uint32_t queries = uniform(box_operand(m.queries[q.place()]));
-    place.load_columns(share.scores, m.scores[q.place()]);
+    place.load_columns(share.scores, m.starts[q.place()][0]);
     add_rows(share.scores, share.keys, queries);
-    place.load_columns(share.dp, m.dp[q.place()]);
+    place.load_columns(share.dp, m.starts[q.place()][1]);
     wait_for_products<0>();
     settle(share.scores);
     const int start = i;
@@ -295,7 +294,7 @@ __device__ __forceinline__ void take_keys(const Operands& o, Memory& m, int half
     wait_for_products<0>();
     settle(share.dk);
     settle(share.dv);
-    place.arrive(m.item_empty[slot]);
+    m.item_empty[slot].arrive();
     place.arrive(m.empty[Turn<kStages>{q.n - 1}.place()]);
     const int row = item.row + item.tile * kKeys + half * 64, barrier = half + 1;
     if (threadIdx.x % kGroup == 0) wait_for_stores<0>();
@@ -345,7 +344,7 @@ __device__ __forceinline__ void add_up_dq(const Operands& o, Memory& m) {
         add_four(to + n * kGroup * 4, dq[4 * n], dq[4 * n + 1], dq[4 * n + 2], dq[4 * n + 3]);
       }
     }
-    arrive_as_warp(m.item_empty[slot]);
+    m.item_empty[slot].arrive();
   }
 }
 
@@ -357,7 +356,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   if (threadIdx.x == 0) {
     for (int i = 0; i < 2; ++i) {
       m.item_full[i].init(1);
-      m.item_empty[i].init(3 * kWarps);
+      m.item_empty[i].init(3 * kGroup);  // each by itself: it has read which item it is
       m.ds_full[i].init(2 * kWarps);
       m.ds_empty[i].init(kWarps);
     }
@@ -407,10 +406,12 @@ void hopper_forward(const AttentionForward& call, Workspace& scratch, cudaStream
 void hopper_backward(const AttentionBackward& call, Workspace& scratch, cudaStream_t stream) {
   const AttentionGeometry& g = call.shape;
   const int64_t rows = g.B * g.T;
+  const dq::Sums sums = dq::begin(call, scratch, stream);
   const Operands operands{tensor_map(call.qkv, rows, 3 * g.H * kD, 64),
                           tensor_map(call.dout, rows, g.H * kD, 64),
                           tensor_map(call.dqkv, rows, 3 * g.H * kD, 64),
-                          dq::begin(call, scratch, stream),
+                          row_map(sums.starts, rows * g.H / kQueries, 2 * kQueries),
+                          sums,
                           static_cast<int>(g.T),
                           static_cast<int>(g.H),
                           static_cast<int>(rows * g.H / kKeys),
@@ -424,7 +425,7 @@ void hopper_backward(const AttentionBackward& call, Workspace& scratch, cudaStre
   const int blocks = std::min(multiprocessors, operands.items);
   backward_kernel<<<static_cast<unsigned>(blocks), kThreads, kBytes, stream>>>(operands);
   CUDA_CHECK_LAUNCH();
-  dq::finish(call, operands.sums, stream);
+  dq::finish(call, sums, stream);
 }
 
 }  // namespace stretto::cuda

@@ -55,14 +55,6 @@ __device__ __forceinline__ void fetch(void* to, const CUtensorMap* map, int x, i
       "l"(map), "r"(shared_address(barrier)), "r"(x), "r"(y)
       : "memory");
 }
-// `bytes` in a row, a multiple of 16, as both addresses are.
-__device__ __forceinline__ void fetch_row(void* to, const void* from, int bytes, Barrier* barrier) {
-  asm volatile(
-      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
-          "r"(shared_address(to)),
-      "l"(from), "r"(bytes), "r"(shared_address(barrier))
-      : "memory");
-}
 // Into the same place of the first kBlocks blocks of the cluster.
 template <int kBlocks>
 __device__ __forceinline__ void fetch_for_all(void* to, const CUtensorMap* map, int x, int y,
