@@ -7,7 +7,7 @@
 #include "backend/cuda/attention_cudnn.h"
 #include "backend/cuda/attention_dq.h"
 #include "backend/cuda/attention_hopper.h"
-#include "backend/cuda/hopper.cuh"
+#include "backend/cuda/hopper_box.cuh"
 #include "backend/cuda/lanes.h"
 #include "backend/cuda/tensor_map.h"
 
@@ -101,92 +101,6 @@ __device__ __forceinline__ void fetch_all(const Operands& o, Memory& m) {
     }
   }
 }
-
-// Steps of 16 of what products sum over, in words of 16 bytes: along rows, and from row to row.
-constexpr uint32_t kAlong = 32 >> 4, kAcross = 16 * 128 >> 4;
-
-// d (64, 64) += a b^T.
-__device__ __forceinline__ void add_rows(float (&d)[32], uint32_t a, uint32_t b) {
-  begin_products();
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    multiply_boxes<false, false>(d, a + i * kAlong, b + i * kAlong, 1);
-  }
-  commit_products();
-}
-// The same with a in registers.
-__device__ __forceinline__ void add_rows(float (&d)[32], const uint32_t (&a)[4][4], uint32_t b) {
-  begin_products();
-#pragma unroll
-  for (int i = 0; i < 4; ++i) multiply_box<false>(d, a[i], b + i * kAlong, 1);
-  commit_products();
-}
-// d (64, 64) = or += a b.
-__device__ __forceinline__ void add_product(float (&d)[32], const uint32_t (&a)[4][4], uint32_t b,
-                                            bool add) {
-  begin_products();
-#pragma unroll
-  for (int i = 0; i < 4; ++i) multiply_box<true>(d, a[i], b + i * kAcross, add || i > 0);
-  commit_products();
-}
-
-// d (64, 64) = a^T b, with kCount rows of both.
-template <int kCount>
-__device__ __forceinline__ void multiply_columns(float (&d)[32], uint32_t a, uint32_t b) {
-  begin_products();
-#pragma unroll
-  for (int i = 0; i < kCount / 16; ++i) {
-    multiply_boxes<true, true>(d, a + i * kAcross, b + i * kAcross, i > 0);
-  }
-  commit_products();
-}
-
-// 64 x 64 results as operands in registers, or as words to be stored.
-__device__ __forceinline__ void pack(uint32_t (&a)[4][4], const float (&d)[32]) {
-#pragma unroll
-  for (int i = 0; i < 16; ++i) a[i / 4][i % 4] = pack_pair(d[2 * i], d[2 * i + 1], bf16{});
-}
-
-// A thread of a group with 64 keys. Its share of 64 x 64 results: rows 16 warp + lane / 4 and + 8,
-// and of every eight columns two, from lane % 4 * 2.
-struct Place {
-  int row, column;
-  uint32_t corner;  // of what this lane stores and loads of a box
-  bool leads;       // its warp
-
-  __device__ __forceinline__ Place() {
-    uint32_t thread;  // once: to ask again takes long
-    asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
-    const uint32_t lane = thread % 32, warp = thread % kGroup / 32;
-    row = int(warp * 16 + lane / 4);
-    column = int(lane % 4 * 2);
-    corner = (warp * 16 + lane % 16) * 128 + ((lane / 16) ^ (lane % 8)) * 16;
-    leads = lane == 0;
-  }
-  __device__ __forceinline__ void arrive(Barrier& barrier) const {
-    __syncwarp();
-    if (leads) barrier.arrive();
-  }
-  __device__ __forceinline__ void store_box(char* box, const uint32_t (&a)[4][4]) const {
-    const uint32_t at = shared_address(box) + corner;
-#pragma unroll
-    for (int i = 0; i < 4; ++i) store_matrices(at ^ uint32_t(i * 32), a[i]);
-  }
-  __device__ __forceinline__ void load_box(uint32_t (&a)[4][4], const char* box) const {
-    const uint32_t at = shared_address(box) + corner;
-#pragma unroll
-    for (int i = 0; i < 4; ++i) load_matrices(a[i], at ^ uint32_t(i * 32));
-  }
-  // A value for each column.
-  __device__ __forceinline__ void load_columns(float (&d)[32], const float (&from)[64]) const {
-#pragma unroll
-    for (int n = 0; n < 8; ++n) {
-      const float2 two = *reinterpret_cast<const float2*>(&from[n * 8 + column]);
-      d[4 * n] = d[4 * n + 2] = two.x;
-      d[4 * n + 1] = d[4 * n + 3] = two.y;
-    }
-  }
-};
 
 // What a group of 64 keys has in registers. Scores and dp begin at what is subtracted from them in
 // the end (dq::Sums), so that nothing is left to subtract.

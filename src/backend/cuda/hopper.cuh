@@ -175,50 +175,6 @@ __device__ __forceinline__ void multiply(float (&d)[96], uint64_t a, uint64_t b,
       : "l"(a), "l"(b), "r"(add), "n"(kByColumns ? 1 : 0));
 }
 
-// A box of 64 columns as an operand of 64 rows, or columns: the low word, the only one that depends
-// on where it lies.
-__device__ __forceinline__ uint32_t box_operand(const void* box) {
-  return uint32_t(operand(shared_address(box)));
-}
-constexpr uint32_t kBoxOperandHigh = (1024 >> 4) | (1u << 30);
-
-// d (64, 64) = or += a (64, 16) b (64, 16)^T of boxes. By columns: a is (16, 64), b is (16, 64).
-template <bool kAByColumns, bool kBByColumns>
-__device__ __forceinline__ void multiply_boxes(float (&d)[32], uint32_t a, uint32_t b, int add) {
-  asm volatile(
-      "{\n.reg .pred add;\n.reg .b64 a, b;\nsetp.ne.b32 add, %34, 0;\n"
-      "mov.b64 a, {%32, %37};\nmov.b64 b, {%33, %37};\n"
-      "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {"
-      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
-      "}, a, b, add, 1, 1, %35, %36;\n}\n"
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]),
-        "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]),
-        "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]),
-        "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]),
-        "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
-      : "r"(a), "r"(b), "r"(add), "n"(kAByColumns ? 1 : 0), "n"(kBByColumns ? 1 : 0),
-        "n"(kBoxOperandHigh));
-}
-// The same with a in registers, as results lie but rounded.
-template <bool kByColumns>
-__device__ __forceinline__ void multiply_box(float (&d)[32], const uint32_t (&a)[4], uint32_t b,
-                                             int add) {
-  asm volatile(
-      "{\n.reg .pred add;\n.reg .b64 b;\nsetp.ne.b32 add, %37, 0;\n"
-      "mov.b64 b, {%36, %38};\n"
-      "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {"
-      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
-      "}, {%32, %33, %34, %35}, b, add, 1, 1, %39;\n}\n"
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]),
-        "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]),
-        "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]),
-        "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]),
-        "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b), "r"(add), "n"(kBoxOperandHigh),
-        "n"(kByColumns ? 1 : 0));
-}
 // What products wrote is read only after this, which follows the wait for them.
 template <int kCount>
 __device__ __forceinline__ void settle(float (&d)[kCount]) {
