@@ -305,8 +305,8 @@ bool hopper_supports([[maybe_unused]] const AttentionGeometry& g) {
   int device = 0, major = 0;
   CUDA_CHECK(cudaGetDevice(&device));
   CUDA_CHECK(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
-  return major == 9 && g.type == DType::bf16 && g.D == kD && !g.alibi && g.T % kKeys == 0 &&
-         g.B * g.T * g.H < (int64_t{1} << 31) && has_tensor_maps();
+  return major == 9 && flash_supports(g) && g.type == DType::bf16 && g.D == kD && !g.alibi &&
+         g.T % kKeys == 0 && g.B * g.T * g.H < (int64_t{1} << 31) && has_tensor_maps();
 #else
   return false;
 #endif
