@@ -58,7 +58,8 @@ TEST_F(Gpu, LayerNormOfEveryWidthInUse) {
   }
 }
 
-// More heads than have room at once for what adds up of dq.
+// Blocks that take several items each, and dq that many of them add to; three times, since the
+// order in which they do so differs.
 TEST_F(Gpu, AttentionOfManyHeads) {
   const int64_t B = 13, T = 1024, H = 12, D = 64;
   const DType type = DType::bf16;

@@ -57,8 +57,12 @@ const AttentionKernel* attention_kernel(std::string_view name) {
   for (const AttentionKernel& kernel : kKernels) {
     if (name == kernel.name) return &kernel;
   }
+  std::string names;
+  for (const AttentionKernel& kernel : kKernels) {
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", kernel.name);
+  }
   throw Error(ExitCode::bad_config, fmt::format("no attention kernel is called '{}'", name),
-              "use cudnn, flash, plain, cudnn-atomic or hopper");
+              fmt::format("use one of {}", names));
 }
 
 const AttentionKernel& CudaBackend::attention_for(

@@ -19,7 +19,7 @@ using namespace hopper;
 constexpr int kD = dq::kColumns, kQueries = dq::kRows, kKeys = 128;
 constexpr int kGroup = 128, kThreads = 4 * kGroup, kWarps = kGroup / 32;
 constexpr int kBoxBytes = 64 * kD * 2;  // 64 rows of a head
-constexpr int kStages = 4, kAlignment = 1024;
+constexpr int kStages = 4;
 
 struct Operands {
   CUtensorMap qkv, dout, dqkv, starts;
@@ -64,11 +64,6 @@ struct Turn {
   __device__ __forceinline__ int place() const { return int(n % kCount); }
   __device__ __forceinline__ uint32_t parity() const { return n / kCount & 1; }
 };
-
-__device__ __forceinline__ void arrive_as_warp(Barrier& barrier) {
-  __syncwarp();
-  if (threadIdx.x % 32 == 0) barrier.arrive();
-}
 
 __device__ __forceinline__ void fetch_all(const Operands& o, Memory& m) {
   Turn<2> kv;
@@ -230,6 +225,7 @@ __device__ __forceinline__ void add_four(float* to, float a, float b, float c, f
 
 // dq's shares: of 64 queries by the item's keys.
 __device__ __forceinline__ void add_up_dq(const Operands& o, Memory& m) {
+  const Place place;
   const int thread = int(threadIdx.x) % kGroup;
   Turn<2> kv, ds;
   for (;; ++kv.n) {
@@ -252,7 +248,7 @@ __device__ __forceinline__ void add_up_dq(const Operands& o, Memory& m) {
       }
       wait_for_products<0>();
       settle(dq);
-      arrive_as_warp(m.ds_empty[ds.place()]);
+      place.arrive(m.ds_empty[ds.place()]);
 #pragma unroll
       for (int n = 0; n < 8; ++n) {
         add_four(to + n * kGroup * 4, dq[4 * n], dq[4 * n + 1], dq[4 * n + 2], dq[4 * n + 3]);
@@ -266,7 +262,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     backward_kernel([[maybe_unused]] const __grid_constant__ Operands o) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   extern __shared__ char raw[];
-  Memory& m = *reinterpret_cast<Memory*>(raw + (-shared_address(raw) & (kAlignment - 1)));
+  Memory& m = aligned<Memory>(raw);
   if (threadIdx.x == 0) {
     for (int i = 0; i < 2; ++i) {
       m.item_full[i].init(1);
@@ -278,7 +274,7 @@ __global__ void __launch_bounds__(kThreads, 1)
       m.full[s].init(1);
       m.empty[s].init(2 * kWarps);
     }
-    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    publish_barriers();
   }
   __syncthreads();
   const int number = threadIdx.x / kGroup;
@@ -330,13 +326,10 @@ void hopper_backward(const AttentionBackward& call, Workspace& scratch, cudaStre
                           static_cast<int>(g.H),
                           static_cast<int>(rows * g.H / kKeys),
                           attention_scale(g)};
-  int device = 0, multiprocessors = 0;
-  CUDA_CHECK(cudaGetDevice(&device));
-  CUDA_CHECK(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device));
   constexpr int kBytes = sizeof(Memory) + kAlignment - 1;
   CUDA_CHECK(
       cudaFuncSetAttribute(backward_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
-  const int blocks = std::min(multiprocessors, operands.items);
+  const int blocks = std::min(multiprocessors(), operands.items);
   backward_kernel<<<static_cast<unsigned>(blocks), kThreads, kBytes, stream>>>(operands);
   CUDA_CHECK_LAUNCH();
   dq::finish(call, sums, stream);

@@ -10,6 +10,21 @@
 
 namespace stretto::cuda::hopper {
 
+constexpr int kAlignment = 1024;  // of tiles in shared memory
+
+// An offset into `raw`, so that the compiler sees shared memory.
+template <typename Memory>
+__device__ __forceinline__ Memory& aligned(char* raw) {
+  return *reinterpret_cast<Memory*>(raw + (-shared_address(raw) & (kAlignment - 1)));
+}
+
+inline int multiprocessors() {
+  int device = 0, count = 0;
+  CUDA_CHECK(cudaGetDevice(&device));
+  CUDA_CHECK(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device));
+  return count;
+}
+
 struct Barrier {
   uint64_t word;
 
@@ -46,6 +61,11 @@ struct Barrier {
         : "memory");
   }
 };
+
+// By the thread that made them, before others of the block or the cluster are told to go on.
+__device__ __forceinline__ void publish_barriers() {
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
 
 __device__ __forceinline__ void fetch(void* to, const CUtensorMap* map, int x, int y,
                                       Barrier* barrier) {

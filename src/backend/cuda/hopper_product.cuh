@@ -17,7 +17,6 @@ constexpr int kGroup = 128, kThreads = 3 * kGroup;
 constexpr int kTileBytes = kM * kK * 2, kStageBytes = kTileBytes + kN * kK * 2;
 // Results come and go in boxes of 64 x 64; so does a b whose rows are k.
 constexpr int kBoxSide = 64, kBoxBytes = kBoxSide * kBoxSide * 2;
-constexpr int kAlignment = 1024;  // of tiles and boxes in shared memory
 
 struct Tile {
   int row, column;
@@ -35,17 +34,14 @@ inline bool frame_fits(const cudaDeviceProp& gpu, int64_t m, int64_t n, int64_t 
 template <typename Operands>
 void launch_frame(void (*kernel)(Operands), size_t bytes, const Operands& operands,
                   cudaStream_t stream) {
-  int device = 0, multiprocessors = 0;
-  CUDA_CHECK(cudaGetDevice(&device));
-  CUDA_CHECK(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device));
-  bytes += kAlignment - 1;
+  bytes += hopper::kAlignment - 1;
   CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                   static_cast<int>(bytes)));
   cudaLaunchAttribute cluster;
   cluster.id = cudaLaunchAttributeClusterDimension;
   cluster.val.clusterDim = {kCluster, 1, 1};
   cudaLaunchConfig_t config{};
-  config.gridDim = dim3(static_cast<unsigned>(multiprocessors / kCluster * kCluster));
+  config.gridDim = dim3(static_cast<unsigned>(hopper::multiprocessors() / kCluster * kCluster));
   config.blockDim = dim3(kThreads);
   config.dynamicSmemBytes = bytes;
   config.stream = stream;
@@ -74,15 +70,9 @@ struct Flow {
   }
 };
 
-// An offset into `raw`, so that the compiler sees shared memory.
-template <typename Memory>
-__device__ __forceinline__ Memory& aligned(char* raw) {
-  return *reinterpret_cast<Memory*>(raw + (-shared_address(raw) & (kAlignment - 1)));
-}
-
 // What thread 0 did to barriers is known to both blocks.
 __device__ __forceinline__ void begin_cluster() {
-  if (threadIdx.x == 0) asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+  if (threadIdx.x == 0) publish_barriers();
   __syncthreads();
   synchronize_cluster();
 }
