@@ -136,7 +136,8 @@ TEST(Attention, AgreesWithPlainLoops) {
 
 // Whole blocks of keys. (A test of its own, short enough for compute-sanitizer.)
 TEST(Attention, BlocksOf128Keys) {
-  for (const Case& c : {Case{1, 128, 1, 64, DType::bf16}, Case{2, 256, 3, 64, DType::bf16}}) {
+  for (const Case& c : {Case{1, 128, 1, 64, DType::bf16}, Case{2, 256, 3, 64, DType::bf16},
+                        Case{1, 128, 1, 128, DType::bf16}, Case{2, 384, 3, 128, DType::bf16}}) {
     SCOPED_TRACE(name_of(c));
     const Results r = run(c, 2);
     const Values dqkv = reference_of(c).backward(r.dout.values(), r.qkv.values());

@@ -61,28 +61,31 @@ TEST_F(Gpu, LayerNormOfEveryWidthInUse) {
 // Blocks that take several items each, and dq that many of them add to; three times, since the
 // order in which they do so differs.
 TEST_F(Gpu, AttentionOfManyHeads) {
-  const int64_t B = 13, T = 1024, H = 12, D = 64;
-  const DType type = DType::bf16;
-  const Operand qkv = Operand::random(type, {B, T, 3, H, D}, 1, 1.5);
-  const Operand dout = Operand::random(type, {B, T, H, D}, 2);
-  const Operand out = Operand::output(type, {B, T, H, D});
-  const Operand lse = Operand::output(DType::f32, {B, H, T});
-  AttentionOptions attention;
-  attention.heads = attention.total_heads = H;
-  gpu_->attention_forward(out, lse, qkv, attention);
-  const auto run = [&](const char* kernel) {
-    CudaOptions options;
-    options.attention = kernel;
-    const Operand dqkv = Operand::output(type, {B, T, 3, H, D});
-    make_staged_backend(make_cuda_backend(0, options))
-        ->attention_backward(dqkv, dout, qkv, out, lse, attention);
-    return dqkv;
-  };
-  const Operand expected = run("flash");
-  for (int repeat = 0; repeat < 3; ++repeat) {
-    const Operand dqkv = run("hopper");
-    EXPECT_TRUE(close(dqkv, expected.values(), type, 4));
-    EXPECT_TRUE(dqkv.guards_intact());
+  for (const int64_t D : {64, 128}) {
+    SCOPED_TRACE(D);
+    const int64_t B = 13, T = 1024, H = 768 / D;
+    const DType type = DType::bf16;
+    const Operand qkv = Operand::random(type, {B, T, 3, H, D}, 1, 1.5);
+    const Operand dout = Operand::random(type, {B, T, H, D}, 2);
+    const Operand out = Operand::output(type, {B, T, H, D});
+    const Operand lse = Operand::output(DType::f32, {B, H, T});
+    AttentionOptions attention;
+    attention.heads = attention.total_heads = H;
+    gpu_->attention_forward(out, lse, qkv, attention);
+    const auto run = [&](const char* kernel) {
+      CudaOptions options;
+      options.attention = kernel;
+      const Operand dqkv = Operand::output(type, {B, T, 3, H, D});
+      make_staged_backend(make_cuda_backend(0, options))
+          ->attention_backward(dqkv, dout, qkv, out, lse, attention);
+      return dqkv;
+    };
+    const Operand expected = run("flash");
+    for (int repeat = 0; repeat < 3; ++repeat) {
+      const Operand dqkv = run("hopper");
+      EXPECT_TRUE(close(dqkv, expected.values(), type, 4));
+      EXPECT_TRUE(dqkv.guards_intact());
+    }
   }
 }
 

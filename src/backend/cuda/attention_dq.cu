@@ -22,41 +22,48 @@ struct Tile {
   }
 };
 
+template <int kHalves>
 __global__ void __launch_bounds__(kThreads)
     begin_kernel(float* dq, float* starts, int* next, const bf16* dout, const bf16* out,
-                 const float* lse, int T, int heads, float scale) {
+                 const float* lse, int T, int heads) {
   const Tile tile(T, heads);
   if (blockIdx.x == 0 && threadIdx.x == 0) *next = 0;
+  constexpr int kLanes = 8 * kHalves, kAtOnce = kThreads / kLanes;  // of a row; rows
+  const int lane = int(threadIdx.x) % kLanes;
 #pragma unroll
-  for (int pass = 0; pass < 2; ++pass) {
-    const int row = pass * 32 + int(threadIdx.x) / 8;
-    const int64_t at = ((tile.row + row) * heads + tile.head) * kColumns + int(threadIdx.x) % 8 * 8;
+  for (int pass = 0; pass < kRows / kAtOnce; ++pass) {
+    const int row = pass * kAtOnce + int(threadIdx.x) / kLanes;
+    const int64_t at = ((tile.row + row) * heads + tile.head) * (kColumns * kHalves) + lane * 8;
     const auto a = Pack<bf16, 8>::load(dout + at), b = Pack<bf16, 8>::load(out + at);
     float sum = 0;
 #pragma unroll
     for (int i = 0; i < 8; ++i) sum = fmaf(a[i], b[i], sum);
 #pragma unroll
-    for (int offset = 4; offset > 0; offset /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, offset);
-    if (threadIdx.x % 8 == 0) {
-      starts[2 * tile.number + row] = -lse[tile.number + row] / scale;
+    for (int offset = kLanes / 2; offset > 0; offset /= 2) {
+      sum += __shfl_xor_sync(0xffffffffu, sum, offset);
+    }
+    if (lane == 0) {
+      starts[2 * tile.number + row] = -lse[tile.number + row] * kLog2e;
       starts[2 * tile.number + kRows + row] = -sum;
     }
   }
-  float4* const zeros = reinterpret_cast<float4*>(dq + tile.number * kColumns);
+  float4* const zeros = reinterpret_cast<float4*>(dq + tile.number * (kColumns * kHalves));
 #pragma unroll
-  for (int i = 0; i < kRows * kColumns / 4 / kThreads; ++i) {
+  for (int i = 0; i < kHalves * kRows * kColumns / 4 / kThreads; ++i) {
     zeros[i * kThreads + threadIdx.x] = make_float4(0, 0, 0, 0);
   }
 }
 
 // A thread takes what four lanes had: eight columns of two rows.
 __global__ void __launch_bounds__(kThreads)
-    finish_kernel(bf16* dqkv, const float* dq, int T, int heads, float scale) {
+    finish_kernel(bf16* dqkv, const float* dq, int T, int heads, int halves, float scale) {
   const Tile tile(T, heads);
   const int eight = int(threadIdx.x) % 8, row = int(threadIdx.x) / 8 % 8;
   const int warp = int(threadIdx.x) / 64;
-  const float4* const from = reinterpret_cast<const float4*>(dq + tile.number * kColumns) +
-                             eight * kGroup + warp * 32 + row * 4;
+  const int half = int(blockIdx.y);
+  const float4* const from =
+      reinterpret_cast<const float4*>(dq + (tile.number * halves + half * kRows) * kColumns) +
+      eight * kGroup + warp * 32 + row * 4;
   float upper[8], lower[8];
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
@@ -66,8 +73,9 @@ __global__ void __launch_bounds__(kThreads)
     lower[2 * i] = four.z * scale;
     lower[2 * i + 1] = four.w * scale;
   }
-  const int64_t stride = int64_t{3} * heads * kColumns;
-  bf16* const to = dqkv + (tile.row + warp * 16 + row) * stride + tile.head * kColumns + eight * 8;
+  const int64_t stride = int64_t{3} * heads * halves * kColumns;
+  bf16* const to = dqkv + (tile.row + warp * 16 + row) * stride +
+                   (tile.head * halves + half) * kColumns + eight * 8;
   Pack<bf16, 8> two;
   two.set_all(upper);
   two.store(to);
@@ -84,22 +92,24 @@ unsigned tiles_of(const AttentionGeometry& g) {
 Sums begin(const AttentionBackward& call, Workspace& scratch, cudaStream_t stream) {
   const AttentionGeometry& g = call.shape;
   const int64_t rows = g.B * g.H * g.T;
-  float* const sums = static_cast<float*>(scratch.reserve(
-      static_cast<size_t>(rows * (kColumns + 2)) * sizeof(float) + sizeof(int), stream));
-  float* const starts = sums + rows * kColumns;
+  float* const sums = static_cast<float*>(
+      scratch.reserve(static_cast<size_t>(rows * (g.D + 2)) * sizeof(float) + sizeof(int), stream));
+  float* const starts = sums + rows * g.D;
   int* const next = reinterpret_cast<int*>(starts + 2 * rows);
-  begin_kernel<<<tiles_of(g), kThreads, 0, stream>>>(
+  const auto kernel = g.D == kColumns ? begin_kernel<1> : begin_kernel<2>;
+  kernel<<<tiles_of(g), kThreads, 0, stream>>>(
       sums, starts, next, static_cast<const bf16*>(call.dout), static_cast<const bf16*>(call.out),
-      call.lse, static_cast<int>(g.T), static_cast<int>(g.H), attention_scale(g));
+      call.lse, static_cast<int>(g.T), static_cast<int>(g.H));
   CUDA_CHECK_LAUNCH();
   return {sums, starts, next};
 }
 
 void finish(const AttentionBackward& call, const Sums& sums, cudaStream_t stream) {
   const AttentionGeometry& g = call.shape;
-  finish_kernel<<<tiles_of(g), kThreads, 0, stream>>>(static_cast<bf16*>(call.dqkv), sums.dq,
-                                                      static_cast<int>(g.T), static_cast<int>(g.H),
-                                                      attention_scale(g));
+  const dim3 grid(tiles_of(g), static_cast<unsigned>(g.D / kColumns));
+  finish_kernel<<<grid, kThreads, 0, stream>>>(static_cast<bf16*>(call.dqkv), sums.dq,
+                                               static_cast<int>(g.T), static_cast<int>(g.H),
+                                               static_cast<int>(grid.y), attention_scale(g));
   CUDA_CHECK_LAUNCH();
 }
 

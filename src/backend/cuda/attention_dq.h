@@ -1,4 +1,4 @@
-// What attention_hopper.cu needs before and after it: dq adds up in f32, a tile of 64 queries as a
+// What attention_hopper.cuh needs before and after it: dq adds up in f32, a tile of 64 queries as a
 // group of four warps has it in registers, and becomes rows in the end.
 #pragma once
 
@@ -6,12 +6,12 @@
 
 namespace stretto::cuda::dq {
 
-constexpr int kRows = 64, kColumns = 64;  // of a tile
+constexpr int kRows = 64, kColumns = 64;  // of a tile; a head has one or two side by side
 
 struct Sums {
-  float* dq;  // (B, H, T / 64, 8, 128, 4): eight columns, thread
-  // (B, H, T / 64, 2, 64): where sums begin that end as scores less their logarithm, and as dp -
-  // delta.
+  float* dq;  // (B, H, T / 64, D / 64, 8, 128, 4): eight columns, thread
+  // (B, H, T / 64, 2, 64): what is added to scores, as powers of two, so that they are less the
+  // logarithm of their sum; and to dp, so that it is less delta.
   const float* starts;
   int* next;  // a counter
 };

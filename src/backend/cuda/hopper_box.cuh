@@ -63,11 +63,12 @@ __device__ __forceinline__ void add_rows(float (&d)[32], uint32_t a, uint32_t b)
   }
   commit_products();
 }
-// The same with a in registers.
-__device__ __forceinline__ void add_rows(float (&d)[32], const uint32_t (&a)[4][4], uint32_t b) {
+// d (64, 64) = a b^T with a in registers.
+__device__ __forceinline__ void multiply_rows(float (&d)[32], const uint32_t (&a)[4][4],
+                                              uint32_t b) {
   begin_products();
 #pragma unroll
-  for (int i = 0; i < 4; ++i) multiply_box<false>(d, a[i], b + i * kAlong, 1);
+  for (int i = 0; i < 4; ++i) multiply_box<false>(d, a[i], b + i * kAlong, i > 0);
   commit_products();
 }
 // d (64, 64) = or += a b.
@@ -126,14 +127,19 @@ struct Place {
 #pragma unroll
     for (int i = 0; i < 4; ++i) load_matrices(a[i], at ^ uint32_t(i * 32));
   }
-  // A value for each column.
-  __device__ __forceinline__ void load_columns(float (&d)[32], const float (&from)[64]) const {
+  // A value for each column: of every eight the two of this lane.
+  __device__ __forceinline__ void load_pairs(float2 (&pairs)[8], const float (&from)[64]) const {
 #pragma unroll
     for (int n = 0; n < 8; ++n) {
-      const float2 two = *reinterpret_cast<const float2*>(&from[n * 8 + column]);
-      d[4 * n] = d[4 * n + 2] = two.x;
-      d[4 * n + 1] = d[4 * n + 3] = two.y;
+      pairs[n] = *reinterpret_cast<const float2*>(&from[n * 8 + column]);
     }
+  }
+  // The same for both rows.
+  __device__ __forceinline__ void load_columns(float (&d)[32], const float (&from)[64]) const {
+    float2 pairs[8];
+    load_pairs(pairs, from);
+#pragma unroll
+    for (int i = 0; i < 32; ++i) d[i] = i % 2 == 0 ? pairs[i / 4].x : pairs[i / 4].y;
   }
 };
 

@@ -56,8 +56,8 @@ CUtensorMap tensor_map(const void* data, int64_t rows, int64_t columns, int box_
                 CU_TENSOR_MAP_SWIZZLE_128B);
 }
 
-CUtensorMap row_map(const float* data, int64_t rows, int columns) {
-  return encode(CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 4, data, rows, columns, 1, columns,
+CUtensorMap row_map(const float* data, int64_t rows, int64_t columns, int box_columns) {
+  return encode(CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 4, data, rows, columns, 1, box_columns,
                 CU_TENSOR_MAP_SWIZZLE_NONE);
 }
 

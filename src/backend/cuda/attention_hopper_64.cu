@@ -4,29 +4,16 @@
 // the 64 queries and adds it to memory, in f32 and in whatever order blocks come.
 //
 // Registers decide what is where: the keys' groups have 208 each, of which 128 are sums.
-#include "backend/cuda/attention_cudnn.h"
-#include "backend/cuda/attention_dq.h"
+#include "backend/cuda/attention_hopper.cuh"
 #include "backend/cuda/attention_hopper.h"
-#include "backend/cuda/hopper_box.cuh"
-#include "backend/cuda/lanes.h"
-#include "backend/cuda/tensor_map.h"
 
 namespace stretto::cuda {
 namespace {
 
 using namespace hopper;
 
-constexpr int kD = dq::kColumns, kQueries = dq::kRows, kKeys = 128;
-constexpr int kGroup = 128, kThreads = 4 * kGroup, kWarps = kGroup / 32;
-constexpr int kBoxBytes = 64 * kD * 2;  // 64 rows of a head
-constexpr int kStages = 4;
-
-struct Operands {
-  CUtensorMap qkv, dout, dqkv, starts;
-  dq::Sums sums;
-  int T, heads, items;
-  float scale;
-};
+constexpr int kThreads = 4 * kGroup, kStages = 4;
+using Operands = BackwardOperands;
 
 struct Memory {
   char keys[2][2][kBoxBytes], values[2][2][kBoxBytes];  // of two items
@@ -41,30 +28,6 @@ struct Memory {
 // From queries to the dout that came with them, as operands.
 constexpr uint32_t kToDout = (offsetof(Memory, dout) - offsetof(Memory, queries)) >> 4;
 
-// Keys [128 tile, 128 tile + 128) of a head of a sequence. Low keys, which most queries see, come
-// first.
-struct Item {
-  int row, head, tile, queries;  // row: the sequence's first; queries: blocks of them
-  int64_t statistics;            // of the sequence and head
-
-  __device__ __forceinline__ Item(const Operands& o, int number) {
-    const int tiles = o.T / kKeys, which = number / tiles;
-    tile = number % tiles;
-    head = which % o.heads;
-    row = which / o.heads * o.T;
-    queries = (o.T - tile * kKeys) / kQueries;
-    statistics = int64_t(which) * o.T;
-  }
-};
-
-// Number n of something that goes round in kCount places.
-template <int kCount>
-struct Turn {
-  uint32_t n = 0;
-  __device__ __forceinline__ int place() const { return int(n % kCount); }
-  __device__ __forceinline__ uint32_t parity() const { return n / kCount & 1; }
-};
-
 __device__ __forceinline__ void fetch_all(const Operands& o, Memory& m) {
   Turn<2> kv;
   Turn<kStages> q;
@@ -77,12 +40,8 @@ __device__ __forceinline__ void fetch_all(const Operands& o, Memory& m) {
     const Item item(o, number);
     m.item_full[slot].expect(4 * kBoxBytes);
     const int first = item.row + item.tile * kKeys;
-    for (int half = 0; half < 2; ++half) {
-      fetch(m.keys[slot][half], &o.qkv, (o.heads + item.head) * kD, first + half * 64,
-            &m.item_full[slot]);
-      fetch(m.values[slot][half], &o.qkv, (2 * o.heads + item.head) * kD, first + half * 64,
-            &m.item_full[slot]);
-    }
+    fetch(m.keys[slot], &o.keys, (o.heads + item.head) * 64, first, &m.item_full[slot]);
+    fetch(m.values[slot], &o.keys, (2 * o.heads + item.head) * 64, first, &m.item_full[slot]);
 #pragma unroll 1
     for (int i = 0; i < item.queries; ++i, ++q.n) {
       const int s = q.place(), at = item.tile * kKeys + i * kQueries;
@@ -90,18 +49,19 @@ __device__ __forceinline__ void fetch_all(const Operands& o, Memory& m) {
       if (q.n >= kStages) m.empty[s].wait(q.parity() ^ 1);
       Barrier* const full = &m.full[s];
       full->expect(2 * kBoxBytes + int(sizeof(m.starts[s])));
-      fetch(m.queries[s], &o.qkv, item.head * kD, item.row + at, full);
-      fetch(m.dout[s], &o.dout, item.head * kD, item.row + at, full);
+      fetch(m.queries[s], &o.qkv, item.head * 64, item.row + at, full);
+      fetch(m.dout[s], &o.dout, item.head * 64, item.row + at, full);
       fetch(m.starts[s], &o.starts, 0, int(item.statistics + at) / kQueries, full);
     }
   }
 }
 
-// What a group of 64 keys has in registers. Scores and dp begin at what is subtracted from them in
-// the end (dq::Sums), so that nothing is left to subtract.
+// What a group of 64 keys has in registers. dp begins at what is subtracted from it in the end
+// (dq::Sums), so that nothing is left to subtract.
 struct Share {
   uint32_t keys[4][4];
   float dk[32], dv[32], scores[32], dp[32];
+  float2 less[8];
 };
 
 // One block of queries, whose scores are there; those of the next are made here. Products run
@@ -114,10 +74,8 @@ __device__ __forceinline__ void visit(const Operands& o, Memory& m, Share& share
   const Turn<kStages> next{q.n + (last ? 0 : 1)};  // after the last, nobody reads what is made
   const uint32_t next_queries = uniform(box_operand(m.queries[next.place()]));
   add_rows(share.dp, values, queries + kToDout);
-  const float scale = o.scale * kLog2e;
   float p[32];
-#pragma unroll
-  for (int i = 0; i < 32; ++i) p[i] = power_of_two(share.scores[i] * scale);
+  make_probabilities(p, share.scores, share.less, o.scale);
   if (first) {  // on the diagonal
 #pragma unroll
     for (int i = 0; i < 32; ++i) {
@@ -127,21 +85,15 @@ __device__ __forceinline__ void visit(const Operands& o, Memory& m, Share& share
   uint32_t words[4][4];
   pack(words, p);
   m.full[next.place()].wait(next.parity());
-  place.load_columns(share.scores, m.starts[next.place()][0]);
+  place.load_pairs(share.less, m.starts[next.place()][0]);
   add_product(share.dv, words, queries + kToDout, !first);
-  add_rows(share.scores, share.keys, next_queries);
+  multiply_rows(share.scores, share.keys, next_queries);
   if (ds.n >= 2) m.ds_empty[ds.place()].wait(ds.parity() ^ 1);
   wait_for_products<2>();
   settle(share.dp);
   if (!first) place.arrive(m.empty[Turn<kStages>{q.n - 1}.place()]);
   uint32_t gradient[4][4];
-#pragma unroll
-  for (int i = 0; i < 16; ++i) {
-    const uint32_t w = words[i / 4][i % 4];
-    gradient[i / 4][i % 4] =
-        pack_pair(share.dp[2 * i] * __uint_as_float(w << 16),
-                  share.dp[2 * i + 1] * __uint_as_float(w & 0xFFFF0000u), bf16{});
-  }
+  make_dscores(gradient, words, share.dp);
   place.store_box(m.dscores[ds.place()][half], gradient);
   add_product(share.dk, gradient, queries, !first);
   place.load_columns(share.dp, m.starts[next.place()][1]);
@@ -174,7 +126,7 @@ __device__ __forceinline__ void take_keys(const Operands& o, Memory& m, int half
   for (;; ++kv.n) {
     const int slot = kv.place();
     m.item_full[slot].wait(kv.parity());
-    const int number = m.item[slot];
+    const int number = int(uniform(uint32_t(m.item[slot])));
     if (number < 0) break;
     const Item item(o, number);
     Share share;
@@ -190,8 +142,8 @@ __device__ __forceinline__ void take_keys(const Operands& o, Memory& m, int half
       m.full[q.place()].wait(q.parity());
     }
     uint32_t queries = uniform(box_operand(m.queries[q.place()]));
-    place.load_columns(share.scores, m.starts[q.place()][0]);
-    add_rows(share.scores, share.keys, queries);
+    multiply_rows(share.scores, share.keys, queries);
+    place.load_pairs(share.less, m.starts[q.place()][0]);
     place.load_columns(share.dp, m.starts[q.place()][1]);
     wait_for_products<0>();
     settle(share.scores);
@@ -208,36 +160,28 @@ __device__ __forceinline__ void take_keys(const Operands& o, Memory& m, int half
     const int row = item.row + item.tile * kKeys + half * 64, barrier = half + 1;
     if (threadIdx.x % kGroup == 0) wait_for_stores<0>();
     synchronize_group<kGroup>(barrier);
-    send_result(o, place, m.results[half][0], share.dk, o.scale, (o.heads + item.head) * kD, row,
+    send_result(o, place, m.results[half][0], share.dk, o.scale, (o.heads + item.head) * 64, row,
                 barrier);
-    send_result(o, place, m.results[half][1], share.dv, 1.0f, (2 * o.heads + item.head) * kD, row,
+    send_result(o, place, m.results[half][1], share.dv, 1.0f, (2 * o.heads + item.head) * 64, row,
                 barrier);
   }
   if (threadIdx.x % kGroup == 0) wait_for_stores<0>();
 }
 
-__device__ __forceinline__ void add_four(float* to, float a, float b, float c, float d) {
-  asm volatile("red.relaxed.gpu.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(
-                   __cvta_generic_to_global(to)),
-               "f"(a), "f"(b), "f"(c), "f"(d)
-               : "memory");
-}
-
 // dq's shares: of 64 queries by the item's keys.
 __device__ __forceinline__ void add_up_dq(const Operands& o, Memory& m) {
   const Place place;
-  const int thread = int(threadIdx.x) % kGroup;
   Turn<2> kv, ds;
   for (;; ++kv.n) {
     const int slot = kv.place();
     m.item_full[slot].wait(kv.parity());
-    const int number = m.item[slot];
+    const int number = int(uniform(uint32_t(m.item[slot])));
     if (number < 0) return;
     const Item item(o, number);
     const uint32_t keys = uniform(box_operand(m.keys[slot][0]));
-    float* to = o.sums.dq + (item.statistics + item.tile * kKeys) * kD + thread * 4;
+    float* to = o.sums.dq + (item.statistics + item.tile * kKeys) * 64;
 #pragma unroll 1
-    for (int i = 0; i < item.queries; ++i, ++ds.n, to += kQueries * kD) {
+    for (int i = 0; i < item.queries; ++i, ++ds.n, to += kQueries * 64) {
       m.ds_full[ds.place()].wait(ds.parity());
       float dq[32];
       const uint32_t a = uniform(box_operand(m.dscores[ds.place()][0]));
@@ -249,10 +193,7 @@ __device__ __forceinline__ void add_up_dq(const Operands& o, Memory& m) {
       wait_for_products<0>();
       settle(dq);
       place.arrive(m.ds_empty[ds.place()]);
-#pragma unroll
-      for (int n = 0; n < 8; ++n) {
-        add_four(to + n * kGroup * 4, dq[4 * n], dq[4 * n + 1], dq[4 * n + 2], dq[4 * n + 3]);
-      }
+      add_to_dq(to, dq);
     }
     m.item_empty[slot].arrive();
   }
@@ -277,7 +218,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     publish_barriers();
   }
   __syncthreads();
-  const int number = threadIdx.x / kGroup;
+  const int number = int(uniform(threadIdx.x / kGroup));
   if (number == 2) {
     give_registers<72>();
     add_up_dq(o, m);
@@ -295,44 +236,8 @@ __global__ void __launch_bounds__(kThreads, 1)
 
 }  // namespace
 
-// The kernel is empty in code for other GPUs, plain sm_90 among them.
-bool hopper_supports([[maybe_unused]] const AttentionGeometry& g) {
-#if defined(STRETTO_SM90A)
-  int device = 0, major = 0;
-  CUDA_CHECK(cudaGetDevice(&device));
-  CUDA_CHECK(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
-  return major == 9 && flash_supports(g) && g.type == DType::bf16 && g.D == kD && !g.alibi &&
-         g.T % kKeys == 0 && g.B * g.T * g.H < (int64_t{1} << 31) && has_tensor_maps();
-#else
-  return false;
-#endif
-}
-
-void hopper_forward(const AttentionForward& call, Workspace& scratch, cudaStream_t stream) {
-  const bool cudnn = cudnn_supports(call.shape);
-  (cudnn ? cudnn_forward : flash_forward)(call, scratch, stream);
-}
-
-void hopper_backward(const AttentionBackward& call, Workspace& scratch, cudaStream_t stream) {
-  const AttentionGeometry& g = call.shape;
-  const int64_t rows = g.B * g.T;
-  const dq::Sums sums = dq::begin(call, scratch, stream);
-  const Operands operands{tensor_map(call.qkv, rows, 3 * g.H * kD, 64),
-                          tensor_map(call.dout, rows, g.H * kD, 64),
-                          tensor_map(call.dqkv, rows, 3 * g.H * kD, 64),
-                          row_map(sums.starts, rows * g.H / kQueries, 2 * kQueries),
-                          sums,
-                          static_cast<int>(g.T),
-                          static_cast<int>(g.H),
-                          static_cast<int>(rows * g.H / kKeys),
-                          attention_scale(g)};
-  constexpr int kBytes = sizeof(Memory) + kAlignment - 1;
-  CUDA_CHECK(
-      cudaFuncSetAttribute(backward_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
-  const int blocks = std::min(multiprocessors(), operands.items);
-  backward_kernel<<<static_cast<unsigned>(blocks), kThreads, kBytes, stream>>>(operands);
-  CUDA_CHECK_LAUNCH();
-  dq::finish(call, sums, stream);
+void hopper_backward_64(const AttentionBackward& call, Workspace& scratch, cudaStream_t stream) {
+  launch_backward(backward_kernel, kThreads, sizeof(Memory), 2 * kQueries, call, scratch, stream);
 }
 
 }  // namespace stretto::cuda

@@ -1,0 +1,31 @@
+#include "backend/cuda/attention_hopper.h"
+
+#include "backend/cuda/attention_cudnn.h"
+#include "backend/cuda/cuda_check.h"
+#include "backend/cuda/tensor_map.h"
+
+namespace stretto::cuda {
+
+// The kernels are empty in code for other GPUs, plain sm_90 among them.
+bool hopper_supports([[maybe_unused]] const AttentionGeometry& g) {
+#if defined(STRETTO_SM90A)
+  int device = 0, major = 0;
+  CUDA_CHECK(cudaGetDevice(&device));
+  CUDA_CHECK(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
+  return major == 9 && flash_supports(g) && g.type == DType::bf16 && (g.D == 64 || g.D == 128) &&
+         !g.alibi && g.T % 128 == 0 && g.B * g.T * g.H < (int64_t{1} << 31) && has_tensor_maps();
+#else
+  return false;
+#endif
+}
+
+void hopper_forward(const AttentionForward& call, Workspace& scratch, cudaStream_t stream) {
+  const bool cudnn = cudnn_supports(call.shape);
+  (cudnn ? cudnn_forward : flash_forward)(call, scratch, stream);
+}
+
+void hopper_backward(const AttentionBackward& call, Workspace& scratch, cudaStream_t stream) {
+  (call.shape.D == 64 ? hopper_backward_64 : hopper_backward_128)(call, scratch, stream);
+}
+
+}  // namespace stretto::cuda

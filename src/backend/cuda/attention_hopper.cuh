@@ -1,0 +1,108 @@
+// What the backward passes for heads of 64 and of 128 have in common.
+#pragma once
+
+#include <algorithm>
+
+#include "backend/cuda/attention_dq.h"
+#include "backend/cuda/hopper_box.cuh"
+#include "backend/cuda/tensor_map.h"
+
+namespace stretto::cuda {
+
+constexpr int kKeys = 128, kQueries = dq::kRows;
+constexpr int kGroup = 128, kWarps = kGroup / 32;
+constexpr int kBoxBytes = 64 * 64 * 2;
+
+struct BackwardOperands {
+  CUtensorMap qkv, keys, dout, dqkv, starts;  // keys: qkv in boxes of 128 rows
+  dq::Sums sums;
+  int T, heads, items;
+  float scale;
+};
+
+// Keys [128 tile, 128 tile + 128) of a head of a sequence. Low keys, which most queries see, come
+// first.
+struct Item {
+  int row, head, tile, queries;  // row: the sequence's first; queries: blocks of them
+  int64_t statistics;            // of the sequence and head
+
+  __device__ __forceinline__ Item(const BackwardOperands& o, int number) {
+    const int tiles = o.T / kKeys, which = number / tiles;
+    tile = number % tiles;
+    head = which % o.heads;
+    row = which / o.heads * o.T;
+    queries = (o.T - tile * kKeys) / kQueries;
+    statistics = int64_t(which) * o.T;
+  }
+};
+
+// Number n of something that goes round in kCount places.
+template <int kCount>
+struct Turn {
+  uint32_t n = 0;
+  __device__ __forceinline__ int place() const { return int(n % kCount); }
+  __device__ __forceinline__ uint32_t parity() const { return n / kCount & 1; }
+};
+
+// Of 64 keys and 64 queries, transposed. `less` of the logarithm of a query's sum (dq::Sums); p may
+// be scores.
+__device__ __forceinline__ void make_probabilities(float (&p)[32], const float (&scores)[32],
+                                                   const float2 (&less)[8], float scale) {
+#pragma unroll
+  for (int i = 0; i < 32; ++i) {
+    p[i] =
+        power_of_two(fmaf(scores[i], scale * kLog2e, i % 2 == 0 ? less[i / 4].x : less[i / 4].y));
+  }
+}
+// The gradient of scores from the probabilities and from dp, less delta; it may take the place of
+// the probabilities.
+__device__ __forceinline__ void make_dscores(uint32_t (&to)[4][4], const uint32_t (&p)[4][4],
+                                             const float (&dp)[32]) {
+#pragma unroll
+  for (int i = 0; i < 16; ++i) {
+    const uint32_t w = p[i / 4][i % 4];
+    to[i / 4][i % 4] = pack_pair(dp[2 * i] * __uint_as_float(w << 16),
+                                 dp[2 * i + 1] * __uint_as_float(w & 0xFFFF0000u), bf16{});
+  }
+}
+// A tile of 64 x 64 as it lies in dq::Sums, by a group.
+__device__ __forceinline__ void add_to_dq(float* tile, const float (&dq)[32]) {
+  float* const to = tile + threadIdx.x % kGroup * 4;
+#pragma unroll
+  for (int n = 0; n < 8; ++n) {
+    asm volatile("red.relaxed.gpu.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(
+                     __cvta_generic_to_global(to + n * kGroup * 4)),
+                 "f"(dq[4 * n]), "f"(dq[4 * n + 1]), "f"(dq[4 * n + 2]), "f"(dq[4 * n + 3])
+                 : "memory");
+  }
+}
+
+// All of it: what comes before and after, too. `starts`: how many of a row of sums.starts the
+// kernel fetches at once. `bytes`: of shared memory, apart from what aligns it.
+inline void launch_backward(void (*kernel)(BackwardOperands), int threads, size_t bytes, int starts,
+                            const AttentionBackward& call, Workspace& scratch,
+                            cudaStream_t stream) {
+  const AttentionGeometry& g = call.shape;
+  const int64_t rows = g.B * g.T, width = g.H * g.D;
+  const dq::Sums sums = dq::begin(call, scratch, stream);
+  const BackwardOperands operands{tensor_map(call.qkv, rows, 3 * width, 64),
+                                  tensor_map(call.qkv, rows, 3 * width, kKeys),
+                                  tensor_map(call.dout, rows, width, 64),
+                                  tensor_map(call.dqkv, rows, 3 * width, 64),
+                                  row_map(sums.starts, rows * g.H / kQueries, 2 * kQueries, starts),
+                                  sums,
+                                  static_cast<int>(g.T),
+                                  static_cast<int>(g.H),
+                                  static_cast<int>(rows * g.H / kKeys),
+                                  attention_scale(g)};
+  bytes += hopper::kAlignment - 1;
+  CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                  static_cast<int>(bytes)));
+  const int blocks = std::min(hopper::multiprocessors(), operands.items);
+  kernel<<<static_cast<unsigned>(blocks), static_cast<unsigned>(threads), bytes, stream>>>(
+      operands);
+  CUDA_CHECK_LAUNCH();
+  dq::finish(call, sums, stream);
+}
+
+}  // namespace stretto::cuda

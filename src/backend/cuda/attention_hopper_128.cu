@@ -1,0 +1,321 @@
+// As for heads of 64 (attention_hopper_64.cu), but what is left of registers is too little for a
+// group that makes dq: the two groups of 64 keys do it, half of the columns each, in the registers
+// of dp.
+//
+// So that products never wait: a group takes the exponentials of the next queries while dk of these
+// and dq of those before are made. That dq is one block late leaves the groups free to be half a
+// pass apart, so that one multiplies while the other does not.
+#include "backend/cuda/attention_hopper.cuh"
+#include "backend/cuda/attention_hopper.h"
+
+namespace stretto::cuda {
+namespace {
+
+using namespace hopper;
+
+constexpr int kThreads = 3 * kGroup, kD = 128;
+constexpr uint32_t kBox = kBoxBytes >> 4;  // from a box to the next, as operands
+constexpr int kTile = kQueries * kD;       // of dq
+using Operands = BackwardOperands;
+// Queries are read for longer than dout: until their dk is made, in the next pass.
+using QueryTurn = Turn<3>;
+using DoutTurn = Turn<2>;
+
+struct Memory {
+  char keys[2][2][2][kBoxBytes];  // of two items: half of columns, of keys
+  char values[2][2][kBoxBytes];
+  char queries[3][2][kBoxBytes], dout[2][2][kBoxBytes];
+  char dscores[2][2][kBoxBytes];               // of two blocks; transposed: (keys, queries)
+  float scores[3][kQueries], dp[2][kQueries];  // where they begin (dq::Sums)
+  int item[2];
+  Barrier item_full[2], item_empty[2], values_full, values_empty;
+  Barrier queries_full[3], queries_empty[3], dout_full[2], dout_empty[2];
+};
+static_assert(sizeof(Memory) + kAlignment - 1 <= 227 * 1024);
+static_assert(24 + 2 * 240 <= 3 * (65536 / kThreads / 8 * 8));  // registers: given and taken
+
+// By one thread, until there are no more items: then the item is -1.
+__device__ __forceinline__ void fetch_all(const Operands& o, Memory& m) {
+  Turn<2> kv;
+  uint32_t n = 0;  // blocks of queries
+  const int width = o.heads * kD;
+  int number = atomicAdd(o.sums.next, 1);
+  for (;; ++kv.n) {
+    const int slot = kv.place();
+    if (kv.n >= 2) m.item_empty[slot].wait(kv.parity() ^ 1);
+    m.item[slot] = number < o.items ? number : -1;
+    if (number >= o.items) return m.item_full[slot].arrive();
+    const Item item(o, number);
+    const int x = item.head * kD;
+    int y = item.row + item.tile * kKeys;
+    int start = int((item.statistics + item.tile * kKeys) / kQueries);
+    m.item_full[slot].expect(sizeof(m.keys[slot]));
+    fetch(m.keys[slot][0], &o.keys, width + x, y, &m.item_full[slot]);
+    fetch(m.keys[slot][1], &o.keys, width + x + 64, y, &m.item_full[slot]);
+#pragma unroll 1
+    for (int left = item.queries; left > 0; --left, ++n, ++start, y += kQueries) {
+      if (left == 2) number = atomicAdd(o.sums.next, 1);  // not before
+      const QueryTurn q{n};
+      if (n >= 3) m.queries_empty[q.place()].wait(q.parity() ^ 1);
+      Barrier* full = &m.queries_full[q.place()];
+      full->expect(2 * kBoxBytes + int(sizeof(m.scores[0])));
+      fetch(m.queries[q.place()][0], &o.qkv, x, y, full);
+      fetch(m.queries[q.place()][1], &o.qkv, x + 64, y, full);
+      fetch(m.scores[q.place()], &o.starts, 0, start, full);
+      if (left == item.queries) {
+        if (kv.n >= 1) m.values_empty.wait((kv.n & 1) ^ 1);
+        m.values_full.expect(sizeof(m.values));
+        fetch(m.values[0], &o.keys, 2 * width + x, y, &m.values_full);
+        fetch(m.values[1], &o.keys, 2 * width + x + 64, y, &m.values_full);
+      }
+      const DoutTurn d{n};
+      if (n >= 2) m.dout_empty[d.place()].wait(d.parity() ^ 1);
+      full = &m.dout_full[d.place()];
+      full->expect(2 * kBoxBytes + int(sizeof(m.dp[0])));
+      fetch(m.dout[d.place()][0], &o.dout, x, y, full);
+      fetch(m.dout[d.place()][1], &o.dout, x + 64, y, full);
+      fetch(m.dp[d.place()], &o.starts, kQueries, start, full);
+    }
+  }
+}
+
+// d (64, 128) = or += a (64, 16) b (16, 128), b in two boxes.
+__device__ __forceinline__ void multiply_two_boxes(float (&d)[64], const uint32_t (&a)[4],
+                                                   uint32_t b, int add) {
+  asm volatile(
+      "{\n.reg .pred add;\n.reg .b64 b;\nsetp.ne.b32 add, %69, 0;\n"
+      "mov.b64 b, {%68, %70};\n"
+      "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {"
+      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+      "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
+      "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+      "}, {%64, %65, %66, %67}, b, add, 1, 1, 1;\n}\n"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]),
+        "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]),
+        "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]),
+        "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]),
+        "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]), "+f"(d[32]), "+f"(d[33]), "+f"(d[34]),
+        "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]), "+f"(d[40]), "+f"(d[41]),
+        "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]), "+f"(d[48]),
+        "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]),
+        "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]),
+        "+f"(d[63])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b), "r"(add), "n"(kBoxOperandHigh));
+}
+
+// d (64, 64) = or += a b^T over 128: a's second half of columns two boxes on, b's one.
+__device__ __forceinline__ void multiply_long_rows(float (&d)[32], uint32_t a, uint32_t b,
+                                                   bool add) {
+  begin_products();
+#pragma unroll
+  for (int i = 0; i < 8; ++i) {
+    multiply_boxes<false, false>(d, a + i / 4 * 2 * kBox + i % 4 * kAlong,
+                                 b + i / 4 * kBox + i % 4 * kAlong, add || i > 0);
+  }
+  commit_products();
+}
+// d (64, 128) = or += a b.
+__device__ __forceinline__ void add_wide_product(float (&d)[64], const uint32_t (&a)[4][4],
+                                                 uint32_t b, bool add) {
+  const uint32_t two = b + ((kBox - 1) << 16);  // the second box is where the operand says
+  begin_products();
+#pragma unroll
+  for (int i = 0; i < 4; ++i) multiply_two_boxes(d, a[i], two + i * kAcross, add || i > 0);
+  commit_products();
+}
+
+// A branch between products would make the compiler wait for each.
+__device__ __forceinline__ void arrive_if(Barrier& barrier, bool does) {
+  asm volatile(
+      "{\n.reg .pred does;\nsetp.ne.b32 does, %1, 0;\n"
+      "@does mbarrier.arrive.shared::cta.b64 _, [%0];\n}" ::"r"(shared_address(&barrier)),
+      "r"(int(does))
+      : "memory");
+}
+
+// Named barriers, where one group arrives and the other waits: the former has written its dscores
+// of block n; it has made its dq of those of block n - 2, which were in the same place.
+constexpr int kWritten = 1, kRead = 5, kAlone = 9, kBoth = 11;  // alone: a group by itself
+__device__ __forceinline__ int barrier_of(int what, int half, uint32_t n) {
+  return what + 2 * half + int(n & 1);
+}
+__device__ __forceinline__ void arrive_at(int barrier) {
+  asm volatile("bar.arrive %0, %1;" ::"r"(barrier), "n"(2 * kGroup) : "memory");
+}
+
+struct Share {
+  float dk[64], dv[64], scores[32], dp[32];  // dp: dq's share too
+  float2 less[8];
+};
+
+// Of block n: (queries, 64 columns), the group's half of the columns, all keys.
+__device__ __forceinline__ void make_dq(Memory& m, Share& share, int half, uint32_t keys,
+                                        uint32_t n) {
+  synchronize_group<2 * kGroup>(barrier_of(kWritten, 1 - half, n));
+  multiply_columns<kKeys>(share.dp, uniform(box_operand(m.dscores[n & 1][0])),
+                          keys + uint32_t(half) * kBox);
+}
+
+// Block n of queries, number i of its item, whose scores are there; those of the next are made
+// here. In flight when it begins, and waited for here: dk of block n - 1 and dq of n - 2, whose
+// place is `dq`; when it ends, those of n and n - 1.
+__device__ __forceinline__ void visit(const Operands& o, Memory& m, Share& share,
+                                      const Place& place, int half, uint32_t keys, uint32_t values,
+                                      uint32_t& queries, float* dq, uint32_t n, int i, bool last) {
+  const QueryTurn next{n + (last ? 0 : 1)};  // after the last, nobody reads what is made
+  const DoutTurn now{n};
+  const uint32_t next_queries = uniform(box_operand(m.queries[next.place()][0]));
+  const uint32_t dout = uniform(box_operand(m.dout[now.place()][0]));
+  make_probabilities(share.scores, share.scores, share.less, o.scale);
+  if (i < 2) {  // on the diagonal, or, of the second keys and the first queries, beyond it
+#pragma unroll
+    for (int e = 0; e < 32; ++e) {
+      const int key = half * 64 + place.row + e / 2 % 2 * 8;
+      if (key > i * 64 + place.column + e / 4 * 8 + e % 2) share.scores[e] = 0;
+    }
+  }
+  wait_for_products<0>();
+  settle(share.dp);
+  arrive_at(barrier_of(kRead, half, n));
+  if (i > 1) add_to_dq(dq, share.dp);
+  __syncwarp();
+  arrive_if(m.queries_empty[QueryTurn{n - 1}.place()], place.leads && i > 0);
+  uint32_t words[4][4];
+  pack(words, share.scores);
+  m.dout_full[now.place()].wait(now.parity());
+  m.queries_full[next.place()].wait(next.parity());
+  add_wide_product(share.dv, words, dout, i > 0);
+  multiply_long_rows(share.scores, keys, next_queries, false);
+  place.load_columns(share.dp, m.dp[now.place()]);
+  multiply_long_rows(share.dp, values, dout, true);
+  wait_for_products<0>();
+  settle(share.scores);
+  settle(share.dp);
+  make_dscores(words, words, share.dp);
+  place.load_pairs(share.less, m.scores[next.place()]);
+  place.arrive(m.dout_empty[now.place()]);
+  arrive_if(m.values_empty, place.leads && last);
+  synchronize_group<2 * kGroup>(barrier_of(kRead, 1 - half, n));
+  place.store_box(m.dscores[n & 1][half], words);
+  order_before_copies();
+  arrive_at(barrier_of(kWritten, half, n));
+  add_wide_product(share.dk, words, queries, i > 0);
+  make_dq(m, share, half, keys, n - 1);
+  queries = next_queries;
+}
+
+// Through two boxes that lie two apart.
+__device__ __forceinline__ void send_result(const Operands& o, const Place& place, char* boxes,
+                                            const float (&d)[64], float factor, int x, int y,
+                                            int barrier) {
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    float scaled[32];
+#pragma unroll
+    for (int i = 0; i < 32; ++i) scaled[i] = d[half * 32 + i] * factor;
+    uint32_t words[4][4];
+    pack(words, scaled);
+    place.store_box(boxes + half * 2 * kBoxBytes, words);
+  }
+  order_before_copies();
+  synchronize_group<kGroup>(barrier);
+  if (threadIdx.x % kGroup == 0) {
+    store(&o.dqkv, x, y, boxes);
+    store(&o.dqkv, x + 64, y, boxes + 2 * kBoxBytes);
+  }
+}
+
+// dk and dv of 64 keys of every item, and dq's share of half of the columns.
+__device__ __forceinline__ void take_keys(const Operands& o, Memory& m, int half) {
+  const Place place;
+  Turn<2> kv;
+  uint32_t n = 0;
+  for (;; ++kv.n) {
+    const int slot = kv.place();
+    m.item_full[slot].wait(kv.parity());
+    const int number = int(uniform(uint32_t(m.item[slot])));
+    if (number < 0) break;
+    const Item item(o, number);
+    Share share;
+    const uint32_t keys = uniform(box_operand(m.keys[slot][0][half]));
+    const uint32_t values = uniform(box_operand(m.values[0][half]));
+    const QueryTurn q{n};
+    m.queries_full[q.place()].wait(q.parity());
+    uint32_t queries = uniform(box_operand(m.queries[q.place()][0]));
+    multiply_long_rows(share.scores, keys, queries, false);
+    place.load_pairs(share.less, m.scores[q.place()]);
+    if (threadIdx.x % kGroup == 0) wait_for_stores<0>();
+    synchronize_group<kGroup>(kAlone + half);  // the results of the item before have left
+    if (kv.n > 0) m.item_empty[slot ^ 1].arrive();
+    arrive_at(barrier_of(kWritten, half, n - 1));  // the first pass makes a dq that nobody reads
+    wait_for_products<0>();
+    settle(share.scores);
+    m.values_full.wait(kv.n & 1);
+    float* dq =
+        o.sums.dq + (item.statistics + item.tile * kKeys) * kD + half * (kQueries * 64) - 2 * kTile;
+#pragma unroll 1
+    for (int i = 0; i < item.queries; ++i, ++n, dq += kTile) {
+      visit(o, m, share, place, half, keys, values, queries, dq, n, i, i + 1 == item.queries);
+    }
+    wait_for_products<0>();
+    settle(share.dk);
+    settle(share.dv);
+    settle(share.dp);
+    add_to_dq(dq, share.dp);
+    place.arrive(m.queries_empty[QueryTurn{n - 1}.place()]);
+    make_dq(m, share, half, keys, n - 1);
+    wait_for_products<0>();
+    settle(share.dp);
+    add_to_dq(dq + kTile, share.dp);
+    synchronize_group<2 * kGroup>(kBoth);  // nobody reads keys or dscores: results take their place
+    const int row = item.row + item.tile * kKeys + half * 64;
+    send_result(o, place, m.keys[slot][0][half], share.dk, o.scale, (o.heads + item.head) * kD, row,
+                kAlone + half);
+    send_result(o, place, m.dscores[0][half], share.dv, 1.0f, (2 * o.heads + item.head) * kD, row,
+                kAlone + half);
+  }
+  if (threadIdx.x % kGroup == 0) wait_for_stores<0>();
+}
+
+__global__ void __launch_bounds__(kThreads, 1)
+    backward_kernel([[maybe_unused]] const __grid_constant__ Operands o) {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  extern __shared__ char raw[];
+  Memory& m = aligned<Memory>(raw);
+  if (threadIdx.x == 0) {
+    m.values_full.init(1);
+    m.values_empty.init(2 * kWarps);
+    for (int i = 0; i < 2; ++i) {
+      m.item_full[i].init(1);
+      m.item_empty[i].init(2 * kGroup);  // each by itself: it has read which item it is
+      m.dout_full[i].init(1);
+      m.dout_empty[i].init(2 * kWarps);
+    }
+    for (int i = 0; i < 3; ++i) {
+      m.queries_full[i].init(1);
+      m.queries_empty[i].init(2 * kWarps);
+    }
+    publish_barriers();
+  }
+  __syncthreads();
+  const int number = int(uniform(threadIdx.x / kGroup));
+  if (number == 2) {
+    give_registers<24>();
+    if (threadIdx.x % kGroup == 0) fetch_all(o, m);
+  } else {
+    take_registers<240>();
+    take_keys(o, m, number);
+  }
+#else
+  __trap();
+#endif
+}
+
+}  // namespace
+
+void hopper_backward_128(const AttentionBackward& call, Workspace& scratch, cudaStream_t stream) {
+  launch_backward(backward_kernel, kThreads, sizeof(Memory), kQueries, call, scratch, stream);
+}
+
+}  // namespace stretto::cuda
