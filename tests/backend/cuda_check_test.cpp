@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "backend/cuda/quantise.h"
 #include "base/error.h"
 
 namespace stretto::test {
@@ -39,6 +40,27 @@ TEST(CudaCheck, EveryFailureHasItsCodeAndAdvice) {
       EXPECT_NE(error.hint().find(each.advice), std::string::npos) << error.hint();
     }
   }
+}
+
+TEST(CudaCheck, EightBitProductsAreRefusedByGpusWithoutThem) {
+  cudaDeviceProp gpu{};
+  const auto allows = [&](int major, int minor) {
+    gpu.major = major;
+    gpu.minor = minor;
+    try {
+      cuda::require_eight_bit_products(gpu);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::bad_config);
+      EXPECT_NE(error.hint().find("precision=amp_bf16"), std::string::npos) << error.hint();
+      return false;
+    }
+    return true;
+  };
+  EXPECT_FALSE(allows(8, 0));
+  EXPECT_FALSE(allows(8, 6));
+  EXPECT_TRUE(allows(8, 9));
+  EXPECT_TRUE(allows(9, 0));
+  EXPECT_TRUE(allows(10, 0));
 }
 
 }  // namespace

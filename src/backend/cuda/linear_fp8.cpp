@@ -26,14 +26,16 @@ GemmOperands operands(const EightBit& a, const EightBit& b, void* d, void* bias 
 
 }  // namespace
 
+void require_eight_bit_products(const cudaDeviceProp& gpu) {
+  if (10 * gpu.major + gpu.minor >= 89) return;
+  throw Error(ExitCode::bad_config,
+              fmt::format("amp_fp8 on a GPU of compute capability {}.{} ({})", gpu.major, gpu.minor,
+                          gpu.name),
+              "products in 8 bits need 8.9 or newer: use precision=amp_bf16");
+}
+
 void CudaBackend::eight_bit_products(bool on) {
-  const int capability = 10 * properties_.major + properties_.minor;
-  if (on && capability < 89) {
-    throw Error(ExitCode::bad_config,
-                fmt::format("amp_fp8 on a GPU of compute capability {}.{} ({})", properties_.major,
-                            properties_.minor, properties_.name),
-                "products in 8 bits need 8.9 or newer: use precision=amp_bf16");
-  }
+  if (on) require_eight_bit_products(properties_);
   eight_bit_ = on;
 }
 

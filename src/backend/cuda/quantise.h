@@ -8,6 +8,8 @@
 
 namespace stretto::cuda {
 
+void require_eight_bit_products(const cudaDeviceProp& gpu);  // throws: it has none
+
 // x: (rows, columns) bf16, both multiples of 16. `normal` and `transposed` receive x in `type`
 // (either may be null); amax receives max |x|; inverse receives the factor that undoes the scaling.
 // All three are device memory.
