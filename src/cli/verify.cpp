@@ -73,10 +73,12 @@ void print_table(const std::vector<VerifyRow>& rows) {
   for (const VerifyRow& row : rows) {
     if (!row.error.empty()) fmt::print("{}: {}\n", row.name, row.error);
   }
-  const auto failed =
-      std::count_if(rows.begin(), rows.end(), [](const VerifyRow& row) { return !row.passed(); });
-  fmt::print("{} of {} runs train the same model\n", static_cast<int64_t>(rows.size()) - failed,
-             rows.size());
+  std::vector<std::string> failed;
+  for (const VerifyRow& row : rows) {
+    if (!row.passed()) failed.push_back(row.name);
+  }
+  fmt::print("{} of {} runs train the same model{}{}\n", rows.size() - failed.size(), rows.size(),
+             failed.empty() ? "" : "; these do not: ", fmt::join(failed, "; "));
 }
 
 void print_json(const Options& options, const std::vector<VerifyRow>& rows) {
