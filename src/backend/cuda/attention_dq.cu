@@ -1,11 +1,12 @@
 #include "backend/cuda/attention_dq.h"
-#include "backend/cuda/device.cuh"
+#include "backend/cuda/hopper.cuh"
 #include "backend/cuda/lanes.h"
 
 namespace stretto::cuda::dq {
 namespace {
 
-constexpr int kThreads = 256, kGroup = 128;
+constexpr int kThreads = 256;
+using hopper::kGroup;
 
 // The tile of a block: heads of the same rows, which lie side by side, come one after the other.
 struct Tile {
@@ -38,10 +39,7 @@ __global__ void __launch_bounds__(kThreads)
     float sum = 0;
 #pragma unroll
     for (int i = 0; i < 8; ++i) sum = fmaf(a[i], b[i], sum);
-#pragma unroll
-    for (int offset = kLanes / 2; offset > 0; offset /= 2) {
-      sum += __shfl_xor_sync(0xffffffffu, sum, offset);
-    }
+    sum = warp_sum<kLanes>(sum);
     if (lane == 0) {
       starts[2 * tile.number + row] = -lse[tile.number + row] * kLog2e;
       starts[2 * tile.number + kRows + row] = -sum;

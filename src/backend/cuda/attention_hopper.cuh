@@ -10,8 +10,8 @@
 namespace stretto::cuda {
 
 constexpr int kKeys = 128, kQueries = dq::kRows;
-constexpr int kGroup = 128, kWarps = kGroup / 32;
-constexpr int kBoxBytes = 64 * 64 * 2;
+constexpr int kWarps = hopper::kGroup / 32;
+using hopper::kBoxBytes, hopper::kGroup;
 
 struct BackwardOperands {
   CUtensorMap qkv, keys, dout, dqkv, starts;  // keys: qkv in boxes of 128 rows
@@ -74,6 +74,30 @@ __device__ __forceinline__ void add_to_dq(float* tile, const float (&dq)[32]) {
                      __cvta_generic_to_global(to + n * kGroup * 4)),
                  "f"(dq[4 * n]), "f"(dq[4 * n + 1]), "f"(dq[4 * n + 2]), "f"(dq[4 * n + 3])
                  : "memory");
+  }
+}
+
+// 64 x 64 or 64 x 128 sums of a group, times `factor`, to dqkv by way of one box, or of two that
+// lie two apart.
+template <int kCount>
+__device__ __forceinline__ void send_result(const BackwardOperands& o, const hopper::Place& place,
+                                            char* boxes, const float (&d)[kCount], float factor,
+                                            int x, int y, int barrier) {
+#pragma unroll
+  for (int box = 0; box < kCount / 32; ++box) {
+    float scaled[32];
+#pragma unroll
+    for (int i = 0; i < 32; ++i) scaled[i] = d[box * 32 + i] * factor;
+    uint32_t words[4][4];
+    hopper::pack(words, scaled);
+    place.store_box(boxes + box * 2 * kBoxBytes, words);
+  }
+  hopper::order_before_copies();
+  hopper::synchronize_group<kGroup>(barrier);
+  if (threadIdx.x % kGroup != 0) return;
+#pragma unroll
+  for (int box = 0; box < kCount / 32; ++box) {
+    hopper::store(&o.dqkv, x + box * 64, y, boxes + box * 2 * kBoxBytes);
   }
 }
 

@@ -14,8 +14,7 @@ namespace {
 using namespace hopper;
 
 constexpr int kThreads = 3 * kGroup, kD = 128;
-constexpr uint32_t kBox = kBoxBytes >> 4;  // from a box to the next, as operands
-constexpr int kTile = kQueries * kD;       // of dq
+constexpr int kTile = kQueries * kD;  // of dq
 using Operands = BackwardOperands;
 // Queries are read for longer than dout: until their dk is made, in the next pass.
 using QueryTurn = Turn<3>;
@@ -79,31 +78,6 @@ __device__ __forceinline__ void fetch_all(const Operands& o, Memory& m) {
   }
 }
 
-// d (64, 128) = or += a (64, 16) b (16, 128), b in two boxes.
-__device__ __forceinline__ void multiply_two_boxes(float (&d)[64], const uint32_t (&a)[4],
-                                                   uint32_t b, int add) {
-  asm volatile(
-      "{\n.reg .pred add;\n.reg .b64 b;\nsetp.ne.b32 add, %69, 0;\n"
-      "mov.b64 b, {%68, %70};\n"
-      "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {"
-      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-      "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-      "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
-      "}, {%64, %65, %66, %67}, b, add, 1, 1, 1;\n}\n"
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]),
-        "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]),
-        "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]),
-        "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]),
-        "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]), "+f"(d[32]), "+f"(d[33]), "+f"(d[34]),
-        "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]), "+f"(d[40]), "+f"(d[41]),
-        "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]), "+f"(d[48]),
-        "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]),
-        "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]),
-        "+f"(d[63])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b), "r"(add), "n"(kBoxOperandHigh));
-}
-
 // d (64, 64) = or += a b^T over 128: a's second half of columns two boxes on, b's one.
 __device__ __forceinline__ void multiply_long_rows(float (&d)[32], uint32_t a, uint32_t b,
                                                    bool add) {
@@ -115,17 +89,8 @@ __device__ __forceinline__ void multiply_long_rows(float (&d)[32], uint32_t a, u
   }
   commit_products();
 }
-// d (64, 128) = or += a b.
-__device__ __forceinline__ void add_wide_product(float (&d)[64], const uint32_t (&a)[4][4],
-                                                 uint32_t b, bool add) {
-  const uint32_t two = b + ((kBox - 1) << 16);  // the second box is where the operand says
-  begin_products();
-#pragma unroll
-  for (int i = 0; i < 4; ++i) multiply_two_boxes(d, a[i], two + i * kAcross, add || i > 0);
-  commit_products();
-}
 
-// A branch between products would make the compiler wait for each.
+// By a predicate. (A branch, where products are in flight, makes the compiler wait for each.)
 __device__ __forceinline__ void arrive_if(Barrier& barrier, bool does) {
   asm volatile(
       "{\n.reg .pred does;\nsetp.ne.b32 does, %1, 0;\n"
@@ -203,27 +168,6 @@ __device__ __forceinline__ void visit(const Operands& o, Memory& m, Share& share
   add_wide_product(share.dk, words, queries, i > 0);
   make_dq(m, share, half, keys, n - 1);
   queries = next_queries;
-}
-
-// Through two boxes that lie two apart.
-__device__ __forceinline__ void send_result(const Operands& o, const Place& place, char* boxes,
-                                            const float (&d)[64], float factor, int x, int y,
-                                            int barrier) {
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    float scaled[32];
-#pragma unroll
-    for (int i = 0; i < 32; ++i) scaled[i] = d[half * 32 + i] * factor;
-    uint32_t words[4][4];
-    pack(words, scaled);
-    place.store_box(boxes + half * 2 * kBoxBytes, words);
-  }
-  order_before_copies();
-  synchronize_group<kGroup>(barrier);
-  if (threadIdx.x % kGroup == 0) {
-    store(&o.dqkv, x, y, boxes);
-    store(&o.dqkv, x + 64, y, boxes + 2 * kBoxBytes);
-  }
 }
 
 // dk and dv of 64 keys of every item, and dq's share of half of the columns.

@@ -104,20 +104,6 @@ __device__ __forceinline__ void visit(const Operands& o, Memory& m, Share& share
   queries = next_queries;
 }
 
-__device__ __forceinline__ void send_result(const Operands& o, const Place& place, char* box,
-                                            const float (&d)[32], float factor, int x, int y,
-                                            int barrier) {
-  float scaled[32];
-#pragma unroll
-  for (int i = 0; i < 32; ++i) scaled[i] = d[i] * factor;
-  uint32_t words[4][4];
-  pack(words, scaled);
-  place.store_box(box, words);
-  order_before_copies();
-  synchronize_group<kGroup>(barrier);
-  if (threadIdx.x % kGroup == 0) store(&o.dqkv, x, y, box);
-}
-
 // dk and dv of 64 keys of every item: the first or the second half.
 __device__ __forceinline__ void take_keys(const Operands& o, Memory& m, int half) {
   const Place place;

@@ -11,6 +11,9 @@
 namespace stretto::cuda::hopper {
 
 constexpr int kAlignment = 1024;  // of tiles in shared memory
+constexpr int kGroup = 128;       // threads that multiply together: four warps
+// Tiles of 64 x 64, with as many columns as a copy can swizzle.
+constexpr int kBoxSide = 64, kBoxBytes = kBoxSide * kBoxSide * 2;
 
 // An offset into `raw`, so that the compiler sees shared memory.
 template <typename Memory>

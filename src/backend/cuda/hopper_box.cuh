@@ -1,5 +1,6 @@
-// Products of 64 x 64 by a group of four warps, whose operands lie in boxes (64 columns of bf16,
-// 128 bytes a row, swizzled) or in registers. Only for code under __CUDA_ARCH_FEAT_SM90_ALL.
+// Products of 64 x 64 and 64 x 128 by a group of four warps, whose operands lie in boxes (64
+// columns of bf16, 128 bytes a row, swizzled) or in registers. Only for code under
+// __CUDA_ARCH_FEAT_SM90_ALL.
 #pragma once
 
 #include "backend/cuda/hopper.cuh"
@@ -12,6 +13,7 @@ __device__ __forceinline__ uint32_t box_operand(const void* box) {
   return uint32_t(operand(shared_address(box)));
 }
 constexpr uint32_t kBoxOperandHigh = (1024 >> 4) | (1u << 30);
+constexpr uint32_t kBox = kBoxBytes >> 4;  // from a box to the next
 
 // d (64, 64) = or += a (64, 16) b (64, 16)^T of boxes. By columns: a is (16, 64), b is (16, 64).
 template <bool kAByColumns, bool kBByColumns>
@@ -51,6 +53,31 @@ __device__ __forceinline__ void multiply_box(float (&d)[32], const uint32_t (&a)
         "n"(kByColumns ? 1 : 0));
 }
 
+// d (64, 128) = or += a (64, 16) b (16, 128), b in two boxes.
+__device__ __forceinline__ void multiply_two_boxes(float (&d)[64], const uint32_t (&a)[4],
+                                                   uint32_t b, int add) {
+  asm volatile(
+      "{\n.reg .pred add;\n.reg .b64 b;\nsetp.ne.b32 add, %69, 0;\n"
+      "mov.b64 b, {%68, %70};\n"
+      "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {"
+      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+      "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
+      "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+      "}, {%64, %65, %66, %67}, b, add, 1, 1, 1;\n}\n"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]),
+        "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]),
+        "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]),
+        "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]),
+        "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]), "+f"(d[32]), "+f"(d[33]), "+f"(d[34]),
+        "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]), "+f"(d[40]), "+f"(d[41]),
+        "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]), "+f"(d[48]),
+        "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]),
+        "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]),
+        "+f"(d[63])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b), "r"(add), "n"(kBoxOperandHigh));
+}
+
 // Steps of 16 of what products sum over, in words of 16 bytes: along rows, and from row to row.
 constexpr uint32_t kAlong = 32 >> 4, kAcross = 16 * 128 >> 4;
 
@@ -77,6 +104,15 @@ __device__ __forceinline__ void add_product(float (&d)[32], const uint32_t (&a)[
   begin_products();
 #pragma unroll
   for (int i = 0; i < 4; ++i) multiply_box<true>(d, a[i], b + i * kAcross, add || i > 0);
+  commit_products();
+}
+// d (64, 128) = or += a b.
+__device__ __forceinline__ void add_wide_product(float (&d)[64], const uint32_t (&a)[4][4],
+                                                 uint32_t b, bool add) {
+  const uint32_t two = b + ((kBox - 1) << 16);  // the second box is where the operand says
+  begin_products();
+#pragma unroll
+  for (int i = 0; i < 4; ++i) multiply_two_boxes(d, a[i], two + i * kAcross, add || i > 0);
   commit_products();
 }
 

@@ -13,10 +13,10 @@ namespace stretto::cuda {
 // A group's tile, and the blocks of both operands that shared memory holds, in stages.
 constexpr int kM = 128, kN = 192, kK = 64, kStages = 4;
 constexpr int kCluster = 2;
-constexpr int kGroup = 128, kThreads = 3 * kGroup;
+constexpr int kThreads = 3 * hopper::kGroup;
 constexpr int kTileBytes = kM * kK * 2, kStageBytes = kTileBytes + kN * kK * 2;
-// Results come and go in boxes of 64 x 64; so does a b whose rows are k.
-constexpr int kBoxSide = 64, kBoxBytes = kBoxSide * kBoxSide * 2;
+// Results come and go in boxes; so does a b whose rows are k.
+using hopper::kBoxBytes, hopper::kBoxSide, hopper::kGroup;
 
 struct Tile {
   int row, column;
