@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
@@ -98,6 +97,26 @@ std::string describe_hang(const StatusBoard& board, int64_t now_ns, double limit
   return text;
 }
 
+HangDetector::HangDetector(const WatchdogOptions& options, int64_t now_ns)
+    : options_(options),
+      period_(static_cast<int64_t>(std::clamp(options.timeout / 8, 0.01, 0.5) * 1e9)),
+      last_look_ns_(now_ns) {}
+
+double HangDetector::limit_seconds(const RankStatus& row) const {
+  const auto section = static_cast<size_t>(section_of(row));
+  return options_.timeout * (section < options_.factor.size() ? options_.factor[section] : 1.0);
+}
+
+std::optional<double> HangDetector::look(const RankStatus& row, int64_t now_ns) {
+  const int64_t since_look = std::min(now_ns - last_look_ns_, 2 * period_.count());
+  const int64_t since_beat = std::max<int64_t>(now_ns - row.beat_ns.load(kRelaxed), 0);
+  silent_ns_ = std::min(silent_ns_ + since_look, since_beat);
+  last_look_ns_ = now_ns;
+  const double silent = static_cast<double>(silent_ns_) * 1e-9;
+  if (section_of(row) == Section::done || silent <= limit_seconds(row)) return std::nullopt;
+  return silent;
+}
+
 Watchdog::Watchdog(Comm& world, WatchdogOptions options)
     : world_(world),
       options_(std::move(options)),
@@ -110,31 +129,17 @@ Watchdog::Watchdog(Comm& world, WatchdogOptions options)
 
 Watchdog::~Watchdog() = default;
 
-double Watchdog::limit_seconds() const {
-  const auto section = static_cast<size_t>(section_of(std::as_const(world_.monitor()).status()));
-  return options_.timeout * (section < options_.factor.size() ? options_.factor[section] : 1.0);
-}
-
 void Watchdog::watch(const std::stop_token& stop) {
-  const auto period = std::chrono::duration<double>(std::clamp(options_.timeout / 8, 0.01, 0.5));
-  int64_t watched_since = monotonic_ns();
-  int64_t last_look = watched_since;
+  HangDetector detector(options_, monotonic_ns());
   std::unique_lock lock(mutex_);
-  while (!wake_.wait_for(lock, stop, period, [&] { return stop.stop_requested(); })) {
-    const int64_t now = monotonic_ns();
+  while (!wake_.wait_for(lock, stop, detector.period(), [&] { return stop.stop_requested(); })) {
     world_.monitor().alive();
-    // If this very thread slept too long, the whole process was stopped (Ctrl-Z, a debugger, a
-    // suspended machine), and so may its peers have been: start the clock again.
-    if (static_cast<double>(now - last_look) * 1e-9 > period.count() + 1.0) watched_since = now;
-    last_look = now;
     if (parent_ != 0 && getppid() != parent_) {
       world_.abort(static_cast<int>(ExitCode::peer_lost),
                    fmt::format("rank {}: the launcher has ended", world_.rank()));
     }
     const RankStatus& row = std::as_const(world_.monitor()).status();
-    const int64_t beat = std::max(row.beat_ns.load(kRelaxed), watched_since);
-    const double silent = static_cast<double>(now - beat) * 1e-9;
-    if (section_of(row) != Section::done && silent > limit_seconds()) end_job(silent);
+    if (const auto silent = detector.look(row, monotonic_ns())) end_job(*silent);
   }
 }
 

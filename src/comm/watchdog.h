@@ -11,9 +11,11 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -30,6 +32,27 @@ struct WatchdogOptions {
   std::string dump_dir = {};
 };
 
+// When a rank has been silent for too long, by looks at its row from time to time. The time is the
+// caller's, so that tests choose it.
+class HangDetector {
+ public:
+  HangDetector(const WatchdogOptions& options, int64_t now_ns);
+
+  std::chrono::nanoseconds period() const { return period_; }  // between looks
+  // Seconds without a sign of life, if that is more than the rank's section allows. A look that
+  // comes late counts for two periods at most: whoever looks did not run in between (Ctrl-Z, a
+  // debugger, a suspended or crowded machine), and so may nobody have.
+  std::optional<double> look(const RankStatus& row, int64_t now_ns);
+
+ private:
+  double limit_seconds(const RankStatus& row) const;
+
+  WatchdogOptions options_;
+  std::chrono::nanoseconds period_;
+  int64_t last_look_ns_;
+  int64_t silent_ns_ = 0;
+};
+
 class Watchdog {
  public:
   Watchdog(Comm& world, WatchdogOptions options);
@@ -42,7 +65,6 @@ class Watchdog {
 
  private:
   void watch(const std::stop_token& stop);
-  double limit_seconds() const;
   [[noreturn]] void end_job(double silent_seconds);
 
   Comm& world_;

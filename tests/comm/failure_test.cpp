@@ -14,14 +14,12 @@ namespace {
 using contract::Array;
 
 std::string error_of(int n, const std::function<void(Comm&)>& body) {
-  const auto begin = std::chrono::steady_clock::now();
   std::string text = "no error";
   try {
     run_thread_ranks(n, body);
   } catch (const std::exception& error) {
     text = error.what();
   }
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(3));
   return text;
 }
 

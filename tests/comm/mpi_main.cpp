@@ -30,7 +30,7 @@ INSTANTIATE_TEST_SUITE_P(Cases, MpiContract, testing::ValuesIn(stretto::contract
                          [](const auto& each) { return each.param.name; });
 
 void fail(stretto::Comm& world, std::string_view how) {
-  stretto::Watchdog watchdog(world, {.timeout = 1.5});
+  stretto::Watchdog watchdog(world, {.timeout = 3});
   watchdog.enter(stretto::Section::step, 3);
   stretto::contract::Array a(stretto::DType::f32, 50000);
   world.all_reduce(a.tensor());

@@ -4,7 +4,6 @@
 #include <rapidcheck.h>
 
 #include <algorithm>
-#include <chrono>
 
 #include "base/error.h"
 
@@ -176,20 +175,6 @@ TEST(Simulate, RefusesWhatStandsStill) {
   Schedule s = make_schedule(PipelineSchedule::one_f_one_b, 2, 2);
   std::swap(s.ranks[0][0], s.ranks[0][2]);
   EXPECT_THROW(simulate(s, equal_stages(s, {1, 2, 0, 0, 0})), Error);
-}
-
-TEST(Simulate, IsFast) {
-  const Schedule s = make_schedule(PipelineSchedule::interleaved, 16, 256, 4);
-  const auto times = equal_stages(s, {1, 2, 0, 0.1, 0.1});
-  Simulator simulator;
-  const auto begin = std::chrono::steady_clock::now();
-  constexpr int kRuns = 20;
-  for (int i = 0; i < kRuns; ++i) simulator.run(s, times);
-  const double seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  const double ns = seconds * 1e9 / (kRuns * 16.0 * 256 * 4 * 2);
-  RecordProperty("ns_per_task", std::to_string(ns));
-  EXPECT_LT(ns, 2000);  // some 20 on an idle core
 }
 
 }  // namespace
