@@ -52,9 +52,15 @@ std::string largest_text(const std::vector<double>& differences) {
   return fmt::format("{:.1e} (step {})", *most, most - differences.begin() + 1);
 }
 
+std::string limit_text(const Limits& limits) {
+  return fmt::format("{:g}, {:g}", limits.loss, limits.grad_norm);
+}
+
+// "0.001, 0.005" or, with limits of its own for the first step, "1e-06, 0.001, then 0.001, 0.005".
 std::string limit_text(const Tolerance& tolerance) {
   if (tolerance.exact()) return "0";
-  return fmt::format("{:g}, {:g}", tolerance.loss, tolerance.grad_norm);
+  return (tolerance.first_step ? limit_text(*tolerance.first_step) + ", then " : "") +
+         limit_text(tolerance.any_step);
 }
 
 void print_table(const std::vector<VerifyRow>& rows) {
@@ -69,7 +75,7 @@ void print_table(const std::vector<VerifyRow>& rows) {
   }
   fmt::print("{}\nLargest relative differences over all steps. Limits (loss, gradient norm):\n",
              table.text());
-  for (const auto& [limit, reason] : reasons) fmt::print("  {:<14} {}\n", limit, reason);
+  for (const auto& [limit, reason] : reasons) fmt::print("  {:<33} {}\n", limit, reason);
   for (const VerifyRow& row : rows) {
     if (!row.error.empty()) fmt::print("{}: {}\n", row.name, row.error);
   }
@@ -85,6 +91,7 @@ void print_json(const Options& options, const std::vector<VerifyRow>& rows) {
   nlohmann::ordered_json out = {{"steps", options.steps},
                                 {"rows", nlohmann::ordered_json::array()}};
   for (const VerifyRow& row : rows) {
+    const Limits first = row.tolerance.first_step.value_or(row.tolerance.any_step);
     out["rows"].push_back({{"topology", row.name},
                            {"ranks", row.ranks},
                            {"against", row.against},
@@ -92,8 +99,10 @@ void print_json(const Options& options, const std::vector<VerifyRow>& rows) {
                            {"max_grad_norm_difference", row.max_norm_difference()},
                            {"loss_differences", row.loss_differences},
                            {"grad_norm_differences", row.norm_differences},
-                           {"loss_limit", row.tolerance.loss},
-                           {"grad_norm_limit", row.tolerance.grad_norm},
+                           {"loss_limit", row.tolerance.any_step.loss},
+                           {"grad_norm_limit", row.tolerance.any_step.grad_norm},
+                           {"first_loss_limit", first.loss},
+                           {"first_grad_norm_limit", first.grad_norm},
                            {"reason", row.tolerance.reason},
                            {"bit_equal", row.bit_equal},
                            {"passed", row.passed()},

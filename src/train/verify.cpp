@@ -135,9 +135,13 @@ double VerifyRow::max_loss_difference() const { return largest(loss_differences)
 double VerifyRow::max_norm_difference() const { return largest(norm_differences); }
 
 bool VerifyRow::passed() const {
-  return error.empty() && (tolerance.exact() ? bit_equal
-                                             : max_loss_difference() <= tolerance.loss &&
-                                                   max_norm_difference() <= tolerance.grad_norm);
+  if (!error.empty() || tolerance.exact()) return error.empty() && bit_equal;
+  const auto first_within = [&](const Limits& limits) {
+    return loss_differences.front() <= limits.loss && norm_differences.front() <= limits.grad_norm;
+  };
+  return max_loss_difference() <= tolerance.any_step.loss &&
+         max_norm_difference() <= tolerance.any_step.grad_norm &&
+         (!tolerance.first_step || first_within(*tolerance.first_step));
 }
 
 std::vector<VerifyRow> run_verify(const std::vector<VerifyCase>& cases,

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,12 +13,17 @@
 
 namespace stretto {
 
-// How far two curves may lie apart, relative to the curve compared with.
-struct Tolerance {
+struct Limits {
   double loss = 0;
   double grad_norm = 0;
+};
+
+// How far two curves may lie apart, relative to the curve compared with.
+struct Tolerance {
+  Limits any_step;
   const char* reason = "";
-  bool exact() const { return loss == 0; }
+  std::optional<Limits> first_step = {};  // closer, as long as no weight has changed
+  bool exact() const { return any_step.loss == 0; }
 };
 
 // Who trained and saved the first half of the steps.

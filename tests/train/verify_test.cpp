@@ -86,6 +86,36 @@ TEST(Verify, AnotherSaveIsFound) {
   EXPECT_GT(rows.back().loss_differences[2], 0);
 }
 
+TEST(Verify, TheFirstStepHasLimitsOfItsOwn) {
+  const auto passes = [](std::vector<double> loss, std::vector<double> norm) {
+    VerifyRow row;
+    row.tolerance = {{1e-3, 5e-3}, "", Limits{1e-6, 1e-3}};
+    row.loss_differences = std::move(loss);
+    row.norm_differences = std::move(norm);
+    return row.passed();
+  };
+  EXPECT_TRUE(passes({1e-7, 9e-4}, {9e-4, 4e-3}));
+  EXPECT_FALSE(passes({1e-5, 9e-4}, {9e-4, 4e-3}));
+  EXPECT_FALSE(passes({1e-7, 9e-4}, {2e-3, 4e-3}));
+  EXPECT_FALSE(passes({1e-7, 2e-3}, {9e-4, 4e-3}));
+  EXPECT_FALSE(passes({1e-7, 9e-4}, {9e-4, 6e-3}));
+}
+
+// Weights that differ in their last bits make other 8-bit products: only the first step shows how
+// close the sums are.
+TEST(Verify, SumsInBf16TrainTheSameModelInEightBits) {
+  Config config = tiny_config();
+  config.precision = Precision::amp_fp8;
+  std::vector<VerifyCase> cases = verify_grid(config, 2, 4);
+  std::erase_if(cases, [](const VerifyCase& one) {
+    return one.name != "one process" && one.name != "dp2, bf16 sums";
+  });
+  const auto rows = run_verify(cases);
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_TRUE(rows[0].passed()) << rows[0].max_norm_difference() << " " << rows[0].error;
+  EXPECT_GT(rows[0].norm_differences[0], 0);
+}
+
 TEST(Verify, AnotherModelIsFound) {
   auto cases = verify_grid(tiny_config(), 1, 4);
   ASSERT_GE(cases.size(), 3u);
