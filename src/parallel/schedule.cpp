@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <tuple>
 
 #include "base/error.h"
 
@@ -113,6 +114,18 @@ Schedule make_schedule(PipelineSchedule kind, int p, int m, int v) {
     return one_f_one_b(rank, p, m, kind == PipelineSchedule::eager_one_f_one_b ? 2 : 1);
   };
   for (int r = 0; r < p; ++r) schedule.ranks.push_back(tasks_of(r));
+  return schedule;
+}
+
+Schedule one_by_one(Schedule schedule) {
+  const auto place = [](const Task& t) {
+    const bool forward = t.kind == TaskKind::forward;
+    return std::tuple(t.micro_batch, !forward, forward ? t.chunk : -t.chunk, t.kind);
+  };
+  for (std::vector<Task>& tasks : schedule.ranks) {
+    std::sort(tasks.begin(), tasks.end(),
+              [&](const Task& a, const Task& b) { return place(a) < place(b); });
+  }
   return schedule;
 }
 

@@ -58,6 +58,9 @@ struct Schedule {
 
 // All but interleaved have v = 1. Any p, m, v >= 1, also m < p.
 Schedule make_schedule(PipelineSchedule kind, int p, int m, int v = 1);
+// The same tasks in another order: a micro-batch goes through all stages and back before the next
+// one begins. Slow, but no rank has anything on its way while it computes.
+Schedule one_by_one(Schedule schedule);
 
 // What a task needs from, or gives to, another virtual stage. peer -1: nothing.
 struct Transfer {

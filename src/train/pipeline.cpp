@@ -193,16 +193,26 @@ void Pipeline::run(const Schedule& schedule, const Task& task, const MicroBatch&
   }
 }
 
+bool Pipeline::has_run_before(const std::vector<Share>& shares) {
+  counts_.clear();
+  for (const Share& share : shares) counts_.push_back(share.count);
+  return !run_before_.insert(counts_).second;
+}
+
 void Pipeline::train(const std::vector<Share>& shares, const Loader& load) {
   micro_batches_ = shares.size();
-  const auto& [plan, next_comes] = this->plan(static_cast<int>(shares.size()));
-  const std::vector<Task>& tasks = plan.ranks[static_cast<size_t>(pp_.rank())];
+  const Plan& usual = plan(static_cast<int>(shares.size()));
+  const bool calm = !has_run_before(shares) && pp_.size() > 1;
+  const Schedule& schedule = calm ? calm_ = one_by_one(usual.schedule) : usual.schedule;
+  const std::vector<Task>& tasks = schedule.ranks[static_cast<size_t>(pp_.rank())];
   for (size_t i = 0; i < tasks.size(); ++i) {
     const Task& task = tasks[i];
     const MicroBatch mb = micro_batch(task, shares);
-    begin(plan, task, mb, load);
-    if (i + 1 < tasks.size() && next_comes[i]) receive_ahead(plan, task, tasks[i + 1], shares);
-    run(plan, task, mb, true);
+    begin(schedule, task, mb, load);
+    if (!calm && i + 1 < tasks.size() && usual.next_input_comes[i]) {
+      receive_ahead(schedule, task, tasks[i + 1], shares);
+    }
+    run(schedule, task, mb, true);
   }
   finish_sends();
 }

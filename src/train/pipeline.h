@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <map>
+#include <set>
 #include <vector>
 
 #include "model/gpt.h"
@@ -38,6 +39,10 @@ class Pipeline {
   // Starts the receive of `next`'s input where there is room for it while `task` runs.
   void receive_ahead(const Schedule& schedule, const Task& task, const Task& next,
                      const std::vector<Share>& shares);
+  // Whether a step has had micro-batches of these sizes. The first one meets new products: a GPU
+  // times them and loads kernels, which waits for all that is queued there. If that is a message,
+  // its other end may wait in the same way; so that step goes one_by_one().
+  bool has_run_before(const std::vector<Share>& shares);
   // Computes, and starts to send the result.
   void run(const Schedule& schedule, const Task& task, const MicroBatch& mb, bool train);
   // Runs the device work of a task, or replays it where this rank talks to nobody meanwhile.
@@ -62,6 +67,9 @@ class Pipeline {
   // Where the gradients stood after a task that can be replayed.
   std::map<uint64_t, std::vector<Gradients::UnitState>> progress_after_;
   std::map<int, Plan> plans_;  // by number of micro-batches
+  Schedule calm_;              // of a step with new products
+  std::set<std::vector<int64_t>> run_before_;
+  std::vector<int64_t> counts_;  // sequences of the micro-batches in work
   std::vector<std::vector<RequestPtr>>
       outputs_;              // [chunk][slot]: stream on its way to the next stage
   RequestPtr gradients_[2];  // gradient streams on their way back
