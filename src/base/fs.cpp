@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 
 #include "base/random.h"
@@ -79,6 +80,20 @@ void write_file_atomic(Fs& fs, const std::string& path, std::string_view content
   AtomicFile out(fs, path);
   out.file().append(content);
   out.commit();
+}
+
+std::string make_temp_dir(const std::string& prefix, const std::string& needs) {
+  const char* place = std::getenv("TMPDIR");
+  std::string path =
+      join_path(place != nullptr && *place != '\0' ? place : "/tmp", prefix + "XXXXXX");
+  if (::mkdtemp(path.data()) != nullptr) return path;
+  const int error = errno;
+  const bool forbidden = error == EACCES || error == EPERM || error == EROFS;
+  throw Error(forbidden         ? ExitCode::no_permission
+              : error == ENOSPC ? ExitCode::io_error
+                                : ExitCode::cannot_create,
+              fmt::format("cannot create a directory like {}: {}", path, std::strerror(error)),
+              fmt::format("set TMPDIR to a directory with {}", needs));
 }
 
 AtomicFile::AtomicFile(Fs& fs, std::string path)

@@ -136,6 +136,10 @@ std::string read_file(Fs& fs, const std::string& path, int64_t max_bytes);
 // Temporary file, sync, rename, sync of the directory: readers see the old or the new content.
 void write_file_atomic(Fs& fs, const std::string& path, std::string_view content);
 
+// A new directory, PREFIX and six letters, where TMPDIR says or in /tmp. `needs`: what for, to tell
+// whoever has to find another place.
+std::string make_temp_dir(const std::string& prefix, const std::string& needs);
+
 // A file that appears under its name only at commit(), durable; dropped otherwise.
 class AtomicFile {
  public:

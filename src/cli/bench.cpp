@@ -164,7 +164,7 @@ Config load(const Options& options) {
     return config;
   }
   if (options.words.empty() || !options.from.empty()) {
-    throw Error(ExitCode::usage, "bench needs a configuration, or a record with --from",
+    throw Error(ExitCode::usage, "bench needs either a configuration or a record with --from",
                 "stretto bench configs/runs/tiny.yaml");
   }
   ResolvedConfig resolved = load_config(options.words);

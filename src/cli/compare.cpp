@@ -154,11 +154,7 @@ std::vector<Comparison> compared(const Options& options) {
   }
   std::string directory = options.out;
   if (directory.empty()) {
-    directory = std::filesystem::temp_directory_path() / "stretto-compare-XXXXXX";
-    if (mkdtemp(directory.data()) == nullptr) {
-      throw Error(ExitCode::cannot_create, fmt::format("{} cannot be made", directory),
-                  "name a directory for the records with --out");
-    }
+    directory = make_temp_dir("stretto-compare-", "room for records, or name one with --out");
   }
   struct Cleaning {
     std::string directory;

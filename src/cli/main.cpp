@@ -1,7 +1,9 @@
 // Parses the command line and runs one verb. The only place, beside the rank runner, that catches.
+#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <exception>
@@ -47,9 +49,19 @@ Error lost_output(const char* why) {
           "make room where it goes, and repeat the command"};
 }
 
+// Where a standard stream is closed, the next file that is opened would take its place, and with it
+// what is printed. This file cannot be written to, so that lost output is noticed as before.
+void claim_standard_streams() {
+  for (int fd = 0; fd <= 2; ++fd) {
+    if (::fcntl(fd, F_GETFD) < 0) ::open("/dev/null", O_RDONLY);
+  }
+}
+
 }  // namespace
 
 int run(int argc, char** argv) {
+  claim_standard_streams();
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error like a full disk
   init_log(LogLevel::normal);
   try {
     const int code = answer_of(argc, argv);

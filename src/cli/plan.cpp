@@ -143,8 +143,16 @@ plan::Constraints constraints_of(const PlanOptions& o) {
 void run_scale(const PlanOptions& o, const plan::Cluster& cluster, const plan::Stack& stack,
                const plan::Workload& work) {
   plan::ScaleRequest request;
-  if (!o.tokens.empty()) request.tokens = static_cast<double>(parse_count(o.tokens));
-  if (!o.deadline.empty()) request.deadline_days = parse_seconds(o.deadline) / 86400;
+  const auto above_zero = [](const char* option, double value) {
+    if (value > 0) return value;
+    throw Error(ExitCode::usage, fmt::format("plan: {} {}", option, value), "give more than zero");
+  };
+  if (!o.tokens.empty()) {
+    request.tokens = above_zero("--tokens", static_cast<double>(parse_count(o.tokens)));
+  }
+  if (!o.deadline.empty()) {
+    request.deadline_days = above_zero("--deadline", parse_seconds(o.deadline) / 86400);
+  }
   request.budget = o.budget.value_or(0);
   request.price_per_device_hour = o.price.value_or(0);
   if (o.budget && !o.price && cluster.price_per_device_hour == 0) {

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -155,13 +154,7 @@ void run_clusters(const std::vector<std::string>& wanted) {
 }  // namespace
 
 void write_text(const std::string& path, const std::string& text) {
-  std::ofstream file(path, std::ios::binary);
-  file << text;
-  file.close();
-  if (!file) {
-    throw Error(ExitCode::cannot_create, fmt::format("cannot write '{}'", path),
-                "name a file in a directory that exists and is writable");
-  }
+  write_file_atomic(posix_fs(), path, text);
 }
 
 void add_plan_tools(Command& verb, const std::function<void()>& taken) {

@@ -132,14 +132,16 @@ class NcclRequest : public Request {
 class ScratchPool {
  public:
   Buffer take(Backend& backend, size_t bytes) {
+    Buffer* best = nullptr;  // the smallest: large ones are for large sums
     for (Buffer& buffer : free_) {
-      if (buffer.bytes() < bytes) continue;
-      Buffer found = std::move(buffer);
-      buffer = std::move(free_.back());
-      free_.pop_back();
-      return found;
+      const bool fits = buffer.bytes() >= bytes;
+      if (fits && (best == nullptr || buffer.bytes() < best->bytes())) best = &buffer;
     }
-    return backend.allocate(bytes, "sums in rank order");
+    if (best == nullptr) return backend.allocate(bytes, "sums in rank order");
+    Buffer found = std::move(*best);
+    if (best != &free_.back()) *best = std::move(free_.back());
+    free_.pop_back();
+    return found;
   }
   void give(Buffer buffer) { free_.push_back(std::move(buffer)); }
 
@@ -313,14 +315,19 @@ class NcclComm final : public Comm {
     const uint64_t event = all_.run("reduce_scatter", [&](ncclComm_t comm, cudaStream_t stream) {
       const nccl::Library& n = nccl::library();
       check(n.group_start(), "reduce_scatter", comm);
+      ncclResult_t first_bad = ncclSuccess;  // a group that was begun must end
+      const auto note = [&](ncclResult_t result) {
+        if (first_bad == ncclSuccess) first_bad = result;
+      };
       for (int r = 0; r < size(); ++r) {
         if (r == rank()) continue;
         const ConstTensor there = slice(in, r, out.count());
         void* here = const_cast<void*>(parts[static_cast<size_t>(r)].data());
-        check(n.send(there.data(), there.bytes(), ncclUint8, r, comm, stream), "send", comm);
-        check(n.recv(here, out.bytes(), ncclUint8, r, comm, stream), "receive", comm);
+        note(n.send(there.data(), there.bytes(), ncclUint8, r, comm, stream));
+        note(n.recv(here, out.bytes(), ncclUint8, r, comm, stream));
       }
-      return n.group_end();
+      note(n.group_end());
+      return first_bad;
     });
     return std::make_unique<OrderedSum>(all_, event, backend_, pool_, out, std::move(parts),
                                         std::move(buffer), base + gathered);

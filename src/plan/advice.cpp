@@ -16,6 +16,14 @@ double work_flops(const Workload& work) {
       .model_total();
 }
 
+// As the search has it: where the order of tasks matters, by simulation.
+double seconds_of(const Cluster& cluster, const Stack& stack, const Workload& work,
+                  const Layout& layout) {
+  Estimate e = estimate(cluster, stack, work, layout);
+  if (layout.schedule != PipelineSchedule::one_f_one_b) refine_by_simulation(e, work, layout);
+  return e.seconds;
+}
+
 class Adviser {
  public:
   Adviser(const Cluster& cluster, const Stack& stack, const Workload& work, const Candidate& c)
@@ -41,7 +49,7 @@ class Adviser {
   void consider_layout(const char* rule, const std::string& text, const Layout& changed) {
     const MemoryEstimate memory = decisive_memory(cluster_, stack_, work_, changed);
     if (memory.fit == plan::Fit::does_not_fit) return;
-    const double seconds = estimate(cluster_, stack_, work_, changed).seconds;
+    const double seconds = seconds_of(cluster_, stack_, work_, changed);
     if (seconds > candidate_.estimate.seconds * (1 - tie_width(stack_))) return;  // a tie
     const double share = memory.needed() / memory.capacity;
     add(rule,
@@ -54,7 +62,7 @@ class Adviser {
                       bool same_work) {
     Workload changed = work_;
     changed.model = model;
-    const double seconds = estimate(cluster_, stack_, changed, layout()).seconds;
+    const double seconds = seconds_of(cluster_, stack_, changed, layout());
     const double scale = same_work ? 1.0 : work_flops(work_) / work_flops(changed);
     add(rule, text, seconds * scale, true);
   }
@@ -83,7 +91,7 @@ class Adviser {
       }
       Workload changed = work_;
       changed.model.heads = h;
-      const double seconds = estimate(cluster_, stack_, changed, layout()).seconds;
+      const double seconds = seconds_of(cluster_, stack_, changed, layout());
       if (seconds < best_seconds) {
         best_seconds = seconds;
         best.heads = h;
@@ -134,7 +142,7 @@ class Adviser {
     add("fused-softmax",
         fmt::format("(heads/tp) x micro-batch is {}: a multiple of {} keeps the fused softmax",
                     heads * layout().micro_batch, fused_softmax_block(stack_, heads)),
-        estimate(cluster_, fused, work_, layout()).seconds, false);
+        seconds_of(cluster_, fused, work_, layout()), false);
   }
   void rebalance() {
     if (layout().pp == 1) return;
@@ -158,7 +166,7 @@ class Adviser {
       add("rebalance",
           fmt::format("{} layers instead of {}: with embedding and head a multiple of {} stages",
                       m.layers, work_.model.layers, layout().pp),
-          estimate(cluster_, stack_, changed, counted).seconds * scale, true);
+          seconds_of(cluster_, stack_, changed, counted) * scale, true);
     }
   }
   void micro_batch() {
@@ -243,11 +251,16 @@ std::vector<Term> difference(const Estimate& first, const Estimate& second) {
 
 std::vector<Upset> upsets(const Cluster& cluster, const Stack& stack, const Workload& work,
                           const Layout& first, const Layout& second) {
+  // What simulation adds changes little with a constant.
+  const auto added = [&](const Layout& l) {
+    return seconds_of(cluster, stack, work, l) / estimate(cluster, stack, work, l).seconds;
+  };
+  const double for_first = added(first), for_second = added(second);
   const auto gap = [&](Constant id, double factor) {
     Stack changed = stack;
     changed.constants.set(id, stack.constants[id] * factor);
-    return estimate(cluster, changed, work, second).seconds -
-           estimate(cluster, changed, work, first).seconds;
+    return estimate(cluster, changed, work, second).seconds * for_second -
+           estimate(cluster, changed, work, first).seconds * for_first;
   };
   std::vector<Upset> out;
   for (Constant id : stack.free) {

@@ -161,8 +161,9 @@ MemoryEstimate estimate_memory(const Cluster& cluster, const Stack& stack, const
     const StageMemory m = stage_memory(stack, work, layout, s, layers[static_cast<size_t>(i)], i,
                                        cluster.memory_bytes);
     if (i == 0) e.first = m;
-    if (i == layout.pp / 2) e.middle = m;
-    if (i + 1 == layout.pp) e.last = m;
+    const bool last = i + 1 == layout.pp, between = i > 0 && !last;
+    if (last) e.last = m;
+    if ((between && m.total() > e.middle.total()) || (last && layout.pp <= 2)) e.middle = m;
     if (m.total() > e.largest.total()) e.largest = m;
     e.held = std::max(e.held, m.total() + m.slack);
   }

@@ -1,6 +1,7 @@
 // Our own runtime takes its memory from a plan that is a list of tensors (account/memory.h): the
 // planner adds up the same list.
 #include <algorithm>
+#include <set>
 
 #include "account/memory.h"
 #include "account/stages.h"
@@ -46,13 +47,16 @@ std::vector<int64_t> in_flight_of(const Workload& work, const Layout& layout, in
   return out;
 }
 
+// Layers of the virtual stages.
+std::vector<int64_t> partition_of(const Workload& work, const Layout& layout) {
+  return even_partition(work.model.layers, layout.pp * layout.interleave, layout.embedding_counts);
+}
+
 StageMemory stage_of(RankShape shape, const Workload& work, const Layout& layout, int64_t rank,
                      double fixed) {
   shape.first_stage = rank == 0;
   shape.last_stage = rank + 1 == layout.pp;
-  shape.chunks = stage_chunks(
-      even_partition(work.model.layers, layout.pp * layout.interleave, layout.embedding_counts),
-      layout.pp, rank);
+  shape.chunks = stage_chunks(partition_of(work, layout), layout.pp, rank);
   shape.in_flight = in_flight_of(work, layout, rank);
   const MemoryTotals totals = memory_totals(memory_plan(shape));
   const auto term = [&](MemoryTerm t) {
@@ -81,16 +85,22 @@ MemoryEstimate own_memory(const Cluster& cluster, const Stack& stack, const Work
   MemoryEstimate e;
   e.exact = true;
   e.capacity = cluster.memory_bytes;
-  // Ranks between the ends differ only in what is in flight, most on the second.
-  int64_t done = -1;
-  for (int64_t rank :
-       {int64_t{0}, std::min<int64_t>(1, layout.pp - 1), layout.pp / 2, layout.pp - 1}) {
-    if (rank == done) continue;
-    done = rank;
+  // Ranks between the ends with the same layers differ only in what is in flight: most on the
+  // first.
+  const std::vector<int64_t> layers = partition_of(work, layout);
+  std::set<std::vector<int64_t>> seen;
+  for (int64_t rank = 0; rank < layout.pp; ++rank) {
+    const bool first = rank == 0, last = rank + 1 == layout.pp;
+    std::vector<int64_t> counts;
+    for (int64_t c = 0; c < layout.interleave; ++c) {
+      counts.push_back(layers[static_cast<size_t>(c * layout.pp + rank)]);
+    }
+    if (!first && !last && !seen.insert(std::move(counts)).second) continue;
     const StageMemory m = stage_of(shape, work, layout, rank, fixed);
-    if (rank == 0) e.first = m;
-    if (rank == layout.pp / 2) e.middle = m;
-    if (rank + 1 == layout.pp) e.last = m;
+    if (first) e.first = m;
+    if (last) e.last = m;
+    // With one or two ranks there is nothing in between: the last stands for it.
+    if ((!first && !last && m.total() > e.middle.total()) || (last && layout.pp <= 2)) e.middle = m;
     if (m.total() > e.largest.total()) e.largest = m;
   }
   e.fit = fit_of(e);

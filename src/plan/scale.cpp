@@ -151,15 +151,15 @@ ScalePlan scale_plan(const Cluster& cluster, const Stack& stack, const Workload&
       out.best = i;
     }
   }
-  for (size_t i = 0; i + 1 < out.points.size() && !out.stops_helping; ++i) {
-    for (size_t j = i + 1; j < out.points.size(); ++j) {
-      if (out.points[j].devices < 2 * out.points[i].devices) continue;
-      if (out.points[i].feasible &&
-          out.points[j].tokens_per_day < 1.3 * out.points[i].tokens_per_day) {
-        out.stops_helping = i;
-      }
-      break;
-    }
+  // The smallest count from which on no doubling helps.
+  for (size_t i = out.points.size(); i-- > 0;) {
+    const ScalePoint& p = out.points[i];
+    const auto twice = std::find_if(out.points.begin(), out.points.end(), [&](const ScalePoint& q) {
+      return q.devices >= 2 * p.devices;
+    });
+    if (!p.feasible || twice == out.points.end()) continue;
+    if (twice->tokens_per_day >= 1.3 * p.tokens_per_day) break;
+    out.stops_helping = i;
   }
   out.verdict = verdict_of(out, request);
   return out;

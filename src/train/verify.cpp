@@ -2,12 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <map>
 
 #include "base/error.h"
+#include "base/fs.h"
 #include "comm/threads.h"
 #include "comm/watchdog.h"
 #include "train/audit.h"
@@ -73,12 +72,7 @@ class SavedHalf {
  private:
   void save(const VerifySaver& by) {
     clear();
-    std::string path = (std::filesystem::temp_directory_path() / "stretto-verify-XXXXXX").string();
-    if (mkdtemp(path.data()) == nullptr) {
-      throw Error(ExitCode::cannot_create, fmt::format("a directory like {}", path),
-                  "set TMPDIR to where there is room for one checkpoint");
-    }
-    directory_ = path;
+    directory_ = make_temp_dir("stretto-verify-", "room for one checkpoint");
     Config config = by.config;
     config.output = directory_;
     steps_ = save_half(config);
@@ -95,6 +89,12 @@ class SavedHalf {
   std::vector<StepRecord> steps_;
 };
 
+// There was no place to save.
+bool says_nothing_of_the_run(ExitCode code) {
+  return code == ExitCode::cannot_create || code == ExitCode::io_error ||
+         code == ExitCode::no_permission;
+}
+
 std::vector<StepRecord> curve_of(const Config& config) {
   require_fits(config, memory_budget(config, config.world_size()));
   std::vector<StepRecord> steps;
@@ -107,8 +107,13 @@ std::vector<StepRecord> curve_of(const Config& config) {
   return steps;
 }
 
+// Steps without finite gradients have a norm that is no number, on both sides.
+bool same(double value, double reference) {
+  return value == reference || (std::isnan(value) && std::isnan(reference));
+}
+
 double difference(double value, double reference) {
-  if (std::memcmp(&value, &reference, sizeof(value)) == 0) return 0;
+  if (same(value, reference)) return 0;
   const double d = std::abs(value - reference) / std::abs(reference);
   return std::isfinite(d) ? d : INFINITY;
 }
@@ -121,7 +126,7 @@ void compare(VerifyRow& row, const std::vector<StepRecord>& curve,
     row.loss_differences.push_back(difference(curve[i].loss, reference[i].loss));
     row.norm_differences.push_back(difference(curve[i].grad_norm, reference[i].grad_norm));
     row.bit_equal &=
-        curve[i].loss == reference[i].loss && curve[i].grad_norm == reference[i].grad_norm;
+        same(curve[i].loss, reference[i].loss) && same(curve[i].grad_norm, reference[i].grad_norm);
   }
 }
 
@@ -168,6 +173,7 @@ std::vector<VerifyRow> run_verify(const std::vector<VerifyCase>& cases,
         compare(row, curves[one.name], reference->second);
       }
     } catch (const Error& error) {
+      if (says_nothing_of_the_run(error.code())) throw;
       row.error = error.what();
     }
     if (on_row) on_row(row);

@@ -37,6 +37,23 @@ TEST(Observe, OnlyRunsThatEndedWellAreLearnedFrom) {
   EXPECT_EQ(rows[0].cluster->devices_per_node, 2);
 }
 
+// Files may say anything; what no run can have is not forecast.
+TEST(Observe, ConfigurationsThatCannotBeAreLeftOut) {
+  std::vector<RunRecord> odd(6, run("odd", 1, 0.1));
+  odd[0].config.model.heads = 0;
+  odd[1].config.parallel.zero_group = -3;
+  odd[2].config.model.layers = -2;
+  odd[3].config.parallel.pp = 7;
+  odd[4].config.parallel.interleave = -1;
+  odd[5].config.global_batch = 0;
+  for (const RunRecord& r : odd) {
+    const auto rows = forecasts_of({run("good", 2, 0.05), r});
+    EXPECT_TRUE(rows[0].forecast);
+    EXPECT_FALSE(rows[1].forecast);
+    EXPECT_TRUE(observations_of({{"a", r}}).empty());
+  }
+}
+
 // Two ranks in one process; one that was predicted, and measured without what was there before.
 TEST(Observe, MemoryIsThatOfARank) {
   RunRecord r = run("dp2", 2, 0.05);

@@ -2,7 +2,9 @@
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <string>
 
 #include "base/fs.h"
@@ -31,6 +33,31 @@ TEST(LostOutput, IsAnErrorWhateverTheAnswerWas) {
   write_record(posix_fs(), slow, record);
   EXPECT_EQ(code_of("compare " + base + " " + slow + " > /dev/null"), 1);
   EXPECT_EQ(code_of("compare " + base + " " + slow + " > /dev/full 2> /dev/null"), 74);
+}
+
+// The next file that is opened would take the place of a closed stream.
+TEST(LostOutput, OfAClosedStreamGoesIntoNoFile) {
+  const TempDir dir{Where::memory};
+  const std::string words =
+      "train tiny model.layers=2 seq_len=32 micro_batch=2 global_batch=4 train.warmup=0 "
+      "train.steps=2 output=";
+  EXPECT_EQ(code_of(words + (dir / "out") + " 2> /dev/null >&-"), 74);
+  EXPECT_EQ(code_of(words + (dir / "err") + " > /dev/null 2>&-"), 0);
+  for (const char* run : {"out/lock", "err/lock"}) {
+    const std::string text = read_file(posix_fs(), dir / run, 1 << 16);
+    EXPECT_EQ(text.rfind("process ", 0), 0u) << text;
+    EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1) << text;
+  }
+}
+
+TEST(LostOutput, OfFilesThatMayNotGrowIsAnErrorToo) {
+  const TempDir dir{Where::memory};
+  const std::string path = dir / "scale.svg";
+  EXPECT_EQ(WEXITSTATUS(std::system(("ulimit -f 1; " STRETTO_PROGRAM " plan mpt-7b --scale --svg " +
+                                     path + " > /dev/null 2>&1")
+                                        .c_str())),
+            74);
+  EXPECT_FALSE(std::filesystem::exists(path));
 }
 
 TEST(LostOutput, OfErrorsLeavesTheirCode) {

@@ -24,6 +24,8 @@ TEST(PlanVerb, QuestionsWithoutAnAnswerAreRefused) {
            {{"--tokens", "2T"}, "belong to --scale", "add --scale"},
            {{"--scale", "--deadline", "60d"}, "needs the tokens", "--tokens"},
            {{"--scale", "--tokens", "2T", "--budget", "1000"}, "no price", "--price"},
+           {{"--scale", "--tokens", "0"}, "--tokens 0", "more than zero"},
+           {{"--scale", "--tokens", "2T", "--deadline", "-5d"}, "--deadline -5", "more than zero"},
            {{"--scale", "--tokens", "2T", "--price", "nan"}, "--price is nan", "above zero"},
            {{"--scale", "--explain"}, "do not go with --scale", "leave them out"},
            {{"--scale", "--gpus", "512"}, "does not go with --scale", "one of them"}}) {

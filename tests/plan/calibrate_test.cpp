@@ -209,6 +209,22 @@ TEST(Scale, MoreDevicesStopHelpingAtAFixedBatch) {
   EXPECT_GT(plan.points[0].cost, 0);
 }
 
+TEST(Scale, BeyondWhereItStopsHelpingNoDoublingHelps) {
+  const Place p = place("h100", "stretto");
+  const Workload w{shape(32, 4096, 32, 50368), 2048, 2048, Precision::amp_bf16};
+  ScaleRequest request;
+  request.devices = {1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768};
+  const ScalePlan plan = scale_plan(p.cluster, p.stack, w, {}, request);
+  ASSERT_TRUE(plan.stops_helping.has_value());
+  for (const ScalePoint& a : plan.points) {
+    for (const ScalePoint& b : plan.points) {
+      if (a.devices < plan.points[*plan.stops_helping].devices || b.devices != 2 * a.devices)
+        continue;
+      EXPECT_LT(b.tokens_per_day, 1.3 * a.tokens_per_day) << a.devices;
+    }
+  }
+}
+
 TEST(Scale, ABudgetLooksAtFewDevicesToo) {
   const Place p = place("h100", "stretto");
   const Workload w{shape(32, 4096, 32, 50368), 2048, 1024, Precision::amp_bf16};
