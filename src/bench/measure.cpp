@@ -135,6 +135,7 @@ void train(RunRecord& record, const MeasureOptions& options, RankReports& report
   if (config.device == Device::cpu) {
     process.threads *= threads_per_rank(config, ranks_here(config));
   }
+  if (config.trace > 0) make_dirs(posix_fs(), record.config.output);
   run_ranks(config, [&](Comm& world) {
     RunOptions run;
     run.print = false;

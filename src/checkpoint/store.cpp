@@ -167,7 +167,8 @@ std::optional<Checkpoint> newest_verified(
       checkpoint.verify();
       return checkpoint;
     } catch (const Error& error) {
-      if (error.code() == ExitCode::internal) throw;
+      // What may not be read may well be whole: nothing must take its place.
+      if (error.code() == ExitCode::internal || error.code() == ExitCode::no_permission) throw;
       if (rejected) rejected(*step, error);
     }
   }

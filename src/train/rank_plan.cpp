@@ -187,8 +187,11 @@ size_t device_overhead(const Config& config, const RankShape& shape) {
   const size_t attention = own ? tokens * heads * 4 : tokens * hidden * 4 * blocks;
   size_t scratch = std::max(kPartialSums, shape.train ? attention : 0), gradients = 0;
   if (config.precision == Precision::amp_fp8) {
-    scratch = std::max(scratch, (tokens + hidden) * ffn);  // input and weight, rounded
-    if (shape.train) gradients = 2 * tokens * ffn;         // as they are and transposed
+    // Tensor parallelism cuts one side of each product.
+    const auto whole = static_cast<size_t>(shape.model.hidden);
+    const size_t widest = std::max({ffn, 3 * hidden, whole});
+    scratch = std::max(scratch, tokens * widest + whole * ffn);  // input and weight, rounded
+    if (shape.train) gradients = 2 * tokens * widest;            // as they are and transposed
   }
   return kDriver + kProducts + scratch + gradients;
 }

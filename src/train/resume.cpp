@@ -59,6 +59,7 @@ std::optional<Checkpoint> verified(Comm& world, const CheckpointStore& store, in
     checkpoint = Checkpoint::open(store.fs(), store.path_of(step));
     bytes = checkpoint->verify(world.rank(), world.size());
   } catch (const Error& error) {
+    if (error.code() == ExitCode::no_permission) throw;  // it may well be whole
     failed = 1;
     spdlog::warn("damaged checkpoint: {}", error.what());
   }

@@ -133,11 +133,24 @@ void watch_stragglers(StragglerWatch& watch, const StepRecord& record, Comm& wor
   }
 }
 
+// `auto` is chosen by each process, by the memory of its machine.
+void require_one_micro_batch(const Config& config, Comm& world) {
+  int32_t ends[] = {static_cast<int32_t>(config.micro_batch),
+                    static_cast<int32_t>(-config.micro_batch)};
+  world.all_reduce(Tensor(ends, DType::i32, {2}), ReduceOp::max);
+  if (ends[0] == -ends[1]) return;
+  throw Error(
+      ExitCode::bad_config,
+      fmt::format("ranks have micro-batches of {} to {}: their machines differ", -ends[1], ends[0]),
+      fmt::format("set micro_batch={}, or less", -ends[1]));
+}
+
 }  // namespace
 
 RunResult run_training(const Config& config, Comm& world, const RunOptions& options) {
   Watchdog watchdog(world, {.timeout = config.train.watchdog, .dump_dir = config.output});
   watchdog.enter(Section::init);
+  require_one_micro_batch(config, world);
   const RunLock lock(world.rank() == 0 ? config.output : "");
   Trainer trainer(config, world);
   const bool speaks = options.print && trainer.speaks();

@@ -50,6 +50,19 @@ int64_t recover(MemoryFs& fs, const std::string& story) {
   return newest->manifest().step;
 }
 
+// It may well be whole: it is not taken for damaged, and no older one for the newest.
+TEST(CheckpointStore, WhatMayNotBeReadIsAnError) {
+  const auto memory = with_step_10();
+  for (const char* kind : {"open", "map"}) {
+    FaultFs fs(*memory);
+    fs.fail_kind = kind;
+    fs.fail_at = 0;
+    fs.error_number = EACCES;
+    const CheckpointStore store(fs, kRoot);
+    EXPECT_ERROR(newest_verified(store), ExitCode::no_permission, "Permission denied");
+  }
+}
+
 TEST(CheckpointStore, SavesAndLoads) {
   const auto fs = with_step_10();
   CheckpointStore store(*fs, kRoot);

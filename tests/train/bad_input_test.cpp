@@ -42,6 +42,20 @@ TEST(BadInput, SequenceLongerThanPositions) {
   EXPECT_ERROR(train(config), ExitCode::bad_config, "seq_len");
 }
 
+// `auto` on machines with unequal memory.
+TEST(BadInput, RanksThatChoseAnotherMicroBatch) {
+  Config config = tiny_config();
+  config.parallel.dp = 2;
+  const auto each_its_own = [&](Comm& world) {
+    Config own = config;
+    own.micro_batch = 1 + world.rank();
+    RunOptions options;
+    options.print = false;
+    run_training(own, world, options);
+  };
+  EXPECT_ERROR(run_thread_ranks(2, each_its_own), ExitCode::bad_config, "micro-batches of 1 to 2");
+}
+
 TEST(BadInput, ZeroAndNegativeSizes) {
   for (const char* key :
        {"model.layers", "model.hidden", "model.heads", "model.vocab", "model.positions", "seq_len",
