@@ -1,6 +1,6 @@
 #include "bench/sweep_spec.h"
 
-#include <set>
+#include <map>
 
 #include "base/log.h"
 #include "base/units.h"
@@ -280,14 +280,20 @@ std::vector<SweepPoint> points_of(const SweepFlags& flags) {
 std::vector<PlannedPoint> plan_points(const std::vector<SweepPoint>& points,
                                       const std::string& machine, const std::string& launcher) {
   std::vector<PlannedPoint> planned;
-  std::set<std::string> seen;
+  std::map<std::string, std::string> seen;  // by their settings: names
   for (const SweepPoint& point : points) {
     PlannedPoint p;
     p.point = point;
     const ResolvedConfig resolved = load_config(point.words);
     p.config = resolved.config;
     const std::string hash = config_hash(p.config);
-    if (!seen.insert(hash).second) continue;
+    const auto [twin, first] = seen.emplace(hash, point.label);
+    if (!first) {
+      if (point.label != twin->second) {
+        spdlog::info("{}: left out, since it is the same as {}", point.label, twin->second);
+      }
+      continue;
+    }
     if (p.point.label.empty()) p.point.label = hash.substr(0, 8);
     p.id = p.point.label.substr(0, 100) + "-" + hash.substr(0, 8);
     if (launcher != "threads" && p.config.world_size() > 1) p.id += "-" + launcher;

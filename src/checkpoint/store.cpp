@@ -158,12 +158,20 @@ void CheckpointStore::prune(int64_t step, int64_t keep, int64_t keep_every) {
   }
 }
 
+Checkpoint CheckpointStore::open(int64_t step) const {
+  Checkpoint checkpoint = Checkpoint::open(fs_, path_of(step));
+  const int64_t held = checkpoint.manifest().step;
+  if (held == step) return checkpoint;
+  throw Error(ExitCode::bad_data, fmt::format("{}: holds step {}", path_of(step), held),
+              fmt::format("rename it to {}, or remove it", step_name(held)));
+}
+
 std::optional<Checkpoint> newest_verified(
     const CheckpointStore& store, const std::function<void(int64_t, const Error&)>& rejected) {
   const std::vector<int64_t> steps = store.steps();
   for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
     try {
-      Checkpoint checkpoint = Checkpoint::open(store.fs(), store.path_of(*step));
+      Checkpoint checkpoint = store.open(*step);
       checkpoint.verify();
       return checkpoint;
     } catch (const Error& error) {

@@ -29,7 +29,8 @@ class CheckpointStore {
   Fs& fs() const { return fs_; }
   std::string path_of(int64_t step) const;
   std::string temp_path(int64_t step, uint64_t nonce) const;
-  std::vector<int64_t> steps() const;  // ascending; whether they verify is another question
+  std::vector<int64_t> steps() const;   // ascending; whether they verify is another question
+  Checkpoint open(int64_t step) const;  // bad_data where another step lies under the name
 
   // --- saving, in this order -------------------------------------------------------------------
   // Throws FsError (disk full) unless `bytes` and a reserve are free; makes root and the temporary

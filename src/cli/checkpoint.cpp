@@ -49,7 +49,7 @@ Row examine(const CheckpointStore& store, int64_t step, bool verify) {
   row.step = step;
   row.path = store.path_of(step);
   try {
-    const Checkpoint checkpoint = Checkpoint::open(store.fs(), row.path);
+    const Checkpoint checkpoint = store.open(step);
     row.bytes = checkpoint.manifest().bytes();
     row.files = checkpoint.manifest().files.size();
     row.tensors = checkpoint.tensors().size();

@@ -56,7 +56,7 @@ std::optional<Checkpoint> verified(Comm& world, const CheckpointStore& store, in
   std::optional<Checkpoint> checkpoint;
   int32_t failed = 0;
   try {
-    checkpoint = Checkpoint::open(store.fs(), store.path_of(step));
+    checkpoint = store.open(step);
     bytes = checkpoint->verify(world.rank(), world.size());
   } catch (const Error& error) {
     if (error.code() == ExitCode::no_permission) throw;  // it may well be whole

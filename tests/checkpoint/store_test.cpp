@@ -63,6 +63,15 @@ TEST(CheckpointStore, WhatMayNotBeReadIsAnError) {
   }
 }
 
+// Resumed from as the newest, it would be repeated again and again.
+TEST(CheckpointStore, AnotherStepUnderTheNameIsNoCheckpoint) {
+  const auto fs = with_step_10();
+  fs->rename(std::string(kRoot) + "/step-10", std::string(kRoot) + "/step-60");
+  const CheckpointStore store(*fs, kRoot);
+  EXPECT_ERROR(store.open(60), ExitCode::bad_data, "holds step 10");
+  EXPECT_FALSE(newest_verified(store));
+}
+
 TEST(CheckpointStore, SavesAndLoads) {
   const auto fs = with_step_10();
   CheckpointStore store(*fs, kRoot);
