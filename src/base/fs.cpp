@@ -87,13 +87,8 @@ std::string make_temp_dir(const std::string& prefix, const std::string& needs) {
   std::string path =
       join_path(place != nullptr && *place != '\0' ? place : "/tmp", prefix + "XXXXXX");
   if (::mkdtemp(path.data()) != nullptr) return path;
-  const int error = errno;
-  const bool forbidden = error == EACCES || error == EPERM || error == EROFS;
-  throw Error(forbidden         ? ExitCode::no_permission
-              : error == ENOSPC ? ExitCode::io_error
-                                : ExitCode::cannot_create,
-              fmt::format("cannot create a directory like {}: {}", path, std::strerror(error)),
-              fmt::format("set TMPDIR to a directory with {}", needs));
+  const FsError why = fs_error(errno, "create", path, true);
+  throw Error(why.code(), why.what(), fmt::format("set TMPDIR to a directory with {}", needs));
 }
 
 AtomicFile::AtomicFile(Fs& fs, std::string path)

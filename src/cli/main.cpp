@@ -65,9 +65,11 @@ int run(int argc, char** argv) {
   init_log(LogLevel::normal);
   try {
     const int code = answer_of(argc, argv);
-    const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+    const bool flushed = std::fflush(stdout) == 0;
+    const char* why = flushed ? "it is closed, or was full" : std::strerror(errno);
     // 1 is an answer ("slower", "not the same"), and lost like any other.
-    return written || code > 1 ? code : report(lost_output(std::strerror(errno)));
+    const bool written = flushed && std::ferror(stdout) == 0;
+    return written || code > 1 ? code : report(lost_output(why));
   } catch (const Error& error) {
     return report(error);
   } catch (const std::bad_alloc&) {

@@ -93,6 +93,12 @@ std::vector<Finding> check_config(const Config& config) {
   return findings;
 }
 
+bool is_valid(const Config& config) {
+  const std::vector<Finding> findings = check_config(config);
+  return std::none_of(findings.begin(), findings.end(),
+                      [](const Finding& f) { return f.severity == Severity::error; });
+}
+
 std::string describe(const Finding& finding, const ResolvedConfig& resolved) {
   const bool places = !resolved.origins.empty();
   std::string text = finding.message;

@@ -22,6 +22,7 @@ struct Finding {
 
 // Everything that is wrong (errors first) or could be better (advice); empty when all is well.
 std::vector<Finding> check_config(const Config& config);
+bool is_valid(const Config& config);  // no finding is an error
 
 // Throws Error (bad_config) with all errors and their places. Advice does not throw.
 void require_valid(const ResolvedConfig& resolved);

@@ -16,11 +16,11 @@ double work_flops(const Workload& work) {
       .model_total();
 }
 
-// As the search has it: where the order of tasks matters, by simulation.
+// As the search has it.
 double seconds_of(const Cluster& cluster, const Stack& stack, const Workload& work,
                   const Layout& layout) {
   Estimate e = estimate(cluster, stack, work, layout);
-  if (layout.schedule != PipelineSchedule::one_f_one_b) refine_by_simulation(e, work, layout);
+  refine_to_rank(e, work, layout);
   return e.seconds;
 }
 

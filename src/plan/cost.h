@@ -48,6 +48,8 @@ double pipeline_simulated(const Estimate& estimate, const Workload& work, const 
 
 // Replaces the closed form's bubble by the simulated one.
 void refine_by_simulation(Estimate& estimate, const Workload& work, const Layout& layout);
+// The same unless the closed form is exact enough to rank layouts by: 1F1B.
+void refine_to_rank(Estimate& estimate, const Workload& work, const Layout& layout);
 
 Estimate estimate(const Cluster& cluster, const Stack& stack, const Workload& work,
                   const Layout& layout);

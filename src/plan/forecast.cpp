@@ -31,15 +31,8 @@ int64_t threads_of(const Config& config, int64_t cores) {
   return std::max<int64_t>(1, cores / std::max<int64_t>(1, config.world_size()));
 }
 
-// Records are files: what they say of a run may be anything.
-bool possible(const Config& config) {
-  const std::vector<Finding> findings = check_config(config);
-  return std::none_of(findings.begin(), findings.end(),
-                      [](const Finding& f) { return f.severity == Severity::error; });
-}
-
 std::optional<Cluster> cluster_for(const Config& config, const MachineFigures& machine) {
-  if (!possible(config)) return std::nullopt;
+  if (!is_valid(config)) return std::nullopt;  // records are files, and may say anything
   if (config.parallel.partition.front() == '[' || config.micro_batch < 1) return std::nullopt;
   if (config.device == Device::cpu) {
     return local_cluster(machine, threads_of(config, machine.cores), config.world_size());

@@ -151,6 +151,15 @@ double MemoryEstimate::reserved() const {
   return std::min(std::max(held, largest.total()), kUsable * capacity);
 }
 
+void MemoryEstimate::add(int64_t rank, int64_t pp, const StageMemory& m) {
+  const bool is_first = rank == 0, is_last = rank + 1 == pp;
+  if (is_first) first = m;
+  if (is_last) last = m;
+  const bool between = !is_first && !is_last;
+  if ((between && m.total() > middle.total()) || (is_last && pp <= 2)) middle = m;
+  if (m.total() > largest.total()) largest = m;
+}
+
 MemoryEstimate estimate_memory(const Cluster& cluster, const Stack& stack, const Workload& work,
                                const Layout& layout) {
   const Sizes s = sizes_of(stack, work, layout);
@@ -160,11 +169,7 @@ MemoryEstimate estimate_memory(const Cluster& cluster, const Stack& stack, const
   for (int64_t i = 0; i < layout.pp; ++i) {
     const StageMemory m = stage_memory(stack, work, layout, s, layers[static_cast<size_t>(i)], i,
                                        cluster.memory_bytes);
-    if (i == 0) e.first = m;
-    const bool last = i + 1 == layout.pp, between = i > 0 && !last;
-    if (last) e.last = m;
-    if ((between && m.total() > e.middle.total()) || (last && layout.pp <= 2)) e.middle = m;
-    if (m.total() > e.largest.total()) e.largest = m;
+    e.add(i, layout.pp, m);
     e.held = std::max(e.held, m.total() + m.slack);
   }
   e.fit = fit_of(e);

@@ -25,6 +25,7 @@ enum class Fit { fits, tight, does_not_fit };
 const char* name_of(Fit fit);
 
 struct MemoryEstimate {
+  // middle: the fullest between the ends; with one or two ranks, where there is none, the last.
   StageMemory first, middle, last;
   StageMemory largest;
   double held = 0;  // the most that any stage needs and its allocator holds beside it
@@ -36,6 +37,7 @@ struct MemoryEstimate {
   // What a monitor would show: the slack included, but never more than the card has.
   double reserved() const;
   double headroom() const { return 1 - needed() / capacity; }
+  void add(int64_t rank, int64_t pp, const StageMemory& m);
 };
 
 // Above this share of the capacity a layout is tight: it may run, or fail after some hours.

@@ -96,12 +96,7 @@ MemoryEstimate own_memory(const Cluster& cluster, const Stack& stack, const Work
       counts.push_back(layers[static_cast<size_t>(c * layout.pp + rank)]);
     }
     if (!first && !last && !seen.insert(std::move(counts)).second) continue;
-    const StageMemory m = stage_of(shape, work, layout, rank, fixed);
-    if (first) e.first = m;
-    if (last) e.last = m;
-    // With one or two ranks there is nothing in between: the last stands for it.
-    if ((!first && !last && m.total() > e.middle.total()) || (last && layout.pp <= 2)) e.middle = m;
-    if (m.total() > e.largest.total()) e.largest = m;
+    e.add(rank, layout.pp, stage_of(shape, work, layout, rank, fixed));
   }
   e.fit = fit_of(e);
   return e;

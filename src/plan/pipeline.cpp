@@ -50,4 +50,8 @@ void refine_by_simulation(Estimate& e, const Workload& work, const Layout& layou
   e.bubble = bubble;
 }
 
+void refine_to_rank(Estimate& e, const Workload& work, const Layout& layout) {
+  if (layout.schedule != PipelineSchedule::one_f_one_b) refine_by_simulation(e, work, layout);
+}
+
 }  // namespace stretto::plan

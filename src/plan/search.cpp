@@ -74,9 +74,7 @@ void count_refused(Plan& plan, const Layout& layout, Reject reason) {
 
 void set_seconds(Candidate& c, const Stack& stack, const Workload& work) {
   const double before = c.estimate.seconds;
-  if (c.layout.schedule != PipelineSchedule::one_f_one_b) {
-    refine_by_simulation(c.estimate, work, c.layout);
-  }
+  refine_to_rank(c.estimate, work, c.layout);
   const double half = interval_of(stack, c.layout.devices());
   c.low = c.estimate.seconds * (1 - half);
   c.high = c.estimate.seconds * (1 + half);

@@ -1,5 +1,6 @@
 #include "train/pipeline.h"
 
+#include <optional>
 #include <string_view>
 
 #include "base/trace.h"
@@ -202,8 +203,9 @@ bool Pipeline::has_run_before(const std::vector<Share>& shares) {
 void Pipeline::train(const std::vector<Share>& shares, const Loader& load) {
   micro_batches_ = shares.size();
   const Plan& usual = plan(static_cast<int>(shares.size()));
-  const bool calm = !has_run_before(shares) && pp_.size() > 1;
-  const Schedule& schedule = calm ? calm_ = one_by_one(usual.schedule) : usual.schedule;
+  std::optional<Schedule> calm;
+  if (!has_run_before(shares) && pp_.size() > 1) calm = one_by_one(usual.schedule);
+  const Schedule& schedule = calm ? *calm : usual.schedule;
   const std::vector<Task>& tasks = schedule.ranks[static_cast<size_t>(pp_.rank())];
   for (size_t i = 0; i < tasks.size(); ++i) {
     const Task& task = tasks[i];

@@ -67,7 +67,6 @@ class Pipeline {
   // Where the gradients stood after a task that can be replayed.
   std::map<uint64_t, std::vector<Gradients::UnitState>> progress_after_;
   std::map<int, Plan> plans_;  // by number of micro-batches
-  Schedule calm_;              // of a step with new products
   std::set<std::vector<int64_t>> run_before_;
   std::vector<int64_t> counts_;  // sequences of the micro-batches in work
   std::vector<std::vector<RequestPtr>>

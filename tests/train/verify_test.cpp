@@ -101,7 +101,7 @@ TEST(Verify, TheFirstStepHasLimitsOfItsOwn) {
   EXPECT_FALSE(passes({1e-7, 9e-4}, {9e-4, 6e-3}));
 }
 
-// Weights that differ in their last bits make other 8-bit products: only the first step shows how
+// Weights that differ in their last bits make other 8-bit products: the first step shows best how
 // close the sums are.
 TEST(Verify, SumsInBf16TrainTheSameModelInEightBits) {
   Config config = tiny_config();
