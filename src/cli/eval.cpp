@@ -3,12 +3,14 @@
 
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/error.h"
 #include "base/log.h"
 #include "checkpoint/store.h"
 #include "cli/checkpoint_text.h"
 #include "cli/verbs.h"
+#include "config/rules.h"
 #include "data/encoder.h"
 #include "data/token_source.h"
 #include "train/cores.h"
@@ -24,12 +26,13 @@ constexpr const char* kHelp =
     "Examples:\n"
     "  stretto eval runs/a held-out.txt           text, through the run's tokenizer\n"
     "  stretto eval runs/a valid.bin              tokens: Megatron, llm.c or .u16\n"
+    "  stretto eval runs/a valid.bin --device cuda --batch 16\n"
     "  stretto eval runs/a valid.bin --json\n";
 
 constexpr int64_t kMaxTextBytes = int64_t{1} << 32;
 
 struct Options {
-  std::string checkpoint, file, tokenizer, logits, format = "auto";
+  std::string checkpoint, file, tokenizer, logits, format = "auto", device = "auto";
   int64_t threads = 0, batch = 4, tokens = 0;
   bool json = false;
 };
@@ -62,10 +65,20 @@ void write_logits(const Options& o, const Config& config, const Checkpoint& chec
   out.commit();
 }
 
+std::optional<Device> device_of(const Options& o) {
+  for (const Device device : {Device::cpu, Device::cuda}) {
+    if (o.device == name_of(device)) return device;
+  }
+  if (o.device == "auto") return std::nullopt;
+  throw Error(ExitCode::usage, fmt::format("--device {}", o.device), "use auto, cpu or cuda");
+}
+
 void evaluate(const Options& o) {
+  const std::optional<Device> device = device_of(o);
   const Checkpoint checkpoint = checkpoint_at(posix_fs(), o.checkpoint);
   EvalSettings settings;
-  settings.config = eval_config(checkpoint);
+  settings.config = eval_config(checkpoint, device);
+  if (device) require_valid(settings.config);  // the run was, on another device perhaps
   if (o.threads > 0) settings.config.threads = o.threads;
   settings.batch = o.batch;
   settings.max_tokens = o.tokens;
@@ -76,14 +89,16 @@ void evaluate(const Options& o) {
   if (o.json) {
     fmt::print("{}\n", nlohmann::json{{"checkpoint", checkpoint.path()},
                                       {"file", o.file},
+                                      {"device", name_of(settings.config.device)},
                                       {"loss", result.loss},
                                       {"perplexity", perplexity},
                                       {"tokens", result.tokens}}
                            .dump());
     return;
   }
-  fmt::print("loss {:.4f} | perplexity {:.2f} | {} tokens in sequences of {} | {}\n", result.loss,
-             perplexity, result.tokens, settings.config.seq_len, checkpoint.path());
+  fmt::print("loss {:.4f} | perplexity {:.2f} | {} tokens in sequences of {} | {} | {}\n",
+             result.loss, perplexity, result.tokens, settings.config.seq_len,
+             name_of(settings.config.device), checkpoint.path());
 }
 
 }  // namespace
@@ -102,6 +117,8 @@ void add_eval(Command& app) {
   verb->add_option("--batch", o->batch, "sequences at a time")
       ->capture_default_str()
       ->between(1, 65536);
+  verb->add_option("--device", o->device, "cpu or cuda; auto: the run's, where there is one")
+      ->capture_default_str();
   verb->add_option("--threads", o->threads, "0: all cores")
       ->capture_default_str()
       ->between(0, 4096);

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <vector>
 
+#include "backend/cuda/cuda_options.h"
 #include "data/sampler.h"
 #include "model/gpt.h"
+#include "parallel/device_comm.h"
 #include "train/checkpoint.h"
-#include "train/cores.h"
+#include "train/rank_backend.h"
 #include "train/rank_plan.h"
 
 namespace stretto {
@@ -34,10 +36,13 @@ void load_weights(Gpt& gpt, const Checkpoint& checkpoint, const ModelShape& mode
 
 }  // namespace
 
-Config eval_config(const Checkpoint& checkpoint) {
+Config eval_config(const Checkpoint& checkpoint, std::optional<Device> device) {
   Config config = config_of(checkpoint.manifest());
   config.parallel = {};
-  config.device = Device::cpu;
+  const bool as_trained = config.device != Device::cuda || cuda_device_count() > 0;
+  config.device = device.value_or(as_trained ? config.device : Device::cpu);
+  config.activation_offload = config.optimizer_offload = false;
+  config.trace = 0;
   config.output.clear();
   if (config.seq_len <= 0) config.seq_len = config.model.positions;
   return config;
@@ -57,11 +62,12 @@ EvalResult evaluate_tokens(const Checkpoint& checkpoint, const TokenSource& sour
   }
   config.micro_batch = config.global_batch = std::min(settings.batch, samples);
 
-  const auto backend = make_cpu_backend(threads_per_rank(config, 1));
+  const auto self = make_self_comm();
+  const auto backend = make_rank_backend(config, *self);
   RankShape shape = rank_shape(config, {});
   shape.train = false;
-  const auto self = make_self_comm();
-  Gpt gpt(*backend, shape, {self.get(), self.get(), self.get(), nullptr});
+  const auto comm = make_device_comm(*self, *backend);
+  Gpt gpt(*backend, shape, {comm.get(), comm.get(), comm.get(), nullptr});
   load_weights(gpt, checkpoint, config.model);
 
   std::vector<int32_t> tokens, targets;

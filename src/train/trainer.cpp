@@ -3,16 +3,10 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <cstdlib>
-#include <string_view>
 
-#include "backend/cuda/cuda_options.h"
 #include "base/trace.h"
-#include "comm/launch.h"
 #include "parallel/device_comm.h"
 #include "parallel/nccl_comm.h"
-#include "train/cores.h"
-#include "train/launch.h"
 #include "train/lr_schedule.h"
 #include "train/rank_plan.h"
 
@@ -26,30 +20,6 @@ double now() {
 
 int64_t seq_len(const Config& config) {
   return config.seq_len > 0 ? config.seq_len : config.model.positions;
-}
-
-// Ranks of a machine take its GPUs in turn; more ranks than GPUs share them.
-int gpu_of(const Comm& world) {
-  const LaunchInfo launch = detect_launch();
-  const int here = launch.wants_mpi() ? launch.local_rank : world.rank();
-  return here % std::max(1, cuda_device_count());
-}
-
-std::unique_ptr<Backend> make_backend(const Config& config, const Comm& world,
-                                      const TunableOptions& tunables) {
-  if (config.device == Device::cpu) {
-    return make_cpu_backend(threads_per_rank(config, ranks_here(config)));
-  }
-  CudaOptions options;
-  options.tf32 = config.tf32;
-  options.repeatable = config.repeatable;
-  options.time_operators = config.trace > 0;
-  const char* graphs = std::getenv("STRETTO_CUDA_GRAPHS");
-  options.graphs = !tunables.collect && (graphs == nullptr || std::string_view(graphs) != "0");
-  options.collect = tunables.collect;
-  options.settle = tunables.settle;
-  if (const char* attention = std::getenv("STRETTO_CUDA_ATTENTION")) options.attention = attention;
-  return make_cuda_backend(gpu_of(world), options);
 }
 
 // A text beside a tokenizer would be trained on byte by byte, and its samples decoded as tokens.
@@ -80,7 +50,7 @@ Trainer::Trainer(const Config& config, Comm& world, const TunableOptions& tunabl
             config.parallel.zero_group),
       at_(mesh_.coordinates(world.rank())),
       comms_(make_mesh_comms(mesh_, world)),
-      backend_(make_backend(config, world, tunables)),
+      backend_(make_rank_backend(config, world, tunables)),
       scaler_(config.train.loss_scale, config.precision) {
   if (mesh_.pp() > 1) world.monitor().set_stage(at_.pp);
   config_.seq_len = seq_len(config);

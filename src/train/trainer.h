@@ -15,6 +15,7 @@
 #include "train/loss_scaler.h"
 #include "train/optimizer.h"
 #include "train/pipeline.h"
+#include "train/rank_backend.h"
 #include "train/step_record.h"
 
 namespace stretto {
@@ -49,12 +50,6 @@ class LetGoOnError {
  private:
   DeviceComms& comms_;
   int exceptions_;
-};
-
-// The backend keeps the choices that a StepTuner goes through.
-struct TunableOptions {
-  bool collect = false;
-  double settle = 0;  // seconds that each algorithm runs alone before the fastest few are kept
 };
 
 class Trainer {

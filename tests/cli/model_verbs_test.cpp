@@ -77,6 +77,9 @@ TEST(EvalVerb, MeasuresTextAndTokensAndRefusesTheRest) {
   ASSERT_EQ(stretto_run({"data", "prepare", m.text, "-t", "bytes", "-o", tokens}).code, 0);
   EXPECT_EQ(json::parse(stretto_run({"eval", m.run, tokens + ".bin", "--json"}).out)["loss"],
             loss["loss"]);
+  EXPECT_EQ(json::parse(stretto_run({"eval", m.run, m.text, "--device", "cpu", "--json"}).out),
+            loss);
+  expect_refused({"eval", m.run, m.text, "--device", "gpu"}, 64, "auto, cpu or cuda");
   const std::string odd = m.dir.write("odd", std::string("\xff\0\xc3(", 4) + content_of(m.text));
   EXPECT_EQ(stretto_run({"eval", m.run, odd}).code, 0) << "bytes of any kind are text here";
   expect_refused({"eval", m.run, m.dir / "none"}, 66, "none");

@@ -6,6 +6,8 @@
 #include <filesystem>
 
 #include "backend/cuda/cuda_options.h"
+#include "checkpoint/store.h"
+#include "train/evaluate.h"
 #include "train/gpu_fault.h"
 #include "train/trainer.h"
 #include "train/training.h"
@@ -124,6 +126,30 @@ TEST_F(OnGpu, CheckpointsMoveBetweenCpuAndGpu) {
             1e-5);
   EXPECT_LE(largest_difference(in_two_parts(config, Device::cuda, Device::cpu, folder_), reference),
             1e-5);
+}
+
+TEST_F(OnGpu, EvaluationAgreesWithTheCpu) {
+  std::vector<int32_t> ids;
+  for (int i = 0; i < 16 * 9 + 1; ++i) ids.push_back(i * 37 % 61);  // the last batch is not full
+  const auto source = memory_tokens("test", ids);
+  const std::pair<Precision, double> limits[] = {{Precision::fp32, 1e-5},
+                                                 {Precision::amp_bf16, 2 * 4.2e-4}};
+  for (const auto& [precision, limit] : limits) {
+    Config config = config_on(Device::cuda, precision);
+    config.output = folder_ + "/" + name_of(precision);
+    config.train.steps = 4;
+    train(config);
+    const Checkpoint checkpoint = checkpoint_at(posix_fs(), config.output);
+    const auto loss_on = [&](std::optional<Device> device) {
+      const EvalResult result =
+          evaluate_tokens(checkpoint, *source, {.config = eval_config(checkpoint, device)});
+      EXPECT_EQ(result.tokens, 16 * 9);
+      return result.loss;
+    };
+    const double cpu = loss_on(Device::cpu);
+    EXPECT_LE(std::fabs(loss_on(Device::cuda) - cpu), limit * cpu) << name_of(precision);
+    EXPECT_EQ(loss_on({}), loss_on(Device::cuda)) << "as it was trained";
+  }
 }
 
 // Whatever algorithms are chosen, the model is the same, and what is remembered is used again.

@@ -1,0 +1,24 @@
+// What a rank computes with: its share of the cores, or a GPU.
+#pragma once
+
+#include <memory>
+
+#include "backend/backend.h"
+#include "comm/comm.h"
+#include "config/config.h"
+
+namespace stretto {
+
+// The backend keeps the choices that a StepTuner goes through.
+struct TunableOptions {
+  bool collect = false;
+  double settle = 0;  // seconds that each algorithm runs alone before the fastest few are kept
+};
+
+// Ranks of a machine take its GPUs in turn; more ranks than GPUs share them.
+int gpu_of(const Comm& world);
+
+std::unique_ptr<Backend> make_rank_backend(const Config& config, const Comm& world,
+                                           const TunableOptions& tunables = {});
+
+}  // namespace stretto
