@@ -81,10 +81,18 @@ TEST_F(Gpu, AttentionOfManyHeads) {
       return dqkv;
     };
     const Operand expected = run("flash");
-    for (int repeat = 0; repeat < 3; ++repeat) {
-      const Operand dqkv = run("hopper");
-      EXPECT_TRUE(close(dqkv, expected.values(), type, 4));
-      EXPECT_TRUE(dqkv.guards_intact());
+    for (const char* kernel : {"hopper", "hopper-atomic"}) {
+      SCOPED_TRACE(kernel);
+      Values before;
+      for (int repeat = 0; repeat < 3; ++repeat) {
+        const Operand dqkv = run(kernel);
+        EXPECT_TRUE(close(dqkv, expected.values(), type, 4));
+        EXPECT_TRUE(dqkv.guards_intact());
+        if (repeat > 0 && std::string_view(kernel) == "hopper") {
+          EXPECT_EQ(dqkv.values(), before);
+        }
+        before = dqkv.values();
+      }
     }
   }
 }

@@ -12,8 +12,10 @@ namespace stretto::cuda {
 namespace {
 
 const std::array kKernels = {
-    AttentionKernel{"hopper", false, hopper_supports, hopper_forward, hopper_backward},
+    AttentionKernel{"hopper-atomic", false, hopper_atomic_supports, hopper_forward,
+                    hopper_atomic_backward},
     AttentionKernel{"cudnn-atomic", false, cudnn_supports, cudnn_forward, cudnn_atomic_backward},
+    AttentionKernel{"hopper", true, hopper_supports, hopper_forward, hopper_backward_64},
     AttentionKernel{"cudnn", true, cudnn_supports, cudnn_forward, cudnn_backward},
     AttentionKernel{"flash", true, flash_supports, flash_forward, flash_backward},
     AttentionKernel{"plain", true, plain_supports, plain_forward, plain_backward},

@@ -23,12 +23,12 @@ struct Tile {
   }
 };
 
-template <int kHalves>
+template <int kHalves, bool kZeros>
 __global__ void __launch_bounds__(kThreads)
     begin_kernel(float* dq, float* starts, int* next, const bf16* dout, const bf16* out,
                  const float* lse, int T, int heads) {
   const Tile tile(T, heads);
-  if (blockIdx.x == 0 && threadIdx.x == 0) *next = 0;
+  if (blockIdx.x == 0 && threadIdx.x < 2) next[threadIdx.x] = 0;
   constexpr int kLanes = 8 * kHalves, kAtOnce = kThreads / kLanes;  // of a row; rows
   const int lane = int(threadIdx.x) % kLanes;
 #pragma unroll
@@ -45,10 +45,12 @@ __global__ void __launch_bounds__(kThreads)
       starts[2 * tile.number + kRows + row] = -sum;
     }
   }
-  float4* const zeros = reinterpret_cast<float4*>(dq + tile.number * (kColumns * kHalves));
+  if constexpr (kZeros) {
+    float4* const zeros = reinterpret_cast<float4*>(dq + tile.number * (kColumns * kHalves));
 #pragma unroll
-  for (int i = 0; i < kHalves * kRows * kColumns / 4 / kThreads; ++i) {
-    zeros[i * kThreads + threadIdx.x] = make_float4(0, 0, 0, 0);
+    for (int i = 0; i < kHalves * kRows * kColumns / 4 / kThreads; ++i) {
+      zeros[i * kThreads + threadIdx.x] = make_float4(0, 0, 0, 0);
+    }
   }
 }
 
@@ -87,19 +89,20 @@ unsigned tiles_of(const AttentionGeometry& g) {
 
 }  // namespace
 
-Sums begin(const AttentionBackward& call, Workspace& scratch, cudaStream_t stream) {
+Sums begin(const AttentionBackward& call, bool adds_dq, Workspace& scratch, cudaStream_t stream) {
   const AttentionGeometry& g = call.shape;
-  const int64_t rows = g.B * g.H * g.T;
-  float* const sums = static_cast<float*>(
-      scratch.reserve(static_cast<size_t>(rows * (g.D + 2)) * sizeof(float) + sizeof(int), stream));
-  float* const starts = sums + rows * g.D;
+  const int64_t rows = g.B * g.H * g.T, columns = adds_dq ? g.D : 0;
+  float* const sums = static_cast<float*>(scratch.reserve(
+      static_cast<size_t>(rows * (columns + 2)) * sizeof(float) + 2 * sizeof(int), stream));
+  float* const starts = sums + rows * columns;
   int* const next = reinterpret_cast<int*>(starts + 2 * rows);
-  const auto kernel = g.D == kColumns ? begin_kernel<1> : begin_kernel<2>;
+  const auto kernel = g.D == kColumns ? (adds_dq ? begin_kernel<1, true> : begin_kernel<1, false>)
+                                      : (adds_dq ? begin_kernel<2, true> : begin_kernel<2, false>);
   kernel<<<tiles_of(g), kThreads, 0, stream>>>(
       sums, starts, next, static_cast<const bf16*>(call.dout), static_cast<const bf16*>(call.out),
       call.lse, static_cast<int>(g.T), static_cast<int>(g.H));
   CUDA_CHECK_LAUNCH();
-  return {sums, starts, next};
+  return {adds_dq ? sums : nullptr, starts, next};
 }
 
 void finish(const AttentionBackward& call, const Sums& sums, cudaStream_t stream) {

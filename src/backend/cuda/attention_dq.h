@@ -9,14 +9,16 @@ namespace stretto::cuda::dq {
 constexpr int kRows = 64, kColumns = 64;  // of a tile; a head has one or two side by side
 
 struct Sums {
-  float* dq;  // (B, H, T / 64, D / 64, 8, 128, 4): eight columns, thread
+  float* dq;  // none, or
+              // (B, H, T / 64, D / 64, 8, 128, 4): eight columns, thread
   // (B, H, T / 64, 2, 64): what is added to scores, as powers of two, so that they are less the
   // logarithm of their sum; and to dp, so that it is less delta.
   const float* starts;
-  int* next;  // a counter
+  int* next;  // two counters
 };
 
-Sums begin(const AttentionBackward& call, Workspace& scratch, cudaStream_t stream);  // dq: zeros
+// dq: zeros, if it adds up here.
+Sums begin(const AttentionBackward& call, bool adds_dq, Workspace& scratch, cudaStream_t stream);
 void finish(const AttentionBackward& call, const Sums& sums, cudaStream_t stream);
 
 }  // namespace stretto::cuda::dq

@@ -7,7 +7,7 @@
 namespace stretto::cuda {
 
 // The kernels are empty in code for other GPUs, plain sm_90 among them.
-bool hopper_supports([[maybe_unused]] const AttentionGeometry& g) {
+bool hopper_atomic_supports([[maybe_unused]] const AttentionGeometry& g) {
 #if defined(STRETTO_SM90A)
   int device = 0, major = 0;
   CUDA_CHECK(cudaGetDevice(&device));
@@ -19,13 +19,17 @@ bool hopper_supports([[maybe_unused]] const AttentionGeometry& g) {
 #endif
 }
 
+bool hopper_supports(const AttentionGeometry& g) { return g.D == 64 && hopper_atomic_supports(g); }
+
 void hopper_forward(const AttentionForward& call, Workspace& scratch, cudaStream_t stream) {
   const bool cudnn = cudnn_supports(call.shape);
   (cudnn ? cudnn_forward : flash_forward)(call, scratch, stream);
 }
 
-void hopper_backward(const AttentionBackward& call, Workspace& scratch, cudaStream_t stream) {
-  (call.shape.D == 64 ? hopper_backward_64 : hopper_backward_128)(call, scratch, stream);
+void hopper_atomic_backward(const AttentionBackward& call, Workspace& scratch,
+                            cudaStream_t stream) {
+  const bool short_heads = call.shape.D == 64;
+  (short_heads ? hopper_atomic_backward_64 : hopper_atomic_backward_128)(call, scratch, stream);
 }
 
 }  // namespace stretto::cuda

@@ -101,24 +101,28 @@ __device__ __forceinline__ void send_result(const BackwardOperands& o, const hop
   }
 }
 
-// All of it: what comes before and after, too. `starts`: how many of a row of sums.starts the
-// kernel fetches at once. `bytes`: of shared memory, apart from what aligns it.
-inline void launch_backward(void (*kernel)(BackwardOperands), int threads, size_t bytes, int starts,
-                            const AttentionBackward& call, Workspace& scratch,
-                            cudaStream_t stream) {
+// `starts`: how many of a row of sums.starts the kernel fetches at once.
+inline BackwardOperands operands_of(const AttentionBackward& call, const dq::Sums& sums,
+                                    int starts) {
   const AttentionGeometry& g = call.shape;
   const int64_t rows = g.B * g.T, width = g.H * g.D;
-  const dq::Sums sums = dq::begin(call, scratch, stream);
-  const BackwardOperands operands{tensor_map(call.qkv, rows, 3 * width, 64),
-                                  tensor_map(call.qkv, rows, 3 * width, kKeys),
-                                  tensor_map(call.dout, rows, width, 64),
-                                  tensor_map(call.dqkv, rows, 3 * width, 64),
-                                  row_map(sums.starts, rows * g.H / kQueries, 2 * kQueries, starts),
-                                  sums,
-                                  static_cast<int>(g.T),
-                                  static_cast<int>(g.H),
-                                  static_cast<int>(rows * g.H / kKeys),
-                                  attention_scale(g)};
+  return {tensor_map(call.qkv, rows, 3 * width, 64),
+          tensor_map(call.qkv, rows, 3 * width, kKeys),
+          tensor_map(call.dout, rows, width, 64),
+          tensor_map(call.dqkv, rows, 3 * width, 64),
+          row_map(sums.starts, rows * g.H / kQueries, 2 * kQueries, starts),
+          sums,
+          static_cast<int>(g.T),
+          static_cast<int>(g.H),
+          static_cast<int>(rows * g.H / kKeys),
+          attention_scale(g)};
+}
+
+void make_dq_64(const BackwardOperands& operands, cudaStream_t stream);
+
+// `bytes`: of shared memory, apart from what aligns it.
+inline void launch(void (*kernel)(BackwardOperands), int threads, size_t bytes,
+                   const BackwardOperands& operands, cudaStream_t stream) {
   bytes += hopper::kAlignment - 1;
   CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                   static_cast<int>(bytes)));
@@ -126,7 +130,6 @@ inline void launch_backward(void (*kernel)(BackwardOperands), int threads, size_
   kernel<<<static_cast<unsigned>(blocks), static_cast<unsigned>(threads), bytes, stream>>>(
       operands);
   CUDA_CHECK_LAUNCH();
-  dq::finish(call, sums, stream);
 }
 
 }  // namespace stretto::cuda

@@ -258,8 +258,11 @@ __global__ void __launch_bounds__(kThreads, 1)
 
 }  // namespace
 
-void hopper_backward_128(const AttentionBackward& call, Workspace& scratch, cudaStream_t stream) {
-  launch_backward(backward_kernel, kThreads, sizeof(Memory), kQueries, call, scratch, stream);
+void hopper_atomic_backward_128(const AttentionBackward& call, Workspace& scratch,
+                                cudaStream_t stream) {
+  const dq::Sums sums = dq::begin(call, true, scratch, stream);
+  launch(backward_kernel, kThreads, sizeof(Memory), operands_of(call, sums, kQueries), stream);
+  dq::finish(call, sums, stream);
 }
 
 }  // namespace stretto::cuda

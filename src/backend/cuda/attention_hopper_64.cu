@@ -1,7 +1,9 @@
 // A block takes 128 keys of a head at a time and walks over the queries that see them, 64 at a
 // time. Four groups of four warps: one fetches; two have 64 keys each, make the transposed
 // probabilities and their gradient, and add up dk and dv in registers; the last makes dq's share of
-// the 64 queries and adds it to memory, in f32 and in whatever order blocks come.
+// the 64 queries and adds it to memory, in f32 and in whatever order blocks come. So that two runs
+// have the same bits it is left out, and attention_hopper_dq.cu makes dq, from scores and dp that
+// it makes once more.
 //
 // Registers decide what is where: the keys' groups have 208 each, of which 128 are sums.
 #include "backend/cuda/attention_hopper.cuh"
@@ -12,8 +14,11 @@ namespace {
 
 using namespace hopper;
 
-constexpr int kThreads = 4 * kGroup, kStages = 4;
+constexpr int kStages = 4;
 using Operands = BackwardOperands;
+// Without dq, which another kernel makes then, there is no group for it.
+template <bool kDq>
+constexpr int kGroups = kDq ? 4 : 3;
 
 struct Memory {
   char keys[2][2][kBoxBytes], values[2][2][kBoxBytes];  // of two items
@@ -67,6 +72,7 @@ struct Share {
 // One block of queries, whose scores are there; those of the next are made here. Products run
 // beside everything else: each is waited for as late as can be, and in one pass of the loop, since
 // the compiler loses count between two.
+template <bool kDq>
 __device__ __forceinline__ void visit(const Operands& o, Memory& m, Share& share,
                                       const Place& place, int half, uint32_t values,
                                       uint32_t& queries, Turn<kStages> q, Turn<2> ds, bool first,
@@ -88,23 +94,26 @@ __device__ __forceinline__ void visit(const Operands& o, Memory& m, Share& share
   place.load_pairs(share.less, m.starts[next.place()][0]);
   add_product(share.dv, words, queries + kToDout, !first);
   multiply_rows(share.scores, share.keys, next_queries);
-  if (ds.n >= 2) m.ds_empty[ds.place()].wait(ds.parity() ^ 1);
+  if (kDq && ds.n >= 2) m.ds_empty[ds.place()].wait(ds.parity() ^ 1);
   wait_for_products<2>();
   settle(share.dp);
   if (!first) place.arrive(m.empty[Turn<kStages>{q.n - 1}.place()]);
   uint32_t gradient[4][4];
   make_dscores(gradient, words, share.dp);
-  place.store_box(m.dscores[ds.place()][half], gradient);
+  if constexpr (kDq) place.store_box(m.dscores[ds.place()][half], gradient);
   add_product(share.dk, gradient, queries, !first);
   place.load_columns(share.dp, m.starts[next.place()][1]);
-  order_before_copies();
-  place.arrive(m.ds_full[ds.place()]);
+  if constexpr (kDq) {
+    order_before_copies();
+    place.arrive(m.ds_full[ds.place()]);
+  }
   wait_for_products<1>();
   settle(share.scores);
   queries = next_queries;
 }
 
 // dk and dv of 64 keys of every item: the first or the second half.
+template <bool kDq>
 __device__ __forceinline__ void take_keys(const Operands& o, Memory& m, int half) {
   const Place place;
   Turn<2> kv, ds;
@@ -122,8 +131,10 @@ __device__ __forceinline__ void take_keys(const Operands& o, Memory& m, int half
     int i = 0;
     if (half == 1) {  // these queries see none of these keys
       place.arrive(m.empty[q.place()]);
-      if (ds.n >= 2) m.ds_empty[ds.place()].wait(ds.parity() ^ 1);
-      place.arrive(m.ds_full[ds.place()]);
+      if constexpr (kDq) {
+        if (ds.n >= 2) m.ds_empty[ds.place()].wait(ds.parity() ^ 1);
+        place.arrive(m.ds_full[ds.place()]);
+      }
       ++i, ++q.n, ++ds.n;
       m.full[q.place()].wait(q.parity());
     }
@@ -136,7 +147,8 @@ __device__ __forceinline__ void take_keys(const Operands& o, Memory& m, int half
     const int start = i;
 #pragma unroll 1
     for (; i < item.queries; ++i, ++q.n, ++ds.n) {
-      visit(o, m, share, place, half, values, queries, q, ds, i == start, i + 1 == item.queries);
+      visit<kDq>(o, m, share, place, half, values, queries, q, ds, i == start,
+                 i + 1 == item.queries);
     }
     wait_for_products<0>();
     settle(share.dk);
@@ -185,7 +197,8 @@ __device__ __forceinline__ void add_up_dq(const Operands& o, Memory& m) {
   }
 }
 
-__global__ void __launch_bounds__(kThreads, 1)
+template <bool kDq>
+__global__ void __launch_bounds__(kGroups<kDq>* kGroup, 1)
     backward_kernel([[maybe_unused]] const __grid_constant__ Operands o) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   extern __shared__ char raw[];
@@ -193,7 +206,8 @@ __global__ void __launch_bounds__(kThreads, 1)
   if (threadIdx.x == 0) {
     for (int i = 0; i < 2; ++i) {
       m.item_full[i].init(1);
-      m.item_empty[i].init(3 * kGroup);  // each by itself: it has read which item it is
+      // each by itself: it has read which item it is
+      m.item_empty[i].init((kGroups<kDq> - 1) * kGroup);
       m.ds_full[i].init(2 * kWarps);
       m.ds_empty[i].init(kWarps);
     }
@@ -205,25 +219,40 @@ __global__ void __launch_bounds__(kThreads, 1)
   }
   __syncthreads();
   const int number = int(uniform(threadIdx.x / kGroup));
-  if (number == 2) {
-    give_registers<72>();
-    add_up_dq(o, m);
-  } else if (number == 3) {
+  if (number == kGroups<kDq> - 1) {
     give_registers<24>();
     if (threadIdx.x % kGroup == 0) fetch_all(o, m);
+  } else if (kDq && number == 2) {
+    give_registers<72>();
+    add_up_dq(o, m);
   } else {
-    take_registers<208>();
-    take_keys(o, m, number);
+    take_registers<kDq ? 208 : 240>();
+    take_keys<kDq>(o, m, number);
   }
 #else
   __trap();
 #endif
 }
 
+template <bool kDq>
+void launch_keys(const Operands& operands, cudaStream_t stream) {
+  launch(backward_kernel<kDq>, kGroups<kDq> * kGroup, sizeof(Memory), operands, stream);
+}
+
 }  // namespace
 
+void hopper_atomic_backward_64(const AttentionBackward& call, Workspace& scratch,
+                               cudaStream_t stream) {
+  const dq::Sums sums = dq::begin(call, true, scratch, stream);
+  launch_keys<true>(operands_of(call, sums, 2 * kQueries), stream);
+  dq::finish(call, sums, stream);
+}
+
 void hopper_backward_64(const AttentionBackward& call, Workspace& scratch, cudaStream_t stream) {
-  launch_backward(backward_kernel, kThreads, sizeof(Memory), 2 * kQueries, call, scratch, stream);
+  const dq::Sums sums = dq::begin(call, false, scratch, stream);
+  const Operands operands = operands_of(call, sums, 2 * kQueries);
+  launch_keys<false>(operands, stream);
+  make_dq_64(operands, stream);
 }
 
 }  // namespace stretto::cuda
