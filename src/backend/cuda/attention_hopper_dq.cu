@@ -59,7 +59,7 @@ __device__ __forceinline__ void fetch_all(const Operands& o, Memory& m) {
 
 // What a group of 64 queries has in registers.
 struct Share {
-  uint32_t queries[4][4], dout[4][4];
+  uint32_t queries[4][4];  // dout has no product before the loop: ptxas 13.0 loses it there
   float scores[32], dp[32], dq[32];
   float less[2], delta[2];  // of its two rows (dq::Sums)
 };
@@ -73,11 +73,11 @@ __device__ __forceinline__ void begin_dp(Share& share) {
 // One block of keys, whose scores are there; those of the next are made here. In flight when it
 // begins: dq of the block before; when it ends, of this one.
 __device__ __forceinline__ void visit(const Operands& o, Memory& m, Share& share,
-                                      const Place& place, uint32_t& keys, Turn<kStages> kv,
-                                      bool first, bool last) {
+                                      const Place& place, uint32_t dout, uint32_t& keys,
+                                      Turn<kStages> kv, bool first, bool last) {
   const Turn<kStages> next{kv.n + (last ? 0 : 1)};  // after the last, nobody reads what is made
   const uint32_t next_keys = uniform(box_operand(m.keys[next.place()]));
-  multiply_rows(share.dp, share.dout, keys + kToValues, true);
+  add_rows(share.dp, dout, keys + kToValues);
   const float scale = o.scale * kLog2e;
   float p[32];
 #pragma unroll
@@ -126,8 +126,7 @@ __device__ __forceinline__ void take_queries(const Operands& o, Memory& m, int h
       share.delta[r] = starts[kQueries + place.row + 8 * r];
     }
     place.load_box(share.queries, m.queries[slot][half]);
-    place.load_box(share.dout, m.dout[slot][half]);
-    m.item_empty[slot].arrive();
+    const uint32_t dout = uniform(box_operand(m.dout[slot][half]));
     m.full[kv.place()].wait(kv.parity());
     uint32_t keys = uniform(box_operand(m.keys[kv.place()]));
     multiply_rows(share.scores, share.queries, keys);
@@ -137,10 +136,11 @@ __device__ __forceinline__ void take_queries(const Operands& o, Memory& m, int h
     const int last = 2 * tile + half;
 #pragma unroll 1
     for (int j = 0; j <= last; ++j, ++kv.n) {
-      visit(o, m, share, place, keys, kv, j == 0, j == last);
+      visit(o, m, share, place, dout, keys, kv, j == 0, j == last);
     }
     wait_for_products<0>();
     settle(share.dq);
+    m.item_empty[slot].arrive();
     place.arrive(m.empty[Turn<kStages>{kv.n - 1}.place()]);
     if (half == 0) {  // these queries see none of the last keys
       m.full[kv.place()].wait(kv.parity());

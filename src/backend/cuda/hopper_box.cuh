@@ -90,12 +90,12 @@ __device__ __forceinline__ void add_rows(float (&d)[32], uint32_t a, uint32_t b)
   }
   commit_products();
 }
-// d (64, 64) = or += a b^T with a in registers.
-__device__ __forceinline__ void multiply_rows(float (&d)[32], const uint32_t (&a)[4][4], uint32_t b,
-                                              bool add = false) {
+// d (64, 64) = a b^T with a in registers.
+__device__ __forceinline__ void multiply_rows(float (&d)[32], const uint32_t (&a)[4][4],
+                                              uint32_t b) {
   begin_products();
 #pragma unroll
-  for (int i = 0; i < 4; ++i) multiply_box<false>(d, a[i], b + i * kAlong, add || i > 0);
+  for (int i = 0; i < 4; ++i) multiply_box<false>(d, a[i], b + i * kAlong, i > 0);
   commit_products();
 }
 // d (64, 64) = or += a b.
