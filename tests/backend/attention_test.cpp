@@ -140,7 +140,12 @@ TEST(Attention, BlocksOf128Keys) {
                         Case{1, 128, 1, 128, DType::bf16}, Case{2, 384, 3, 128, DType::bf16}}) {
     SCOPED_TRACE(name_of(c));
     const Results r = run(c, 2);
-    const Values dqkv = reference_of(c).backward(r.dout.values(), r.qkv.values());
+    const reference::Attention reference = reference_of(c);
+    Values lse;
+    const Values out = reference.forward(r.qkv.values(), &lse);
+    EXPECT_TRUE(close(r.out, out, c.type, 2));
+    EXPECT_TRUE(close(r.lse, lse, DType::f32, 8 + std::sqrt(static_cast<double>(c.d))));
+    const Values dqkv = reference.backward(r.dout.values(), r.qkv.values());
     EXPECT_TRUE(close(r.dqkv, dqkv, c.type, 4));
   }
 }

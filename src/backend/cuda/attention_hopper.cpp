@@ -1,6 +1,5 @@
 #include "backend/cuda/attention_hopper.h"
 
-#include "backend/cuda/attention_cudnn.h"
 #include "backend/cuda/cuda_check.h"
 #include "backend/cuda/tensor_map.h"
 
@@ -20,11 +19,6 @@ bool hopper_atomic_supports([[maybe_unused]] const AttentionGeometry& g) {
 }
 
 bool hopper_supports(const AttentionGeometry& g) { return g.D == 64 && hopper_atomic_supports(g); }
-
-void hopper_forward(const AttentionForward& call, Workspace& scratch, cudaStream_t stream) {
-  const bool cudnn = cudnn_supports(call.shape);
-  (cudnn ? cudnn_forward : flash_forward)(call, scratch, stream);
-}
 
 void hopper_atomic_backward(const AttentionBackward& call, Workspace& scratch,
                             cudaStream_t stream) {

@@ -5,7 +5,6 @@
 
 namespace stretto::cuda {
 
-// By cuDNN, or by flash where it is missing.
 void hopper_forward(const AttentionForward& call, Workspace& scratch, cudaStream_t stream);
 
 // Heads of 64 and of 128. It adds dq with atomics: two runs may differ in the last bits.
