@@ -67,31 +67,35 @@ TEST_F(Gpu, AttentionOfManyHeads) {
     const DType type = DType::bf16;
     const Operand qkv = Operand::random(type, {B, T, 3, H, D}, 1, 1.5);
     const Operand dout = Operand::random(type, {B, T, H, D}, 2);
-    const Operand out = Operand::output(type, {B, T, H, D});
-    const Operand lse = Operand::output(DType::f32, {B, H, T});
     AttentionOptions attention;
     attention.heads = attention.total_heads = H;
-    gpu_->attention_forward(out, lse, qkv, attention);
+    struct Results {
+      Operand out, lse, dqkv;
+    };
     const auto run = [&](const char* kernel) {
       CudaOptions options;
       options.attention = kernel;
-      const Operand dqkv = Operand::output(type, {B, T, 3, H, D});
-      make_staged_backend(make_cuda_backend(0, options))
-          ->attention_backward(dqkv, dout, qkv, out, lse, attention);
-      return dqkv;
+      Results r{Operand::output(type, {B, T, H, D}), Operand::output(DType::f32, {B, H, T}),
+                Operand::output(type, {B, T, 3, H, D})};
+      const auto gpu = make_staged_backend(make_cuda_backend(0, options));
+      gpu->attention_forward(r.out, r.lse, qkv, attention);
+      gpu->attention_backward(r.dqkv, dout, qkv, r.out, r.lse, attention);
+      return r;
     };
-    const Operand expected = run("flash");
+    const Results expected = run("flash");
     for (const char* kernel : {"hopper", "hopper-atomic"}) {
       SCOPED_TRACE(kernel);
       Values before;
       for (int repeat = 0; repeat < 3; ++repeat) {
-        const Operand dqkv = run(kernel);
-        EXPECT_TRUE(close(dqkv, expected.values(), type, 4));
-        EXPECT_TRUE(dqkv.guards_intact());
+        const Results r = run(kernel);
+        EXPECT_TRUE(close(r.out, expected.out.values(), type, 2));
+        EXPECT_TRUE(close(r.lse, expected.lse.values(), DType::f32, 16));
+        EXPECT_TRUE(close(r.dqkv, expected.dqkv.values(), type, 4));
+        EXPECT_TRUE(r.out.guards_intact() && r.lse.guards_intact() && r.dqkv.guards_intact());
         if (repeat > 0 && std::string_view(kernel) == "hopper") {
-          EXPECT_EQ(dqkv.values(), before);
+          EXPECT_EQ(r.dqkv.values(), before);
         }
-        before = dqkv.values();
+        before = r.dqkv.values();
       }
     }
   }

@@ -180,6 +180,8 @@ __device__ __forceinline__ void visit(Memory<kD>& m, Share<kD>& share, const Pla
   place.arrive(m.keys_empty[kv.place()]);
   float factor[2];
   take_exponentials(share, scale, factor);
+  // Known already: a branch, over which the compiler does not move the exponentials.
+  m.values_full[before.place()].wait(before.parity());
   wait_for_products<0>();
   settle(share.sums);
   place.arrive(m.values_empty[before.place()]);
