@@ -14,10 +14,8 @@ namespace {
 
 using namespace hopper;
 
-constexpr int kGroup = 128, kWarps = kGroup / 32, kThreads = 3 * kGroup;
+constexpr int kWarps = kGroup / 32, kThreads = 3 * kGroup;
 constexpr int kRows = 128;  // queries of an item, keys of a pass
-constexpr int kBoxBytes = 64 * 64 * 2;
-constexpr uint32_t kBox = kBoxBytes >> 4;
 
 struct Operands {
   CUtensorMap qkv, out;  // qkv: in boxes of 128 rows
