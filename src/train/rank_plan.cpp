@@ -167,7 +167,10 @@ int64_t largest_micro_batch(const Config& config, size_t bytes) {
 }
 
 size_t device_overhead(const Config& config, const RankShape& shape) {
-  if (config.device == Device::cpu) return 0;
+  return config.device == Device::cpu ? 0 : device_overhead(config, shape, cuda_is_hopper(0));
+}
+
+size_t device_overhead(const Config& config, const RankShape& shape, bool hopper) {
   constexpr size_t kMiB = size_t{1} << 20;
   constexpr size_t kDriver = 550 * kMiB;   // context and loaded kernels, measured on an H200
   constexpr size_t kProducts = 64 * kMiB;  // cuBLASLt
@@ -176,15 +179,18 @@ size_t device_overhead(const Config& config, const RankShape& shape) {
   const auto hidden = static_cast<size_t>(shape.model.hidden / shape.tp);
   const auto ffn = static_cast<size_t>(shape.model.ffn / shape.tp);
   const auto heads = static_cast<size_t>(shape.model.heads / shape.tp);
-  // cuDNN's backward pass keeps dq in f32, the repeatable one once per block of keys; our own
-  // kernels, which do ALiBi, f32 and other head sizes, one value per row of scores.
+  // A backward pass of attention keeps dq in f32, cuDNN's repeatable one once per block of keys.
+  // Our own for ALiBi, f32 and other head sizes and the repeatable one for Hopper do not: they have
+  // a value or two per row of scores.
   const int64_t head = shape.model.hidden / shape.model.heads;
   const int64_t keys = head <= 64 ? 128 : 256;
   const auto blocks =
       config.repeatable ? static_cast<size_t>((shape.seq_len + keys - 1) / keys) : 1;
-  const bool own = shape.model.position_kind == Positions::alibi || head > 128 || head % 8 != 0 ||
-                   config.precision == Precision::fp32;
-  const size_t attention = own ? tokens * heads * 4 : tokens * hidden * 4 * blocks;
+  const bool for_hopper = hopper && config.repeatable && head == 64 && shape.seq_len % 128 == 0 &&
+                          config.precision != Precision::amp_fp16;
+  const bool keeps_no_dq = shape.model.position_kind == Positions::alibi || head > 128 ||
+                           head % 8 != 0 || config.precision == Precision::fp32 || for_hopper;
+  const size_t attention = keeps_no_dq ? tokens * heads * 8 : tokens * hidden * 4 * blocks;
   size_t scratch = std::max(kPartialSums, shape.train ? attention : 0), gradients = 0;
   if (config.precision == Precision::amp_fp8) {
     // Tensor parallelism cuts one side of each product.

@@ -317,7 +317,7 @@ TEST(Memory, OwnAttentionKernelsNeedNoCopiesOfGradients) {
   const auto overhead = [&](Precision precision, int64_t heads) {
     config.precision = precision;
     config.model.heads = heads;
-    return device_overhead(config, rank_shape(config, {}));
+    return device_overhead(config, rank_shape(config, {}), false);
   };
   const size_t own = overhead(Precision::fp32, 16);
   EXPECT_EQ(overhead(Precision::amp_bf16, 4), own);  // heads of size 256

@@ -1,21 +1,34 @@
 #include "backend/cuda/attention_hopper.h"
 
 #include "backend/cuda/cuda_check.h"
+#include "backend/cuda/cuda_options.h"
 #include "backend/cuda/tensor_map.h"
 
-namespace stretto::cuda {
+namespace stretto {
 
 // The kernels are empty in code for other GPUs, plain sm_90 among them.
-bool hopper_atomic_supports([[maybe_unused]] const AttentionGeometry& g) {
+bool cuda_is_hopper([[maybe_unused]] int device) {
 #if defined(STRETTO_SM90A)
-  int device = 0, major = 0;
-  CUDA_CHECK(cudaGetDevice(&device));
-  CUDA_CHECK(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
-  return major == 9 && flash_supports(g) && g.type == DType::bf16 && (g.D == 64 || g.D == 128) &&
-         !g.alibi && g.T % 128 == 0 && g.B * g.T * g.H < (int64_t{1} << 31) && has_tensor_maps();
+  int major = 0;
+  if (cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) != cudaSuccess) {
+    cudaGetLastError();
+  }
+  return major == 9;
 #else
   return false;
 #endif
+}
+
+}  // namespace stretto
+
+namespace stretto::cuda {
+
+bool hopper_atomic_supports(const AttentionGeometry& g) {
+  int device = 0;
+  CUDA_CHECK(cudaGetDevice(&device));
+  return cuda_is_hopper(device) && flash_supports(g) && g.type == DType::bf16 &&
+         (g.D == 64 || g.D == 128) && !g.alibi && g.T % 128 == 0 &&
+         g.B * g.T * g.H < (int64_t{1} << 31) && has_tensor_maps();
 }
 
 bool hopper_supports(const AttentionGeometry& g) { return g.D == 64 && hopper_atomic_supports(g); }

@@ -118,7 +118,8 @@ class CudaBackend final : public Backend {
   }
   // What a block may ask for at most, with some left for what kernels have of their own.
   size_t dynamic_shared_bytes() const { return properties_.sharedMemPerBlockOptin - 2048; }
-  const AttentionKernel& attention_for(const AttentionGeometry& geometry,
+  enum class Direction { forward, backward };
+  const AttentionKernel& attention_for(const AttentionGeometry& geometry, Direction direction,
                                        std::initializer_list<const void*> operands) const;
   // Queues column sums of x (rows, n) into scratch, and adds them to (or stores them in) `out`.
   // With `before`: x is first multiplied by gelu'(pre), in place, and `act` becomes gelu(pre).

@@ -29,6 +29,9 @@ std::unique_ptr<Backend> make_cuda_backend(int device, const CudaOptions& option
 
 int cuda_device_count();  // 0 without a driver, and in a build without CUDA
 
+// Whether it is a Hopper, and this build has code for it.
+bool cuda_is_hopper(int device);
+
 // Zero without such a GPU. To ask for what is free starts the driver on it, and takes memory.
 size_t cuda_total_bytes(int device);
 size_t cuda_free_bytes(int device);
