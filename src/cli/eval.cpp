@@ -3,17 +3,16 @@
 
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <optional>
 
 #include "base/error.h"
 #include "base/log.h"
 #include "checkpoint/store.h"
 #include "cli/checkpoint_text.h"
+#include "cli/device_option.h"
 #include "cli/verbs.h"
 #include "config/rules.h"
 #include "data/encoder.h"
 #include "data/token_source.h"
-#include "train/cores.h"
 #include "train/evaluate.h"
 #include "train/generate.h"
 #include "train/trainer.h"
@@ -32,7 +31,8 @@ constexpr const char* kHelp =
 constexpr int64_t kMaxTextBytes = int64_t{1} << 32;
 
 struct Options {
-  std::string checkpoint, file, tokenizer, logits, format = "auto", device = "auto";
+  std::string checkpoint, file, tokenizer, logits, format = "auto";
+  DeviceOption device;
   int64_t threads = 0, batch = 4, tokens = 0;
   bool json = false;
 };
@@ -54,7 +54,8 @@ void write_logits(const Options& o, const Config& config, const Checkpoint& chec
                   const TokenSource& source) {
   std::vector<int32_t> ids(static_cast<size_t>(std::min(config.seq_len, source.tokens())));
   source.read(0, ids);
-  const auto backend = make_cpu_backend(threads_per_rank(config, 1));
+  const auto self = make_self_comm();
+  const auto backend = make_rank_backend(config, *self);
   Decoder decoder(*backend, checkpoint, config.model, config.seq_len);
   AtomicFile out(posix_fs(), o.logits);
   for (const int32_t id : ids) {
@@ -65,16 +66,8 @@ void write_logits(const Options& o, const Config& config, const Checkpoint& chec
   out.commit();
 }
 
-std::optional<Device> device_of(const Options& o) {
-  for (const Device device : {Device::cpu, Device::cuda}) {
-    if (o.device == name_of(device)) return device;
-  }
-  if (o.device == "auto") return std::nullopt;
-  throw Error(ExitCode::usage, fmt::format("--device {}", o.device), "use auto, cpu or cuda");
-}
-
 void evaluate(const Options& o) {
-  const std::optional<Device> device = device_of(o);
+  const std::optional<Device> device = o.device.device();
   const Checkpoint checkpoint = checkpoint_at(posix_fs(), o.checkpoint);
   EvalSettings settings;
   settings.config = eval_config(checkpoint, device);
@@ -117,8 +110,7 @@ void add_eval(Command& app) {
   verb->add_option("--batch", o->batch, "sequences at a time")
       ->capture_default_str()
       ->between(1, 65536);
-  verb->add_option("--device", o->device, "cpu or cuda; auto: the run's, where there is one")
-      ->capture_default_str();
+  o->device.add_to(*verb);
   verb->add_option("--threads", o->threads, "0: all cores")
       ->capture_default_str()
       ->between(0, 4096);

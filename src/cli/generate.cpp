@@ -12,10 +12,11 @@
 #include "base/log.h"
 #include "checkpoint/store.h"
 #include "cli/checkpoint_text.h"
+#include "cli/device_option.h"
 #include "cli/verbs.h"
 #include "data/encoder.h"
-#include "train/checkpoint.h"
-#include "train/cores.h"
+#include "train/evaluate.h"
+#include "train/rank_backend.h"
 
 namespace stretto::cli {
 namespace {
@@ -33,6 +34,7 @@ struct Options {
   int64_t tokens = 200;
   double temperature = 0.8, top_p = 1;
   int64_t top_k = 0, seed = 0, threads = 0;
+  DeviceOption device;
 };
 
 void check(const Options& o) {
@@ -62,8 +64,9 @@ std::vector<float> without(std::vector<float> logits, const std::vector<int32_t>
 
 void generate(const Options& o) {
   check(o);
+  const std::optional<Device> device = o.device.device();
   const Checkpoint checkpoint = checkpoint_at(posix_fs(), o.checkpoint);
-  Config config = config_of(checkpoint.manifest());
+  Config config = eval_config(checkpoint, device);
   if (o.threads > 0) config.threads = o.threads;
   const Tokenizer tokenizer = tokenizer_for(checkpoint, config, o.tokenizer);
   std::vector<int32_t> prompt;
@@ -71,7 +74,8 @@ void generate(const Options& o) {
   const auto end = tokenizer.end_of_document();
   if (prompt.empty()) prompt.push_back(end.value_or(tokenizer.byte_id('\n')));
 
-  const auto backend = make_cpu_backend(threads_per_rank(config, 1));
+  const auto self = make_self_comm();
+  const auto backend = make_rank_backend(config, *self);
   const auto given = static_cast<int64_t>(prompt.size());
   const int64_t limit = context_limit(config);
   if (given > limit) {
@@ -128,6 +132,7 @@ void add_generate(Command& app) {
   verb->add_option("--top-p", o->top_p, "choose among the likeliest that have this probability")
       ->capture_default_str();
   verb->add_option("--seed", o->seed, "the same seed gives the same text")->capture_default_str();
+  o->device.add_to(*verb);
   verb->add_option("--threads", o->threads, "0: all cores")
       ->capture_default_str()
       ->between(0, 4096);

@@ -100,6 +100,11 @@ TEST(GenerateVerb, ContinuesTheSameWayForTheSameSeed) {
             first.out);
   EXPECT_NE(stretto_run({"generate", m.run, "-p", "a mo", "-n", "20", "--seed", "4"}).out,
             first.out);
+  EXPECT_EQ(
+      stretto_run({"generate", m.run, "-p", "a mo", "-n", "20", "--seed", "3", "--device", "cpu"})
+          .out,
+      first.out);
+  expect_refused({"generate", m.run, "--device", "gpu"}, 64, "auto, cpu or cuda");
   EXPECT_EQ(stretto_run({"generate", m.run, "-n", "2", "--top-k", "5", "--top-p", "0.9"}).code, 0);
   EXPECT_EQ(stretto_run({"generate", m.run, "-p", "\xff\xc3", "-n", "2"}).code, 0);
   expect_refused({"generate", m.run, "--temperature", "-1"}, 64, "temperature");

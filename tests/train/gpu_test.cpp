@@ -8,7 +8,9 @@
 #include "backend/cuda/cuda_options.h"
 #include "checkpoint/store.h"
 #include "train/evaluate.h"
+#include "train/generate.h"
 #include "train/gpu_fault.h"
+#include "train/rank_backend.h"
 #include "train/trainer.h"
 #include "train/training.h"
 #include "train/tune.h"
@@ -150,6 +152,28 @@ TEST_F(OnGpu, EvaluationAgreesWithTheCpu) {
     EXPECT_LE(std::fabs(loss_on(Device::cuda) - cpu), limit * cpu) << name_of(precision);
     EXPECT_EQ(loss_on({}), loss_on(Device::cuda)) << "as it was trained";
   }
+}
+
+TEST_F(OnGpu, GenerationAgreesWithTheCpu) {
+  Config config = config_on(Device::cuda, Precision::amp_bf16);
+  config.output = folder_ + "/run";
+  config.train.steps = 4;
+  train(config);
+  const Checkpoint checkpoint = checkpoint_at(posix_fs(), config.output);
+  const auto logits_on = [&](Device device) {
+    const auto self = make_self_comm();
+    const auto backend = make_rank_backend(eval_config(checkpoint, device), *self);
+    Decoder decoder(*backend, checkpoint, config.model, config.seq_len);
+    std::vector<float> all;
+    for (int32_t i = 0; i < 12; ++i) {
+      const std::vector<float>& next = decoder.next(i * 37 % 61);
+      all.insert(all.end(), next.begin(), next.end());
+    }
+    return all;
+  };
+  const std::vector<float> cpu = logits_on(Device::cpu), gpu = logits_on(Device::cuda);
+  ASSERT_EQ(gpu.size(), cpu.size());
+  for (size_t i = 0; i < cpu.size(); ++i) ASSERT_NEAR(gpu[i], cpu[i], 1e-5) << i;
 }
 
 // Whatever algorithms are chosen, the model is the same, and what is remembered is used again.
