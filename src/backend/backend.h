@@ -197,12 +197,14 @@ class Backend {
 
   // Causal attention. qkv: (B, T, 3, H, D), out: (B, T, H, D), lse: (B, H, T) f32.
   void attention_forward(Tensor out, Tensor lse, ConstTensor qkv, const AttentionOptions& options);
+  // dq_sums (H D), given: the column sums of dq are accumulated there.
   void attention_backward(Tensor dqkv, ConstTensor dout, ConstTensor qkv, ConstTensor out,
-                          ConstTensor lse, const AttentionOptions& options);
+                          ConstTensor lse, const AttentionOptions& options, Tensor dq_sums = {});
   // The gradient of the bias of qkv's product, (3 C), from that of proj's, without dk and dv. A
   // bias of the keys moves all scores of a row alike: none, and its part is left as it is. That of
   // the values reaches `out` whole, since a row's probabilities sum to one: its part becomes
-  // proj_weight^T dproj_bias. The queries' part accumulates the column sums of dq.
+  // proj_weight^T dproj_bias. The queries' part accumulates the column sums of dq; without dqkv it
+  // is left as it is, for attention_backward() can do so too.
   void qkv_bias_backward(Tensor dbias, ConstTensor dqkv, ConstTensor proj_weight,
                          ConstTensor dproj_bias);
   // One new token per sequence: qkv (B, 1, 3, H, D) is appended at `position` to the caches
@@ -290,7 +292,7 @@ class Backend {
                                     const AttentionOptions& options) = 0;
   virtual void do_attention_backward(Tensor dqkv, ConstTensor dout, ConstTensor qkv,
                                      ConstTensor out, ConstTensor lse,
-                                     const AttentionOptions& options) = 0;
+                                     const AttentionOptions& options, Tensor dq_sums) = 0;
   virtual void do_qkv_bias_backward(Tensor dbias, ConstTensor dqkv, ConstTensor proj_weight,
                                     ConstTensor dproj_bias) = 0;  // dqkv: (rows, 3 C)
   virtual void do_attention_decode(Tensor out, Tensor k_cache, Tensor v_cache, ConstTensor qkv,

@@ -174,16 +174,17 @@ void Backend::attention_forward(Tensor out, Tensor lse, ConstTensor qkv,
 }
 
 void Backend::attention_backward(Tensor dqkv, ConstTensor dout, ConstTensor qkv, ConstTensor out,
-                                 ConstTensor lse, const AttentionOptions& options) {
+                                 ConstTensor lse, const AttentionOptions& options, Tensor dq_sums) {
   if (dqkv.count() == 0) return;
   const AttentionSizes s = attention_sizes(qkv, out, options);
   check_same("attention: dqkv", dqkv, qkv);
   check_same("attention: dout", dout, out);
   check_count("attention: lse", lse, s.b * s.h * s.t);
+  if (dq_sums) check_count("attention: dq_sums", dq_sums, dqkv.count() / (3 * s.b * s.t));
   // Five products: q k^T again, dv, dp, dq, dk.
   Range range(*this, Op::attention_backward, 2.5 * causal_flops(s),
               sizes_of(dqkv, dout, qkv, out, lse));
-  do_attention_backward(dqkv, dout, qkv, out, lse, options);
+  do_attention_backward(dqkv, dout, qkv, out, lse, options, dq_sums);
 }
 
 void Backend::qkv_bias_backward(Tensor dbias, ConstTensor dqkv, ConstTensor proj_weight,
@@ -192,6 +193,11 @@ void Backend::qkv_bias_backward(Tensor dbias, ConstTensor dqkv, ConstTensor proj
   check_count("qkv bias: dbias", dbias, 3 * c);
   check_count("qkv bias: dproj_bias", dproj_bias, n);
   check_type("qkv bias: dproj_bias", dproj_bias, dbias.dtype());
+  if (dqkv.none()) {
+    Range range(*this, Op::qkv_bias_backward, 2 * d(n) * d(c),
+                sizes_of(dbias, proj_weight, dproj_bias));
+    return do_qkv_bias_backward(dbias, {}, proj_weight, dproj_bias);
+  }
   check_type("qkv bias: dqkv", dqkv, proj_weight.dtype());
   STRETTO_CHECK(dqkv.count() % (3 * c) == 0, "qkv bias: dqkv {}, proj weight {}",
                 dqkv.shape().text(), proj_weight.shape().text());

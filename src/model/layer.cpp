@@ -123,13 +123,15 @@ void Layer::backward(const LayerWeights& w, const LayerGrads& dw, const LayerAct
     const Tensor proj_bias = biases.summed ? Tensor() : tp_.once(dw.proj_bias);
     backend_.linear_backward(datt, dw.proj_weight, proj_bias, dout, a.att, w.proj_weight, {}, mode);
   }
-  backend_.attention_backward(g.dqkv, datt.view(a.att.shape()), a.qkv, a.att, a.lse, attention_);
+  const bool sums_dq = !deferred && qkv_bias_from_proj(dw);
+  backend_.attention_backward(g.dqkv, datt.view(a.att.shape()), a.qkv, a.att, a.lse, attention_,
+                              sums_dq ? dw.qkv_bias.slice(0, dw.qkv_bias.count() / 3) : Tensor());
   if (deferred) {
     backend_.linear_backward_input(partial, g.dqkv, w.qkv_weight);
   } else {
     backend_.linear_backward(partial, dw.qkv_weight, column_summed_qkv_bias(dw), g.dqkv,
                              tp_.gather(a.norm1, batch), w.qkv_weight, {}, mode);
-    qkv_bias_gradient(w, dw, g);
+    if (sums_dq) backend_.qkv_bias_backward(dw.qkv_bias, {}, w.proj_weight, dw.proj_bias);
   }
   tp_.reduce(dnorm, partial);
   backend_.layernorm_backward(dstream, dw.ln1_weight, dw.ln1_bias, dnorm, a.stream, a.mean1,
@@ -147,17 +149,17 @@ void Layer::weight_gradients(const LayerWeights& w, const LayerGrads& dw, const 
   backend_.linear_backward_weight(dw.proj_weight, bias(dw.proj_bias), a.att, dout, mode);
   backend_.linear_backward_weight(dw.qkv_weight, column_summed_qkv_bias(dw),
                                   tp_.gather(a.norm1, batch), g.dqkv, mode);
-  qkv_bias_gradient(w, dw, g);
+  if (qkv_bias_from_proj(dw)) {
+    backend_.qkv_bias_backward(dw.qkv_bias, g.dqkv, w.proj_weight, dw.proj_bias);
+  }
 }
 
 Tensor Layer::column_summed_qkv_bias(const LayerGrads& dw) const {
   return shape_.gathers_sequence() ? dw.qkv_bias : Tensor();
 }
 
-void Layer::qkv_bias_gradient(const LayerWeights& w, const LayerGrads& dw,
-                              const LayerGradients& g) {
-  if (shape_.gathers_sequence() || dw.qkv_bias.none()) return;
-  backend_.qkv_bias_backward(dw.qkv_bias, g.dqkv, w.proj_weight, dw.proj_bias);
+bool Layer::qkv_bias_from_proj(const LayerGrads& dw) const {
+  return !shape_.gathers_sequence() && !dw.qkv_bias.none();
 }
 
 }  // namespace stretto

@@ -48,7 +48,7 @@ class Layer {
   // qkv's bias takes its gradient from proj's, which every rank has whole; not where the sequence
   // is cut over ranks: then one of them has it, and columns are summed as for any other bias.
   Tensor column_summed_qkv_bias(const LayerGrads& dw) const;
-  void qkv_bias_gradient(const LayerWeights& w, const LayerGrads& dw, const LayerGradients& g);
+  bool qkv_bias_from_proj(const LayerGrads& dw) const;
   void attention_block(const LayerWeights& w, const LayerActivations& a, int64_t batch);
   void up(const LayerWeights& w, const LayerActivations& a, int64_t batch);
   bool repeats_gelu_alone() const;

@@ -150,6 +150,31 @@ TEST(Attention, BlocksOf128Keys) {
   }
 }
 
+// The column sums of dq come on top of what is there; dqkv is the same with them.
+TEST(Attention, SumsTheColumnsOfDq) {
+  for (const Case& c :
+       {Case{2, 9, 3, 4}, Case{1, 100, 2, 40, DType::bf16, true}, Case{3, 128, 1, 64, DType::bf16},
+        Case{2, 384, 3, 64, DType::bf16}, Case{1, 128, 1, 128, DType::bf16},
+        Case{2, 256, 3, 128, DType::bf16}, Case{2, 33, 3, 64, DType::f16}}) {
+    SCOPED_TRACE(name_of(c));
+    const int64_t rows = c.b * c.t, width = c.h * c.d;
+    const Operand before = Operand::random(DType::f32, {width}, 5);
+    const Results r = operands(c);
+    auto backend = make_backend(2);
+    backend->attention_forward(r.out, r.lse, r.qkv, options_of(c));
+    const Operand sums = before;
+    backend->attention_backward(r.dqkv, r.dout, r.qkv, r.out, r.lse, options_of(c), sums);
+    const Values dqkv = reference_of(c).backward(r.dout.values(), r.qkv.values());
+    EXPECT_TRUE(close(r.dqkv, dqkv, c.type, 4));
+    Values expected = reference::column_sums(dqkv, rows, 3 * width);
+    expected.resize(static_cast<size_t>(width));
+    for (size_t i = 0; i < expected.size(); ++i) expected[i] += before.values()[i];
+    // Each row is off by its own rounding.
+    const double scale = max_abs(dqkv) * std::sqrt(static_cast<double>(rows));
+    EXPECT_TRUE(close(sums, expected, c.type, 2, scale));
+  }
+}
+
 TEST(Attention, ReferenceGradientIsTheCentralDifference) {
   for (bool alibi : {false, true}) {
     const Case c{2, 5, 3, 4, DType::f32, alibi};
@@ -295,6 +320,11 @@ TEST(QkvBias, AgreesWithPlainLoops) {
     for (int threads : {1, 3}) {
       const Operand result = dbias;
       make_backend(threads)->qkv_bias_backward(result, dqkv, weight, dproj_bias);
+      const Operand without = dbias;  // the queries' part is as it was
+      make_backend(threads)->qkv_bias_backward(without, {}, weight, dproj_bias);
+      for (size_t i = 0; i < 3 * width; ++i) {
+        EXPECT_EQ(without.values()[i], (i < width ? dbias : result).values()[i]);
+      }
       const double terms = std::sqrt(static_cast<double>(std::max(s.rows, s.n)));
       EXPECT_TRUE(close(result, expected, s.gradient, s.gradient == DType::f32 ? 4 + 2 * terms : 2,
                         terms + 1));

@@ -70,16 +70,16 @@ TEST_F(Gpu, AttentionOfManyHeads) {
     AttentionOptions attention;
     attention.heads = attention.total_heads = H;
     struct Results {
-      Operand out, lse, dqkv;
+      Operand out, lse, dqkv, sums;
     };
     const auto run = [&](const char* kernel) {
       CudaOptions options;
       options.attention = kernel;
       Results r{Operand::output(type, {B, T, H, D}), Operand::output(DType::f32, {B, H, T}),
-                Operand::output(type, {B, T, 3, H, D})};
+                Operand::output(type, {B, T, 3, H, D}), Operand::zeros(DType::f32, {H * D})};
       const auto gpu = make_staged_backend(make_cuda_backend(0, options));
       gpu->attention_forward(r.out, r.lse, qkv, attention);
-      gpu->attention_backward(r.dqkv, dout, qkv, r.out, r.lse, attention);
+      gpu->attention_backward(r.dqkv, dout, qkv, r.out, r.lse, attention, r.sums);
       return r;
     };
     const Results expected = run("flash");
@@ -91,6 +91,8 @@ TEST_F(Gpu, AttentionOfManyHeads) {
         EXPECT_TRUE(close(r.out, expected.out.values(), type, 2));
         EXPECT_TRUE(close(r.lse, expected.lse.values(), DType::f32, 16));
         EXPECT_TRUE(close(r.dqkv, expected.dqkv.values(), type, 4));
+        EXPECT_TRUE(close(r.sums, expected.sums.values(), type, 1,
+                          max_abs(expected.dqkv.values()) * std::sqrt(double{B * T})));
         EXPECT_TRUE(r.out.guards_intact() && r.lse.guards_intact() && r.dqkv.guards_intact());
         if (repeat > 0 && std::string_view(kernel) == "hopper") {
           EXPECT_EQ(r.dqkv.values(), before);

@@ -166,10 +166,11 @@ class StagedBackend final : public Backend {
         [&](Staged& s) { device_->attention_forward(s.out(out), s.out(lse), s.in(qkv), options); });
   }
   void do_attention_backward(Tensor dqkv, ConstTensor dout, ConstTensor qkv, ConstTensor out,
-                             ConstTensor lse, const AttentionOptions& options) override {
+                             ConstTensor lse, const AttentionOptions& options,
+                             Tensor dq_sums) override {
     stage([&](Staged& s) {
-      device_->attention_backward(s.out(dqkv), s.in(dout), s.in(qkv), s.in(out), s.in(lse),
-                                  options);
+      device_->attention_backward(s.out(dqkv), s.in(dout), s.in(qkv), s.in(out), s.in(lse), options,
+                                  s.out(dq_sums));
     });
   }
   void do_qkv_bias_backward(Tensor dbias, ConstTensor dqkv, ConstTensor proj_weight,

@@ -8,6 +8,7 @@
 #include "backend/cpu/attention_rows.h"
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cpu/gemm_implementations.h"
+#include "backend/cpu/linear_bias.h"
 #include "backend/cpu/targets.h"
 
 // Highway includes this file once per instruction set, from here.
@@ -178,20 +179,23 @@ int64_t attention_backward_floats(const AttentionShape& shape) {
 
 void CpuBackend::do_attention_backward(Tensor dqkv, ConstTensor dout, ConstTensor qkv,
                                        ConstTensor out, ConstTensor lse,
-                                       const AttentionOptions& options) {
+                                       const AttentionOptions& options, Tensor dq_sums) {
+  const AttentionShape shape(qkv, options);
   if (amx_is_native() && supports_amx_attention(qkv, options)) {
     attention_backward_amx(dqkv, dout, qkv, out, lse, options, gemm_);
-    return;
+  } else {
+    parallel_for(threads_, shape.b * shape.h, [&](int64_t piece, int worker) {
+      const int64_t head = piece % shape.h, batch = piece / shape.h;
+      float* memory =
+          gemm_.worker[static_cast<size_t>(worker)].floats(attention_backward_floats(shape));
+      HWY_DYNAMIC_DISPATCH(backward_piece)
+      (dqkv, dout, qkv, out, lse.as<float>() + shape.lse_at(batch, head), shape, batch, head,
+       head_slope(options, head), memory);
+    });
   }
-  const AttentionShape shape(qkv, options);
-  parallel_for(threads_, shape.b * shape.h, [&](int64_t piece, int worker) {
-    const int64_t head = piece % shape.h, batch = piece / shape.h;
-    float* memory =
-        gemm_.worker[static_cast<size_t>(worker)].floats(attention_backward_floats(shape));
-    HWY_DYNAMIC_DISPATCH(backward_piece)
-    (dqkv, dout, qkv, out, lse.as<float>() + shape.lse_at(batch, head), shape, batch, head,
-     head_slope(options, head), memory);
-  });
+  if (!dq_sums) return;
+  const int64_t rows = shape.b * shape.t;
+  column_sums(dq_sums, dqkv.view({rows, dqkv.count() / rows}), Grad::accumulate, gemm_);
 }
 
 }  // namespace stretto

@@ -12,7 +12,7 @@ void CpuBackend::do_qkv_bias_backward(Tensor dbias, ConstTensor dqkv, ConstTenso
                                       ConstTensor dproj_bias) {
   const int64_t n = proj_weight.rows(), c = proj_weight.last();
   const Tensor queries = dbias.slice(0, c), values = dbias.slice(2 * c, 3 * c);
-  column_sums(queries, dqkv, Grad::accumulate, gemm_);
+  if (dqkv) column_sums(queries, dqkv, Grad::accumulate, gemm_);
 
   float* factors = gemm_.shared.floats(n);
   load_floats(factors, dproj_bias.data(), dproj_bias.dtype(), n);

@@ -12,13 +12,14 @@ namespace stretto::cuda {
 namespace {
 
 const std::array kKernels = {
-    AttentionKernel{"hopper-atomic", false, hopper_atomic_supports, hopper_forward,
+    AttentionKernel{"hopper-atomic", false, true, hopper_atomic_supports, hopper_forward,
                     hopper_atomic_backward},
-    AttentionKernel{"cudnn-atomic", false, cudnn_supports, cudnn_forward, cudnn_atomic_backward},
-    AttentionKernel{"hopper", true, hopper_supports, hopper_forward, hopper_backward_64},
-    AttentionKernel{"cudnn", true, cudnn_supports, cudnn_forward, cudnn_backward},
-    AttentionKernel{"flash", true, flash_supports, flash_forward, flash_backward},
-    AttentionKernel{"plain", true, plain_supports, plain_forward, plain_backward},
+    AttentionKernel{"cudnn-atomic", false, false, cudnn_supports, cudnn_forward,
+                    cudnn_atomic_backward},
+    AttentionKernel{"hopper", true, false, hopper_supports, hopper_forward, hopper_backward_64},
+    AttentionKernel{"cudnn", true, false, cudnn_supports, cudnn_forward, cudnn_backward},
+    AttentionKernel{"flash", true, false, flash_supports, flash_forward, flash_backward},
+    AttentionKernel{"plain", true, false, plain_supports, plain_forward, plain_backward},
 };
 
 AttentionGeometry geometry_of(ConstTensor qkv, const AttentionOptions& options) {
@@ -99,12 +100,17 @@ void CudaBackend::do_attention_forward(Tensor out, Tensor lse, ConstTensor qkv,
 
 void CudaBackend::do_attention_backward(Tensor dqkv, ConstTensor dout, ConstTensor qkv,
                                         ConstTensor out, ConstTensor lse,
-                                        const AttentionOptions& options) {
+                                        const AttentionOptions& options, Tensor dq_sums) {
   if (out.count() == 0) return;
-  const AttentionBackward call{
-      geometry_of(qkv, options), dqkv.data(), dout.data(), qkv.data(), out.data(), lse.as<float>()};
-  attention_for(call.shape, Direction::backward, {dqkv.data(), dout.data(), qkv.data(), out.data()})
-      .backward(call, scratch_, stream());
+  const AttentionGeometry g = geometry_of(qkv, options);
+  const AttentionBackward call{g,          dqkv.data(), dq_sums,        dout.data(),
+                               qkv.data(), out.data(),  lse.as<float>()};
+  const AttentionKernel& kernel =
+      attention_for(g, Direction::backward, {dqkv.data(), dout.data(), qkv.data(), out.data()});
+  kernel.backward(call, scratch_, stream());
+  if (dq_sums && !kernel.sums_dq) {
+    leading_column_sum(dq_sums, dqkv.view({g.B * g.T, 3 * g.H * g.D}));
+  }
 }
 
 }  // namespace stretto::cuda

@@ -31,6 +31,7 @@ struct AttentionForward {
 struct AttentionBackward {
   AttentionGeometry shape;
   void* dqkv;
+  Tensor dq_sums;  // given: the column sums of dq are accumulated there, if the row says so
   const void* dout;
   const void* qkv;
   const void* out;
@@ -40,6 +41,7 @@ struct AttentionBackward {
 struct AttentionKernel {
   const char* name;
   bool repeatable;  // two runs give the same bits
+  bool sums_dq;     // by its backward pass
   bool (*supports)(const AttentionGeometry& shape);
   void (*forward)(const AttentionForward& call, Workspace& scratch, cudaStream_t stream);
   void (*backward)(const AttentionBackward& call, Workspace& scratch, cudaStream_t stream);

@@ -14,11 +14,13 @@ struct Sums {
   // (B, H, T / 64, 2, 64): what is added to scores, as powers of two, so that they are less the
   // logarithm of their sum; and to dp, so that it is less delta.
   const float* starts;
-  int* next;  // two counters
+  float* parts;  // of the column sums of dq
+  int* next;     // two counters
 };
 
 // dq: zeros, if it adds up here.
 Sums begin(const AttentionBackward& call, bool adds_dq, Workspace& scratch, cudaStream_t stream);
+// dq in its place, and call.dq_sums.
 void finish(const AttentionBackward& call, const Sums& sums, cudaStream_t stream);
 
 }  // namespace stretto::cuda::dq

@@ -85,7 +85,8 @@ class CudaBackend final : public Backend {
   void do_attention_forward(Tensor out, Tensor lse, ConstTensor qkv,
                             const AttentionOptions& options) override;
   void do_attention_backward(Tensor dqkv, ConstTensor dout, ConstTensor qkv, ConstTensor out,
-                             ConstTensor lse, const AttentionOptions& options) override;
+                             ConstTensor lse, const AttentionOptions& options,
+                             Tensor dq_sums) override;
   void do_qkv_bias_backward(Tensor dbias, ConstTensor dqkv, ConstTensor proj_weight,
                             ConstTensor dproj_bias) override;
   void do_attention_decode(Tensor out, Tensor k_cache, Tensor v_cache, ConstTensor qkv,
@@ -121,6 +122,8 @@ class CudaBackend final : public Backend {
   enum class Direction { forward, backward };
   const AttentionKernel& attention_for(const AttentionGeometry& geometry, Direction direction,
                                        std::initializer_list<const void*> operands) const;
+  // Adds to `out` (n) the column sums of the first n columns of x.
+  void leading_column_sum(Tensor out, ConstTensor x);
   // Queues column sums of x (rows, n) into scratch, and adds them to (or stores them in) `out`.
   // With `before`: x is first multiplied by gelu'(pre), in place, and `act` becomes gelu(pre).
   void column_sum(Tensor out, ConstTensor x, Grad mode, const BeforeGelu& before = {});

@@ -232,4 +232,11 @@ void CudaBackend::column_sum(Tensor out, ConstTensor x, Grad mode, const BeforeG
   sum_parts(out, partial, stripes, mode, stream());
 }
 
+void CudaBackend::leading_column_sum(Tensor out, ConstTensor x) {
+  const int stripes = column_sum_stripes(x.rows(), out.count());
+  float* partial = scratch<float>(stripes * out.count());
+  leading_column_sum_partials(partial, x, out.count(), stream());
+  sum_parts(out, partial, stripes, Grad::accumulate, stream());
+}
+
 }  // namespace stretto::cuda
