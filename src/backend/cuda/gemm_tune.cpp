@@ -17,8 +17,7 @@ constexpr double kBurst = 0.002;  // seconds of one algorithm in a row, as a lay
 
 }  // namespace
 
-// Timed into a scratch result, since the real one may be accumulated into. It comes and goes in the
-// order of the stream: cudaFree would wait for the whole GPU, where messages may wait for peers.
+// Timed into a scratch result, since the real one may be accumulated into.
 void Gemm::tune(Plan& p, const GemmProblem& problem, const GemmOperands& operands,
                 const Candidates& candidates) {
   const size_t bytes = static_cast<size_t>(problem.ldd * problem.n) * dtype_size(problem.out);
@@ -26,9 +25,9 @@ void Gemm::tune(Plan& p, const GemmProblem& problem, const GemmOperands& operand
   const auto refused = cache_.find(key);  // by restore()
   GemmOperands trial = operands;
   void* result = nullptr;
-  const size_t sums =
-      problem.epilogue == Epilogue::bgradb ? static_cast<size_t>(problem.n) * sizeof(float) : 0;
-  if (cudaMallocAsync(&result, bytes + sums, stream_) != cudaSuccess) {
+  if (cudaMalloc(&result, bytes + (problem.epilogue == Epilogue::bgradb
+                                       ? static_cast<size_t>(problem.n) * sizeof(float)
+                                       : 0)) != cudaSuccess) {
     cudaGetLastError();
     spdlog::warn("cuda: no memory left to time {}; taking the library's first choice",
                  problem.text());
@@ -54,7 +53,7 @@ void Gemm::tune(Plan& p, const GemmProblem& problem, const GemmOperands& operand
     finalists.emplace_back([&, i] { launch(p, problem, trial, candidates[i].algo); });
   }
   const std::vector<double> seconds = settle_ > 0 ? settled(finalists) : race(finalists);
-  CUDA_CHECK(cudaFreeAsync(result, stream_));
+  CUDA_CHECK(cudaFree(result));
   std::vector<Algorithm> timed;
   for (size_t i = 0; i < ranking.size(); ++i) {
     timed.push_back({candidates[ranking[i].second].algo, seconds[i]});

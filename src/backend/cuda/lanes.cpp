@@ -66,11 +66,11 @@ void* Workspace::reserve(size_t bytes, cudaStream_t stream) {
   if (bytes <= bytes_) return data_;
   STRETTO_CHECK(!is_capturing(stream), "workspace '{}' would grow to {} inside a captured graph",
                 label_, format_bytes(static_cast<double>(bytes)));
-  // In the order of the stream: cudaFree would wait for the whole GPU.
-  if (data_ != nullptr) CUDA_CHECK(cudaFreeAsync(data_, stream));
+  CUDA_CHECK(cudaStreamSynchronize(stream));
+  CUDA_CHECK(cudaFree(data_));
   data_ = nullptr;
   bytes_ = 0;
-  CUDA_CHECK(cudaMallocAsync(&data_, bytes, stream));
+  CUDA_CHECK(cudaMalloc(&data_, bytes));
   bytes_ = bytes;
   ++growths_;
   return data_;
