@@ -1,9 +1,10 @@
 // --device of verbs that take a trained model.
 #pragma once
 
-#include <optional>
+#include <functional>
 #include <string>
 
+#include "checkpoint/checkpoint.h"
 #include "cli/command.h"
 #include "config/config.h"
 
@@ -13,8 +14,11 @@ struct DeviceOption {
   std::string name = "auto";
 
   void add_to(Command& verb);
-  // None: where the model was trained, if this machine has such a device. Throws usage.
-  std::optional<Device> device() const;
+  // Throws usage.
+  void check() const;
+  // Calls work(device). With auto that is where the model was trained, and the CPU where this
+  // machine has no such device, or its GPU refuses: `work` is then called twice.
+  void run(const Checkpoint& checkpoint, const std::function<void(Device)>& work) const;
 };
 
 }  // namespace stretto::cli

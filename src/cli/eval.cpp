@@ -10,12 +10,11 @@
 #include "cli/checkpoint_text.h"
 #include "cli/device_option.h"
 #include "cli/verbs.h"
-#include "config/rules.h"
 #include "data/encoder.h"
 #include "data/token_source.h"
 #include "train/evaluate.h"
 #include "train/generate.h"
-#include "train/trainer.h"
+#include "train/rank_backend.h"
 
 namespace stretto::cli {
 namespace {
@@ -50,8 +49,9 @@ std::unique_ptr<TokenSource> tokens_of(const Options& o, const Checkpoint& check
 }
 
 // The first sequence's logits, (tokens, vocab) f32: to compare with other programs.
-void write_logits(const Options& o, const Config& config, const Checkpoint& checkpoint,
+void write_logits(const Options& o, Config config, const Checkpoint& checkpoint,
                   const TokenSource& source) {
+  config.tf32 = false;
   std::vector<int32_t> ids(static_cast<size_t>(std::min(config.seq_len, source.tokens())));
   source.read(0, ids);
   const auto self = make_self_comm();
@@ -67,17 +67,19 @@ void write_logits(const Options& o, const Config& config, const Checkpoint& chec
 }
 
 void evaluate(const Options& o) {
-  const std::optional<Device> device = o.device.device();
+  o.device.check();
   const Checkpoint checkpoint = checkpoint_at(posix_fs(), o.checkpoint);
   EvalSettings settings;
-  settings.config = eval_config(checkpoint, device);
-  if (device) require_valid(settings.config);  // the run was, on another device perhaps
-  if (o.threads > 0) settings.config.threads = o.threads;
   settings.batch = o.batch;
   settings.max_tokens = o.tokens;
-  const auto source = tokens_of(o, checkpoint, settings.config);
-  if (!o.logits.empty()) write_logits(o, settings.config, checkpoint, *source);
-  const EvalResult result = evaluate_tokens(checkpoint, *source, settings);
+  const auto source = tokens_of(o, checkpoint, eval_config(checkpoint));
+  EvalResult result;
+  o.device.run(checkpoint, [&](Device device) {
+    settings.config = eval_config(checkpoint, device);
+    if (o.threads > 0) settings.config.threads = o.threads;
+    if (!o.logits.empty()) write_logits(o, settings.config, checkpoint, *source);
+    result = evaluate_tokens(checkpoint, *source, settings);
+  });
   const double perplexity = std::exp(result.loss);
   if (o.json) {
     fmt::print("{}\n", nlohmann::json{{"checkpoint", checkpoint.path()},

@@ -38,6 +38,7 @@ struct Options {
 };
 
 void check(const Options& o) {
+  o.device.check();
   if (o.temperature >= 0 && o.top_p > 0 && o.top_p <= 1 && o.top_k >= 0 && o.tokens > 0) return;
   throw Error(ExitCode::usage,
               fmt::format("--temperature {} --top-p {} --top-k {} --tokens {}", o.temperature,
@@ -62,36 +63,52 @@ std::vector<float> without(std::vector<float> logits, const std::vector<int32_t>
   return logits;
 }
 
+// The model after the prompt.
+struct Reader {
+  std::unique_ptr<Comm> self = make_self_comm();
+  std::unique_ptr<Backend> backend;
+  Decoder decoder;
+  RollingDecoder rolling{decoder};
+  const std::vector<float>* logits = nullptr;
+
+  Reader(const Config& config, const Checkpoint& checkpoint, const std::vector<int32_t>& prompt,
+         int64_t tokens)
+      : backend(make_rank_backend(config, *self)),
+        decoder(*backend, checkpoint, config.model, tokens) {
+    for (const int32_t token : prompt) logits = &rolling.next(token);
+  }
+};
+
 void generate(const Options& o) {
   check(o);
-  const std::optional<Device> device = o.device.device();
   const Checkpoint checkpoint = checkpoint_at(posix_fs(), o.checkpoint);
-  Config config = eval_config(checkpoint, device);
-  if (o.threads > 0) config.threads = o.threads;
-  const Tokenizer tokenizer = tokenizer_for(checkpoint, config, o.tokenizer);
+  const Config model = eval_config(checkpoint);
+  const Tokenizer tokenizer = tokenizer_for(checkpoint, model, o.tokenizer);
   std::vector<int32_t> prompt;
   Encoder(tokenizer).encode(o.prompt, prompt);
   const auto end = tokenizer.end_of_document();
   if (prompt.empty()) prompt.push_back(end.value_or(tokenizer.byte_id('\n')));
-
-  const auto self = make_self_comm();
-  const auto backend = make_rank_backend(config, *self);
   const auto given = static_cast<int64_t>(prompt.size());
-  const int64_t limit = context_limit(config);
+  const int64_t limit = context_limit(model);
   if (given > limit) {
     throw Error(ExitCode::usage,
                 fmt::format("the prompt has {} tokens, the model reads {} at once", given, limit),
                 "give a shorter prompt");
   }
-  Decoder decoder(*backend, checkpoint, config.model, std::min(given + o.tokens, limit));
-  RollingDecoder reader(decoder);
+  std::unique_ptr<Reader> reader;
+  o.device.run(checkpoint, [&](Device device) {
+    Config config = eval_config(checkpoint, device);
+    config.tf32 = false;
+    if (o.threads > 0) config.threads = o.threads;
+    reader =
+        std::make_unique<Reader>(config, checkpoint, prompt, std::min(given + o.tokens, limit));
+  });
   fmt::print("{}", o.prompt);
   std::fflush(stdout);
   const SamplingOptions sampling{o.temperature, o.top_k, o.top_p, static_cast<uint64_t>(o.seed)};
-  const std::vector<int32_t> unknown = unknown_ids(tokenizer, config.model.vocab);
+  const std::vector<int32_t> unknown = unknown_ids(tokenizer, model.model.vocab);
   StreamDecoder text(tokenizer);
-  const std::vector<float>* logits = nullptr;
-  for (const int32_t token : prompt) logits = &reader.next(token);
+  const std::vector<float>* logits = reader->logits;
   const auto start = std::chrono::steady_clock::now();
   int64_t made = 0;
   while (made < o.tokens) {
@@ -101,7 +118,7 @@ void generate(const Options& o) {
     ++made;
     fmt::print("{}", text.push(token));
     std::fflush(stdout);
-    if (made < o.tokens) logits = &reader.next(token);
+    if (made < o.tokens) logits = &reader->rolling.next(token);
   }
   fmt::print("{}\n", text.finish());
   std::fflush(stdout);
@@ -109,7 +126,7 @@ void generate(const Options& o) {
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   spdlog::info("{} tokens in {:.2f} s, {:.1f} per second{}", made, seconds,
                static_cast<double>(made) / seconds,
-               reader.forgot()
+               reader->rolling.forgot()
                    ? fmt::format("; the model reads {} at once, older ones were forgotten", limit)
                    : "");
 }
@@ -131,7 +148,8 @@ void add_generate(Command& app) {
       ->capture_default_str();
   verb->add_option("--top-p", o->top_p, "choose among the likeliest that have this probability")
       ->capture_default_str();
-  verb->add_option("--seed", o->seed, "the same seed gives the same text")->capture_default_str();
+  verb->add_option("--seed", o->seed, "the same seed gives the same text on the same device")
+      ->capture_default_str();
   o->device.add_to(*verb);
   verb->add_option("--threads", o->threads, "0: all cores")
       ->capture_default_str()

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "backend/cuda/cuda_options.h"
+#include "config/rules.h"
 #include "data/sampler.h"
 #include "model/gpt.h"
 #include "parallel/device_comm.h"
@@ -36,15 +36,20 @@ void load_weights(Gpt& gpt, const Checkpoint& checkpoint, const ModelShape& mode
 
 }  // namespace
 
-Config eval_config(const Checkpoint& checkpoint, std::optional<Device> device) {
-  Config config = config_of(checkpoint.manifest());
-  config.parallel = {};
-  const bool as_trained = config.device != Device::cuda || cuda_device_count() > 0;
-  config.device = device.value_or(as_trained ? config.device : Device::cpu);
-  config.activation_offload = config.optimizer_offload = false;
-  config.trace = 0;
-  config.output.clear();
-  if (config.seq_len <= 0) config.seq_len = config.model.positions;
+Config eval_config(const Checkpoint& checkpoint, Device device) {
+  const Config run = config_of(checkpoint.manifest());
+  Config config;
+  config.model = run.model;
+  config.seq_len = run.seq_len > 0 ? run.seq_len : run.model.positions;
+  config.precision = run.precision;
+  config.device = device;
+  config.tf32 = run.tf32 && device == Device::cuda;
+  config.repeatable = run.repeatable;
+  config.threads = run.threads;
+  config.logits_chunk = run.logits_chunk;
+  config.data.tokenizer = run.data.tokenizer;
+  config.micro_batch = config.global_batch = 1;
+  require_valid(config);
   return config;
 }
 

@@ -1,8 +1,6 @@
 // Loss of a checkpoint on tokens, forward only.
 #pragma once
 
-#include <optional>
-
 #include "checkpoint/checkpoint.h"
 #include "config/config.h"
 #include "data/token_source.h"
@@ -20,9 +18,9 @@ struct EvalResult {
   int64_t tokens = 0;  // predicted
 };
 
-// The checkpoint's configuration on one rank, in the run's precision. `device` is where; without it
-// where the run was, if this machine has such a device.
-Config eval_config(const Checkpoint& checkpoint, std::optional<Device> device = {});
+// What is left of a run's configuration to use its model on one rank, in the run's precision.
+// Throws bad_config where the device cannot have such a model.
+Config eval_config(const Checkpoint& checkpoint, Device device = Device::cpu);
 
 // Cuts the source into consecutive sequences; a last one that is not full is left out.
 EvalResult evaluate_tokens(const Checkpoint& checkpoint, const TokenSource& source,

@@ -22,7 +22,7 @@ RankShape rank_shape(const Config& config, const Coordinates& at);
 int64_t largest_micro_batch(const Config& config, size_t bytes);
 
 // What a rank on a GPU needs beside its plan: the driver's own memory and the workspaces of matrix
-// products and attention. 0 on the CPU. `hopper`: whether the GPU is one; else the first one here is
+// products and attention. 0 on the CPU. `hopper`: whether all GPUs are; else those here are
 // asked.
 size_t device_overhead(const Config& config, const RankShape& shape);
 size_t device_overhead(const Config& config, const RankShape& shape, bool hopper);

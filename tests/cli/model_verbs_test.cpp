@@ -80,6 +80,16 @@ TEST(EvalVerb, MeasuresTextAndTokensAndRefusesTheRest) {
   EXPECT_EQ(json::parse(stretto_run({"eval", m.run, m.text, "--device", "cpu", "--json"}).out),
             loss);
   expect_refused({"eval", m.run, m.text, "--device", "gpu"}, 64, "auto, cpu or cuda");
+  // What a run does beside training is no concern of its model.
+  const std::string saving = m.dir / "saving";
+  ASSERT_EQ(stretto_run({"train", "tiny-100k", "data.path=" + m.text, "train.steps=3", "threads=1",
+                         "checkpoint.every=1", "train.eval_every=1", "output=" + saving})
+                .code,
+            0);
+  for (const char* device : {"auto", "cpu"}) {
+    EXPECT_EQ(stretto_run({"eval", saving, m.text, "--device", device}).code, 0);
+    EXPECT_EQ(stretto_run({"generate", saving, "-n", "2", "--device", device}).code, 0);
+  }
   const std::string odd = m.dir.write("odd", std::string("\xff\0\xc3(", 4) + content_of(m.text));
   EXPECT_EQ(stretto_run({"eval", m.run, odd}).code, 0) << "bytes of any kind are text here";
   expect_refused({"eval", m.run, m.dir / "none"}, 66, "none");

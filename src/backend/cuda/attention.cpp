@@ -82,7 +82,8 @@ const AttentionKernel& CudaBackend::attention_for(
   const bool cudnn_first = direction == Direction::forward && cudnn_supports(geometry);
   for (const AttentionKernel& kernel : kKernels) {
     if (cudnn_first && kernel.forward == hopper_forward) continue;
-    if ((kernel.repeatable || !repeatable_) && able(kernel)) return kernel;
+    const bool allowed = kernel.repeatable || !repeatable_ || direction == Direction::forward;
+    if (allowed && able(kernel)) return kernel;
   }
   throw Error(ExitCode::bad_config,
               fmt::format("no attention kernel for {} heads of size {} in {}", geometry.H,

@@ -1,5 +1,6 @@
-// The attention alternatives: rows of a table by name, best first, so that tests and benchmarks can
-// sweep them. Each one refuses what it cannot do; the backend then takes the next row.
+// The attention alternatives: rows of a table by name, best backward pass first, so that tests and
+// benchmarks can sweep them. Each one refuses what it cannot do; the backend then takes the next
+// row.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -40,7 +41,7 @@ struct AttentionBackward {
 
 struct AttentionKernel {
   const char* name;
-  bool repeatable;  // two runs give the same bits
+  bool repeatable;  // two runs of its backward pass give the same bits
   bool sums_dq;     // by its backward pass
   bool (*supports)(const AttentionGeometry& shape);
   void (*forward)(const AttentionForward& call, Workspace& scratch, cudaStream_t stream);

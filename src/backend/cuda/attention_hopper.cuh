@@ -10,8 +10,7 @@
 namespace stretto::cuda {
 
 constexpr int kKeys = 128, kQueries = dq::kRows;
-constexpr int kWarps = hopper::kGroup / 32;
-using hopper::kBoxBytes, hopper::kGroup;
+using hopper::kBoxBytes, hopper::kGroup, hopper::kWarps;
 
 struct BackwardOperands {
   CUtensorMap qkv, keys, dout, dqkv, starts;  // keys: qkv in boxes of 128 rows
@@ -34,14 +33,6 @@ struct Item {
     queries = (o.T - tile * kKeys) / kQueries;
     statistics = int64_t(which) * o.T;
   }
-};
-
-// Number n of something that goes round in kCount places.
-template <int kCount>
-struct Turn {
-  uint32_t n = 0;
-  __device__ __forceinline__ int place() const { return int(n % kCount); }
-  __device__ __forceinline__ uint32_t parity() const { return n / kCount & 1; }
 };
 
 // Of 64 keys and 64 queries, transposed. `less` of the logarithm of a query's sum (dq::Sums); p may

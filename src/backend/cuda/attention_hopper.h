@@ -1,4 +1,4 @@
-// The backward pass of causal attention with Hopper's own instructions, in bf16.
+// Causal attention with Hopper's own instructions, in bf16.
 #pragma once
 
 #include "backend/cuda/attention.h"

@@ -5,7 +5,8 @@
 // have the same bits it is left out, and attention_hopper_dq.cu makes dq, from scores and dp that
 // it makes once more.
 //
-// Registers decide what is where: the keys' groups have 208 each, of which 128 are sums.
+// Registers decide what is where: the keys' groups have 208 each (240 without dq's group), of which
+// 128 are sums.
 #include "backend/cuda/attention_hopper.cuh"
 #include "backend/cuda/attention_hopper.h"
 

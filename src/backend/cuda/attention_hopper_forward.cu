@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "backend/cuda/attention_hopper.h"
-#include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/hopper_box.cuh"
+#include "backend/cuda/lanes.h"
 #include "backend/cuda/tensor_map.h"
 
 namespace stretto::cuda {
@@ -14,7 +14,7 @@ namespace {
 
 using namespace hopper;
 
-constexpr int kWarps = kGroup / 32, kThreads = 3 * kGroup;
+constexpr int kThreads = 3 * kGroup;
 constexpr int kRows = 128;  // queries of an item, keys of a pass
 
 struct Operands {
@@ -34,14 +34,6 @@ struct Memory {
   int item[2];
   Barrier item_full[2], item_empty[2];
   Barrier keys_full[kStages], keys_empty[kStages], values_full[kStages], values_empty[kStages];
-};
-
-// Number n of something that goes round in kCount places.
-template <int kCount>
-struct Turn {
-  uint32_t n = 0;
-  __device__ __forceinline__ int place() const { return int(n % kCount); }
-  __device__ __forceinline__ uint32_t parity() const { return n / kCount & 1; }
 };
 
 // Queries [128 tile, 128 tile + 128) of a head of a sequence. Late queries, which see most keys,

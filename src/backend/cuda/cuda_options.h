@@ -16,7 +16,7 @@ struct CudaOptions {
   int way = -1;            // the way taken around every product, by number; -1: the fastest
   double settle = 0;       // with `collect`: seconds of each before the fastest are kept
   std::string tune_cache;  // file of earlier choices; empty: in the user's cache folder
-  std::string attention;   // a row of the attention table ("cudnn", "flash", "plain"); empty: best
+  std::string attention;   // a row of the attention table (attention.h): "cudnn", ...; empty: best
   bool repeatable = true;  // false: attention may add in any order, which is faster
   bool graphs = true;      // record repeated work and replay it
   bool time_operators = false;  // per-operator device times in profile(), resolved by synchronize()

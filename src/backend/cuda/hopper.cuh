@@ -12,6 +12,7 @@ namespace stretto::cuda::hopper {
 
 constexpr int kAlignment = 1024;  // of tiles in shared memory
 constexpr int kGroup = 128;       // threads that multiply together: four warps
+constexpr int kWarps = kGroup / 32;
 // Tiles of 64 x 64, with as many columns as a copy can swizzle.
 constexpr int kBoxSide = 64, kBoxBytes = kBoxSide * kBoxSide * 2;
 
@@ -63,6 +64,14 @@ struct Barrier {
         "r"(parity)
         : "memory");
   }
+};
+
+// Number n of something that goes round in kCount places.
+template <int kCount>
+struct Turn {
+  uint32_t n = 0;
+  __device__ __forceinline__ int place() const { return int(n % kCount); }
+  __device__ __forceinline__ uint32_t parity() const { return n / kCount & 1; }
 };
 
 // By the thread that made them, before others of the block or the cluster are told to go on.
