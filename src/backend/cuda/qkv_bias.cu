@@ -43,7 +43,7 @@ void CudaBackend::do_qkv_bias_backward(Tensor dbias, ConstTensor dqkv, ConstTens
                                        ConstTensor dproj_bias) {
   const int64_t n = proj_weight.rows(), c = proj_weight.last();
   const Tensor queries = dbias.slice(0, c), values = dbias.slice(2 * c, 3 * c);
-  if (dqkv.count() > 0) leading_column_sum(queries, dqkv);
+  if (dqkv && dqkv.count() > 0) leading_column_sum(queries, dqkv);
   with_float_type(proj_weight.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     with_float_type(values.dtype(), [&](auto gradient) {
