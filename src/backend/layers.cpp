@@ -180,7 +180,7 @@ void Backend::attention_backward(Tensor dqkv, ConstTensor dout, ConstTensor qkv,
   check_same("attention: dqkv", dqkv, qkv);
   check_same("attention: dout", dout, out);
   check_count("attention: lse", lse, s.b * s.h * s.t);
-  if (dq_sums) check_count("attention: dq_sums", dq_sums, dqkv.count() / (3 * s.b * s.t));
+  check_count("attention: dq_sums", dq_sums, dqkv.count() / (3 * s.b * s.t));
   // Five products: q k^T again, dv, dp, dq, dk.
   Range range(*this, Op::attention_backward, 2.5 * causal_flops(s),
               sizes_of(dqkv, dout, qkv, out, lse));

@@ -10,10 +10,18 @@
 namespace stretto::cli {
 namespace {
 
-// It is too small, too old, or there is none.
-bool device_refused(const Error& error) {
-  return error.code() == ExitCode::out_of_memory || error.code() == ExitCode::bad_config ||
-         error.code() == ExitCode::os_error;
+// Not of the files, nor of what was asked for: it is too small, too old, busy, or there is none.
+bool of_the_device(const Error& error) {
+  switch (error.code()) {
+    case ExitCode::out_of_memory:
+    case ExitCode::bad_config:
+    case ExitCode::os_error:
+    case ExitCode::peer_lost:
+    case ExitCode::internal:
+      return true;
+    default:
+      return false;
+  }
 }
 
 }  // namespace
@@ -32,17 +40,20 @@ void DeviceOption::check() const {
 void DeviceOption::run(const Checkpoint& checkpoint,
                        const std::function<void(Device)>& work) const {
   check();
-  if (name == name_of(Device::cpu)) return work(Device::cpu);
   const bool wanted = name == name_of(Device::cuda);
-  if (!wanted &&
-      (config_of(checkpoint.manifest()).device == Device::cpu || cuda_device_count() == 0)) {
+  const bool trained = config_of(checkpoint.manifest()).device == Device::cuda;
+  if (!wanted && (name != "auto" || !trained)) return work(Device::cpu);
+  if (!wanted && cuda_device_count() == 0) {
+    spdlog::info("the model was trained on a GPU; there is none here, so it runs on the CPU");
     return work(Device::cpu);
   }
   try {
     return work(Device::cuda);
   } catch (const Error& error) {
-    if (!device_refused(error)) throw;
-    if (wanted) throw Error(error.code(), error.what(), "use --device cpu");
+    if (!of_the_device(error)) throw;
+    if (wanted) {
+      throw Error(error.code(), error.what(), fmt::format("{}; or use --device cpu", error.hint()));
+    }
     spdlog::warn("{}; going on with the CPU", error.what());
   }
   work(Device::cpu);

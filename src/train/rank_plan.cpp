@@ -168,7 +168,7 @@ int64_t largest_micro_batch(const Config& config, size_t bytes) {
 
 size_t device_overhead(const Config& config, const RankShape& shape) {
   if (config.device == Device::cpu) return 0;
-  bool hopper = true;
+  bool hopper = std::getenv("STRETTO_CUDA_ATTENTION") == nullptr;  // else who knows which
   const int64_t used = std::min<int64_t>(cuda_device_count(), ranks_here(config));
   for (int d = 0; d < std::max<int64_t>(used, 1); ++d) hopper = hopper && cuda_is_hopper(d);
   return device_overhead(config, shape, hopper);

@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "backend/cuda/cuda_options.h"
 #include "support/program.h"
 
 namespace stretto::test {
@@ -80,6 +81,11 @@ TEST(EvalVerb, MeasuresTextAndTokensAndRefusesTheRest) {
   EXPECT_EQ(json::parse(stretto_run({"eval", m.run, m.text, "--device", "cpu", "--json"}).out),
             loss);
   expect_refused({"eval", m.run, m.text, "--device", "gpu"}, 64, "auto, cpu or cuda");
+  if (cuda_device_count() == 0) {
+    const Answer refused = stretto_run({"eval", m.run, m.text, "--device", "cuda"});
+    EXPECT_TRUE(refused.code == 71 || refused.code == 78) << refused.code;
+    EXPECT_TRUE(refused.says("or use --device cpu")) << refused.err;
+  }
   // What a run does beside training is no concern of its model.
   const std::string saving = m.dir / "saving";
   ASSERT_EQ(stretto_run({"train", "tiny-100k", "data.path=" + m.text, "train.steps=3", "threads=1",
