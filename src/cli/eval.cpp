@@ -77,8 +77,8 @@ void evaluate(const Options& o) {
   o.device.run(checkpoint, [&](Device device) {
     settings.config = eval_config(checkpoint, device);
     if (o.threads > 0) settings.config.threads = o.threads;
-    if (!o.logits.empty()) write_logits(o, settings.config, checkpoint, *source);
     result = evaluate_tokens(checkpoint, *source, settings);
+    if (!o.logits.empty()) write_logits(o, settings.config, checkpoint, *source);
   });
   const double perplexity = std::exp(result.loss);
   if (o.json) {

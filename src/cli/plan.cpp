@@ -79,10 +79,12 @@ plan::Workload workload_of(const PlanOptions& o, const Config& config,
                 "use --precision amp_bf16, or give the cluster device.matrix_rate_fp8");
   }
   const int64_t gpus = *o.gpus;
-  // About four million tokens, in whole sequences per device.
+  // About four million tokens. A device's share can be halved several times, into micro-batches.
   const int64_t wanted = std::max<int64_t>(1, (int64_t{4} << 20) / std::max<int64_t>(1, w.seq_len));
-  const int64_t rounded = (wanted + gpus - 1) / gpus * gpus;
-  w.global_batch = o.global_batch.value_or(o.scale ? wanted : rounded);
+  int64_t share = (wanted + gpus - 1) / gpus, even = 1;
+  while (2 * even <= share / 8) even *= 2;
+  share = (share + even - 1) / even * even;
+  w.global_batch = o.global_batch.value_or(o.scale ? wanted : share * gpus);
   if (cluster.max_devices > 0 && gpus > cluster.max_devices && !o.scale) {
     throw Error(
         ExitCode::bad_config,
@@ -95,6 +97,7 @@ plan::Workload workload_of(const PlanOptions& o, const Config& config,
 plan::Constraints constraints_of(const PlanOptions& o) {
   plan::Constraints c;
   c.devices = *o.gpus;
+  c.shown = std::max(c.shown, o.top);
   c.dp = o.dp;
   c.tp = o.tp;
   c.pp = o.pp;
@@ -236,6 +239,11 @@ void check_told(const plan::Workload& work, const Config& words, const plan::Clu
 void run_plan(const PlanOptions& asked) {
   check_options(asked);
   const bool local = asked.cluster == "local";
+  if (asked.scale && local) {
+    throw Error(ExitCode::usage,
+                "--scale asks what more devices bring, and this machine has its own",
+                "name another --cluster, or give --gpus");
+  }
   plan::Cluster cluster = local ? measured_cluster(asked) : plan::find_cluster(asked.cluster);
   const ResolvedConfig words = read_words(asked.model);
   if (const auto limit = static_cast<double>(words.config.memory_limit); limit > 0) {

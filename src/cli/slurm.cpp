@@ -68,6 +68,7 @@ void slurm(const Options& options) {
   if (config.device == Device::cuda) job.gpus_per_node = job.tasks_per_node;
   job.program = own_path();
   job.words = options.words;
+  job.output = config.output;
   if (config.output.empty()) {
     spdlog::warn("no `output` directory: the job cannot go on after a stop");
   }

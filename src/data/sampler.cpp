@@ -21,7 +21,7 @@ Sampler::Sampler(const TokenSource& source, const SamplerOptions& options)
     throw Error(ExitCode::bad_data,
                 fmt::format("{}: {} tokens are too few for one sample of seq_len {} + 1",
                             source.name(), range.end - range.begin, options_.seq_len),
-                "use more text or a shorter seq_len");
+                "use more text, or a model or run with a shorter seq_len");
   }
 }
 

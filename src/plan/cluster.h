@@ -57,6 +57,7 @@ struct Cluster {
   int64_t max_devices = 0;           // 0: unlimited
   std::vector<Field> fields;         // every number above with its unit and source
 
+  bool has_gpus() const { return host_bandwidth > 0; }
   int64_t nodes_for(int64_t devices) const {
     return time_shared ? 1 : (devices + devices_per_node - 1) / devices_per_node;
   }

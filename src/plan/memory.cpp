@@ -16,15 +16,15 @@ struct Sizes {
 double bytes_of(DType type) { return static_cast<double>(dtype_size(type)); }
 
 struct BytesPerParameter {
-  double weights, states;
+  double weights, gradients, states;  // gradients: 0 where they count as weights
 };
 
 // Other software: fitted. Our own: by the types of the precision.
 BytesPerParameter bytes_per_parameter(const Stack& stack, const Workload& work) {
   const Constants& c = stack.constants;
-  if (!stack.own_runtime) return {c[Constant::param_bytes], c[Constant::state_bytes]};
+  if (!stack.own_runtime) return {c[Constant::param_bytes], 0, c[Constant::state_bytes]};
   const PrecisionTypes types = types_of(work.precision, work.gradient_type);
-  return {bytes_of(types.compute) + bytes_of(types.gradient),
+  return {bytes_of(types.compute), bytes_of(types.gradient),
           work.optimizer_offload ? 0 : state_bytes(work)};
 }
 
@@ -97,9 +97,10 @@ StageMemory stage_memory(const Stack& stack, const Workload& work, const Layout&
   if (first || last) params += s.embedding_params;
   StageMemory m;
   const double weight_shard = layout.zero == 3 ? dp : 1.0;
+  const double gradient_shard = layout.zero >= 2 ? dp : 1.0;
   const double state_shard = layout.zero >= 1 ? dp : 1.0;
   const BytesPerParameter bytes = bytes_per_parameter(stack, work);
-  m.weights = bytes.weights * params / weight_shard;
+  m.weights = (bytes.weights / weight_shard + bytes.gradients / gradient_shard) * params;
   m.states = bytes.states * params / state_shard;
   const double in_flight = in_flight_of(micro_batches(work, layout), layout, stage);
   const bool offloaded = stack.own_runtime && work.activation_offload;

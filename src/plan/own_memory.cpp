@@ -11,7 +11,7 @@
 namespace stretto::plan {
 namespace {
 
-RankShape shape_of(const Workload& work, const Layout& layout) {
+RankShape shape_of(const Workload& work, const Layout& layout, bool on_gpu) {
   RankShape s;
   s.model = work.model;
   s.model.positions = std::max(s.model.positions, work.seq_len);
@@ -28,7 +28,7 @@ RankShape shape_of(const Workload& work, const Layout& layout) {
   s.gradient_type = work.gradient_type;
   s.activation_offload = work.activation_offload;
   s.optimizer_offload = work.optimizer_offload;
-  if (work.precision != Precision::fp32) s.loss_chunk_bytes = kGpuLossChunkBytes;  // on a GPU
+  if (on_gpu) s.loss_chunk_bytes = kGpuLossChunkBytes;
   if (work.logits_chunk > 0) s.loss_chunk_bytes = work.logits_chunk;
   return s;
 }
@@ -75,12 +75,12 @@ StageMemory stage_of(RankShape shape, const Workload& work, const Layout& layout
 }  // namespace
 
 double saved_layer_bytes(const Workload& work, const Layout& layout) {
-  return static_cast<double>(memory_totals(saved_specs(shape_of(work, layout))).total);
+  return static_cast<double>(memory_totals(saved_specs(shape_of(work, layout, true))).total);
 }
 
 MemoryEstimate own_memory(const Cluster& cluster, const Stack& stack, const Workload& work,
                           const Layout& layout) {
-  const RankShape shape = shape_of(work, layout);
+  const RankShape shape = shape_of(work, layout, cluster.has_gpus());
   const double fixed = stack.constants[Constant::memory_fixed];
   MemoryEstimate e;
   e.exact = true;

@@ -46,7 +46,7 @@ std::string train_words(const Plan& p, const Layout& l) {
   word("seq_len", w.seq_len, positions(w.seq_len));
   word("global_batch", w.global_batch);
   word("micro_batch", l.micro_batch);
-  word("device", p.cluster.time_shared ? "cpu" : "cuda", p.cluster.time_shared);
+  word("device", p.cluster.has_gpus() ? "cuda" : "cpu", !p.cluster.has_gpus());
   word("precision", name_of(w.precision), w.precision == Precision::fp32);
   word("activation_checkpointing", name_of(l.recompute), l.recompute == Checkpointing::none);
   word("parallel.dp", l.dp, l.dp == 1);
@@ -177,7 +177,8 @@ std::string nothing_fits(const Plan& p) {
   std::string out =
       fmt::format("nothing fits: the nearest is {} with {:.1f} of {:.1f} GiB\n", describe(c.layout),
                   c.memory.needed() / kGiB, c.memory.capacity / kGiB);
-  if (c.memory.fit == Fit::tight) return out + "  --tight takes what needs more than 92 %\n";
+  if (c.memory.fit == Fit::tight && !p.constraints.allow_tight)
+    return out + "  --tight takes what needs more than 92 %\n";
   const auto change = nearest_fit(p.cluster, p.stack, p.work, c.layout);
   out += change
              ? fmt::format("  it would fit with: {}\n", change->text)

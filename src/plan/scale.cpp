@@ -71,8 +71,9 @@ std::string chosen_text(const ScalePlan& plan, const ScaleRequest& request) {
   }
   const ScalePoint& p = plan.points[*plan.best];
   std::string text =
-      request.deadline_days > 0 && p.cost > 0
-          ? fmt::format("cheapest of these within {:.3g} days", request.deadline_days)
+      request.deadline_days > 0
+          ? fmt::format("{} of these within {:.3g} days",
+                        p.cost > 0 ? "cheapest" : "fewest device hours", request.deadline_days)
       : request.budget > 0 ? "fastest of these within the budget"
                            : "most tokens a day";
   text += fmt::format(" (*): {} devices, {} tokens a day", with_commas(p.devices),
@@ -144,10 +145,12 @@ ScalePlan scale_plan(const Cluster& cluster, const Stack& stack, const Workload&
     out.empty.reset();
     if (request.budget > 0 && p.cost > request.budget) continue;
     if (request.deadline_days > 0 && p.days > request.deadline_days) continue;
-    // With a deadline the cheapest that meets it; otherwise the fastest.
-    const bool cheapest = request.deadline_days > 0 && p.cost > 0;
-    if (!out.best || (cheapest ? p.cost < out.points[*out.best].cost
-                               : p.tokens_per_day > out.points[*out.best].tokens_per_day)) {
+    // With a deadline the cheapest that meets it, by device hours where there is no price;
+    // otherwise the fastest.
+    const auto hours = [](const ScalePoint& q) { return static_cast<double>(q.devices) * q.days; };
+    if (!out.best ||
+        (request.deadline_days > 0 ? hours(p) < hours(out.points[*out.best])
+                                   : p.tokens_per_day > out.points[*out.best].tokens_per_day)) {
       out.best = i;
     }
   }

@@ -89,16 +89,17 @@ void set_seconds(Candidate& c, const Stack& stack, const Workload& work) {
 constexpr double kFormulaDoubt = 1.25;
 
 // Simulates in the order of the formula's seconds until the formula itself puts every layout left
-// behind the 50 best simulated ones: where it is too hopeful, those behind must not overtake.
-// `ranked` is in the order of seconds.
+// behind the 50 best simulated ones, or as many as are shown: where it is too hopeful, those behind
+// must not overtake. `ranked` is in the order of seconds.
 void simulate_leaders(Plan& plan) {
-  constexpr size_t kLeaders = 50, kMost = 2000;
+  const size_t leaders = std::max<size_t>(50, plan.constraints.shown);
+  const size_t most = std::max<size_t>(2000, leaders);
   const double tie = 1 + tie_width(plan.stack);  // ties may yet change places
   std::vector<double> best;                      // a heap: the slowest of the fastest on top
   size_t simulated = 0;
   for (Candidate& c : plan.ranked) {
-    const bool full = best.size() == kLeaders;
-    if (full && (c.estimate.seconds > best.front() * tie || simulated == kMost)) break;
+    const bool full = best.size() == leaders;
+    if (full && (c.estimate.seconds > best.front() * tie || simulated == most)) break;
     set_seconds(c, plan.stack, plan.work);
     ++simulated;
     if (full && c.estimate.seconds >= best.front()) continue;
@@ -114,7 +115,6 @@ void simulate_leaders(Plan& plan) {
 // The layouts at the top get what is too slow for all: the simulated schedule, and for our own
 // runtime the exact memory plan.
 void refine_leaders(Plan& plan) {
-  constexpr size_t kExact = 12;
   sort_by_seconds(plan.ranked);
   simulate_leaders(plan);
   rank(plan.ranked, tie_width(plan.stack));
@@ -123,7 +123,8 @@ void refine_leaders(Plan& plan) {
   size_t exact = 0;
   for (Candidate& c : plan.ranked) {
     if (plan.stack.own_runtime) {
-      if (exact < kExact) c.memory = own_memory(plan.cluster, plan.stack, plan.work, c.layout);
+      if (exact < plan.constraints.shown)
+        c.memory = own_memory(plan.cluster, plan.stack, plan.work, c.layout);
       if (const auto reason = refusal(c.memory, plan.constraints)) {
         count_refused(plan, c.layout, *reason);
         if (!nearest || c.memory.needed() < nearest->memory.needed()) nearest = c;

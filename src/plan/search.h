@@ -23,6 +23,7 @@ struct Constraints {
   int64_t max_micro_batch = 128;
   bool allow_tight = false;    // rank layouts between 92 and 100 % of the memory, too
   bool keep_rejected = false;  // list them, not only count
+  size_t shown = 12;           // so many of the best get their exact memory, in our own runtime
 };
 
 enum class Reject {

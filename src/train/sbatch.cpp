@@ -95,15 +95,17 @@ std::string sbatch_file(const SbatchJob& job) {
   require_safe(job);
   std::string command = shell_quoted(job.program) + " train";
   for (const std::string& word : job.words) command += " \\\n    " + shell_quoted(word);
+  const std::string goes_on =
+      job.output.empty() ? "" : fmt::format("[ ! -e {} ] && ", shell_quoted(job.output + "/stop"));
   return fmt::format(
       "#!/bin/bash\n"
       "{}\n"
       "# A rank that fails ends the whole step; the others get 60 s to follow one that has ended.\n"
       "{}srun --kill-on-bad-exit=1 --wait=60 --mpi={} \\\n  {}\n"
       "code=$?\n\n"
-      "# 75: stopped early on request; 81: a rank was lost. Both go on from the last checkpoint.\n"
-      "# Everything else would fail again.\n"
-      "if [ \"$code\" -eq 75 ] || [ \"$code\" -eq 81 ]; then\n"
+      "# 75: stopped early on request; 81: a rank was lost. Both go on from the last checkpoint,\n"
+      "# but not where the run's directory has a file `stop`. Everything else would fail again.\n"
+      "if {}{{ [ \"$code\" -eq 75 ] || [ \"$code\" -eq 81 ]; }}; then\n"
       "  if [ \"${{SLURM_RESTART_COUNT:-0}}\" -lt 100 ]; then\n"
       "    scontrol requeue \"$SLURM_JOB_ID\"\n"
       "  fi\n"
@@ -112,7 +114,7 @@ std::string sbatch_file(const SbatchJob& job) {
       directives(job),
       // Since Slurm 22.05 srun does not take this over from sbatch.
       job.cpus_per_task > 0 ? "export SRUN_CPUS_PER_TASK=\"$SLURM_CPUS_PER_TASK\"\n" : "", job.mpi,
-      command);
+      command, goes_on);
 }
 
 }  // namespace stretto

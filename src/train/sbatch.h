@@ -19,6 +19,7 @@ struct SbatchJob {
   std::string mpi = "pmix";        // srun --mpi
   std::string program;             // path of stretto
   std::vector<std::string> words;  // of `stretto train`
+  std::string output;              // directory of the run, or empty
 };
 
 // Throws Error(usage) for a value that cannot be placed safely.

@@ -101,6 +101,9 @@ TEST(EvalVerb, MeasuresTextAndTokensAndRefusesTheRest) {
   expect_refused({"eval", m.run, m.dir / "none"}, 66, "none");
   expect_refused({"eval", m.run, m.dir.path()}, 65, "a directory");
   expect_refused({"eval", m.run, m.dir.write("empty", "")}, 65, "empty");
+  expect_refused({"eval", m.run, m.dir.write("short", "abc"), "--logits", m.dir / "logits"}, 65,
+                 "too few");
+  EXPECT_FALSE(std::filesystem::exists(m.dir / "logits"));
   expect_refused({"eval", m.dir / "none", m.text}, 66, "none");
   expect_refused({"eval", m.run, m.dir.write("big.u16", "\xff\xff\xff\xff")}, 65, "big.u16");
   std::filesystem::resize_file(tokens + ".idx", 40);

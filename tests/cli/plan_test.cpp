@@ -28,6 +28,7 @@ TEST(PlanVerb, QuestionsWithoutAnAnswerAreRefused) {
            {{"--scale", "--tokens", "2T", "--deadline", "-5d"}, "--deadline -5", "more than zero"},
            {{"--scale", "--tokens", "2T", "--price", "nan"}, "--price is nan", "above zero"},
            {{"--scale", "--explain"}, "do not go with --scale", "leave them out"},
+           {{"--scale", "--cluster", "local"}, "this machine has its own", "another --cluster"},
            {{"--scale", "--gpus", "512"}, "does not go with --scale", "one of them"}}) {
     std::vector<std::string> words = {"plan", "mpt-7b"};
     words.insert(words.end(), c.words.begin(), c.words.end());
@@ -37,6 +38,14 @@ TEST(PlanVerb, QuestionsWithoutAnAnswerAreRefused) {
     EXPECT_NE(answer.err.find(c.what), std::string::npos) << answer.err;
     EXPECT_NE(answer.err.find(c.fix), std::string::npos) << answer.err;
   }
+}
+
+// Seven devices cannot share 2048 sequences; 293 for each would be a prime.
+TEST(PlanVerb, TheBatchCanBeCutIntoMicroBatches) {
+  EXPECT_NE(run_verb({"plan", "mpt-1b", "--gpus", "7"}).out.find("; 2240 sequences"),
+            std::string::npos);
+  EXPECT_NE(run_verb({"plan", "mpt-1b", "--gpus", "64"}).out.find("; 2048 sequences"),
+            std::string::npos);
 }
 
 TEST(PlanVerb, ModelsAndDevicesThatCannotBeAreNamed) {

@@ -236,6 +236,12 @@ TEST(Scale, ABudgetLooksAtFewDevicesToo) {
   const ScalePlan plan = scale_plan(p.cluster, p.stack, w, {}, request);
   ASSERT_TRUE(plan.best.has_value());
   EXPECT_LT(plan.points[*plan.best].devices, 1024);
+  request.price_per_device_hour = 0;  // device hours are what it costs then
+  const ScalePlan hours = scale_plan(p.cluster, p.stack, w, {}, request);
+  ASSERT_TRUE(hours.best.has_value());
+  EXPECT_EQ(hours.points[*hours.best].devices, plan.points[*plan.best].devices);
+  EXPECT_EQ(hours.verdict.rfind("fewest device hours of these within 365 days", 0), 0u);
+  request.price_per_device_hour = 2;
   request.deadline_days = 0;
   request.budget = 1;
   const ScalePlan none = scale_plan(p.cluster, p.stack, w, {}, request);

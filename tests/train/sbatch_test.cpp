@@ -92,6 +92,16 @@ TEST(Sbatch, RequeuesOnlyWhatIsResumable) {
   }
 }
 
+// A file `stop` in its directory ends a run for good, until somebody removes it.
+TEST(Sbatch, ARunThatIsToStopIsNotRequeued) {
+  TempDir run;
+  SbatchJob one = job();
+  one.output = run.path();
+  EXPECT_TRUE(execute(sbatch_file(one), 75).requeued);
+  write(run.path() + "/stop", "");
+  EXPECT_FALSE(execute(sbatch_file(one), 75).requeued);
+}
+
 const char* const kInjections[] = {
     "x=$(touch owned)",
     "x=`touch owned`",
@@ -125,6 +135,7 @@ TEST(Sbatch, WordsArriveAsTheyAre) {
     SbatchJob one = job();
     one.words = {"tiny.yaml", text, "last=1"};
     one.program = std::string("/opt/") + text + "/stretto";
+    one.output = std::string("runs/") + text;
     const Executed run = execute(sbatch_file(one));
     ASSERT_GE(run.arguments.size(), 5u) << text;
     const std::vector<std::string> tail(run.arguments.end() - 5, run.arguments.end());
