@@ -19,8 +19,10 @@ namespace {
 
 bool timed(const RunRecord& record) { return record.source == "measured" && record.counts(); }
 
-std::string place_of(const RunRecord& r) {
-  return r.device + "\n" + r.build.version + r.build.commit + r.build.compiler + r.build.flags;
+// A precision that the machine emulates tells nothing of another.
+std::string kind_of(const RunRecord& r) {
+  return r.device + "\n" + r.build.version + r.build.commit + r.build.compiler + r.build.flags +
+         "\n" + name_of(r.config.precision);
 }
 
 // Bytes per rank that the run took; 0 and less: not measured.
@@ -35,13 +37,13 @@ double expected_memory(const RunRecord& r) {
   return process_bytes(r.config, r.memory.ranks_here) / static_cast<double>(r.memory.ranks_here);
 }
 
-// Index of the run that the others of its build and machine are predicted from: few devices, a
-// steady one, the first of those.
+// Index of the run that the others of its build, machine and precision are predicted from: few
+// devices, a steady one, the first of those.
 std::map<std::string, size_t> known_runs(const std::vector<RunRecord>& records) {
   std::map<std::string, size_t> known;
   for (size_t i = 0; i < records.size(); ++i) {
     if (!timed(records[i])) continue;
-    const auto [it, first] = known.emplace(place_of(records[i]), i);
+    const auto [it, first] = known.emplace(kind_of(records[i]), i);
     if (first) continue;
     const RunRecord& best = records[it->second];
     const auto key = [](const RunRecord& r) {
@@ -104,7 +106,7 @@ std::vector<RecordForecast> forecasts_of(const std::vector<RunRecord>& records) 
     RecordForecast f;
     if (r.source == "measured" && r.status != RunStatus::rejected) {
       std::vector<plan::KnownRun> runs;
-      const auto it = known.find(place_of(r));
+      const auto it = known.find(kind_of(r));
       if (it != known.end()) {
         const RunRecord& other = records[it->second];
         runs.push_back({other.config, derive(other).step.median});

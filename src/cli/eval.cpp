@@ -116,7 +116,8 @@ void add_eval(Command& app) {
   verb->add_option("--threads", o->threads, "0: all cores")
       ->capture_default_str()
       ->between(0, 4096);
-  verb->add_option("--logits", o->logits, "also writes the first sequence's logits, raw f32");
+  verb->add_option("--logits", o->logits,
+                   "also writes the first sequence's logits, raw f32, computed in f32");
   verb->add_flag("--json", o->json, "machine-readable");
   verb->callback([o] { evaluate(*o); });
 }

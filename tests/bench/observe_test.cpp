@@ -123,6 +123,15 @@ TEST(Observe, ADisturbedRunIsNotTheKnownOne) {
   EXPECT_TRUE(forecasts_of({disturbed})[0].known);  // better than none
 }
 
+TEST(Observe, EachPrecisionHasAKnownRunOfItsOwn) {
+  RunRecord emulated = run("emulated", 1, 30.0);
+  emulated.config.precision = Precision::amp_bf16;
+  emulated.started = "0";  // the first
+  const auto all = forecasts_of({emulated, run("one", 1, 1.0), run("dp2", 2, 0.5)});
+  EXPECT_TRUE(all[0].known && all[1].known);
+  EXPECT_LT(all[2].forecast->seconds, 1.5);
+}
+
 TEST(Observe, AProcessTakesWholeHugePagesPerRank) {
   Config c = run("one", 1, 1).config;
   const double one = process_bytes(c, 1), two = process_bytes(c, 2);
