@@ -98,7 +98,11 @@ std::string verdict_of(const ScalePlan& plan, const ScaleRequest& request) {
       plan.points.begin(), plan.points.end(),
       [](const ScalePoint& a, const ScalePoint& b) { return a.tokens_per_day < b.tokens_per_day; });
   if (most != plan.points.end() && most + 1 != plan.points.end() && most->feasible) {
-    text += fmt::format("; beyond {} they bring none at all", with_commas(most->devices));
+    const bool some =
+        std::any_of(most + 1, plan.points.end(), [](const ScalePoint& p) { return p.feasible; });
+    text += fmt::format(
+        "; beyond {} {}", with_commas(most->devices),
+        some ? "they bring none at all" : "nothing fits, or the batch cannot be divided");
   }
   return text;
 }

@@ -225,6 +225,17 @@ TEST(Scale, BeyondWhereItStopsHelpingNoDoublingHelps) {
   }
 }
 
+TEST(Scale, CountsThatCannotBeAreNotCalledUseless) {
+  const Place p = place("h100", "stretto");
+  const Workload w{shape(32, 4096, 32, 50368), 2048, 64, Precision::amp_bf16};
+  Constraints limits;
+  limits.dp = 64;
+  ScaleRequest request;
+  request.devices = {64, 128, 65536};
+  const std::string verdict = scale_plan(p.cluster, p.stack, w, limits, request).verdict;
+  EXPECT_NE(verdict.find("; beyond 128 nothing fits"), std::string::npos) << verdict;
+}
+
 TEST(Scale, ABudgetLooksAtFewDevicesToo) {
   const Place p = place("h100", "stretto");
   const Workload w{shape(32, 4096, 32, 50368), 2048, 1024, Precision::amp_bf16};
