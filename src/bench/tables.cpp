@@ -130,7 +130,13 @@ std::vector<RunRecord> load_records(Fs& fs, const std::string& path) {
     throw Error(ExitCode::no_input, fmt::format("{} holds no records", printable(path)),
                 "run `stretto sweep SPEC --run` or `stretto bench CONFIG --out FILE` first");
   }
-  return without_repeats(std::move(records));
+  const size_t found = records.size();
+  records = without_repeats(std::move(records));
+  if (found > records.size()) {
+    spdlog::info("{} records are left out: of each configuration, build and machine one is kept",
+                 found - records.size());
+  }
+  return records;
 }
 
 std::vector<RunRecord> without_repeats(std::vector<RunRecord> records) {

@@ -63,13 +63,7 @@ void collect(const Options& options) {
         "--style full, column Notes",
         apart, records.size());
   }
-  const size_t found = find_records(posix_fs(), options.directory).size();
-  spdlog::info("{} rows in {}/results.csv and results.md{}", table.rows.size(), base,
-               found > records.size()
-                   ? fmt::format("; {} records of the same configuration, build and machine as a "
-                                 "newer one are left out",
-                                 found - records.size())
-                   : "");
+  spdlog::info("{} rows in {}/results.csv and results.md", table.rows.size(), base);
 }
 
 }  // namespace

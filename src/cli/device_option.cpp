@@ -52,7 +52,9 @@ void DeviceOption::run(const Checkpoint& checkpoint,
   } catch (const Error& error) {
     if (!of_the_device(error)) throw;
     if (wanted) {
-      throw Error(error.code(), error.what(), fmt::format("{}; or use --device cpu", error.hint()));
+      const std::string& hint = error.hint();
+      throw Error(error.code(), error.what(),
+                  fmt::format("{}{}use --device cpu", hint, hint.empty() ? "" : "; or "));
     }
     spdlog::warn("{}; going on with the CPU", error.what());
   }

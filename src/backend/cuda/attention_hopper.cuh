@@ -111,16 +111,4 @@ inline BackwardOperands operands_of(const AttentionBackward& call, const dq::Sum
 
 void make_dq_64(const BackwardOperands& operands, cudaStream_t stream);
 
-// `bytes`: of shared memory, apart from what aligns it.
-inline void launch(void (*kernel)(BackwardOperands), int threads, size_t bytes,
-                   const BackwardOperands& operands, cudaStream_t stream) {
-  bytes += hopper::kAlignment - 1;
-  CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                  static_cast<int>(bytes)));
-  const int blocks = std::min(hopper::multiprocessors(), operands.items);
-  kernel<<<static_cast<unsigned>(blocks), static_cast<unsigned>(threads), bytes, stream>>>(
-      operands);
-  CUDA_CHECK_LAUNCH();
-}
-
 }  // namespace stretto::cuda

@@ -295,14 +295,9 @@ __global__ void __launch_bounds__(kThreads, 1)
 }
 
 template <int kD>
-void launch(const Operands& o, cudaStream_t stream) {
-  constexpr int kBytes = sizeof(Memory<kD>) + kAlignment - 1;
-  static_assert(kBytes <= 227 * 1024);
-  CUDA_CHECK(cudaFuncSetAttribute(forward_kernel<kD>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                  kBytes));
-  const int blocks = std::min(multiprocessors(), o.items);
-  forward_kernel<kD><<<static_cast<unsigned>(blocks), kThreads, kBytes, stream>>>(o);
-  CUDA_CHECK_LAUNCH();
+void launch_for(const Operands& o, cudaStream_t stream) {
+  static_assert(sizeof(Memory<kD>) + kAlignment - 1 <= 227 * 1024);
+  launch(forward_kernel<kD>, kThreads, sizeof(Memory<kD>), o, stream);
 }
 
 }  // namespace
@@ -320,7 +315,7 @@ void hopper_forward(const AttentionForward& call, Workspace& scratch, cudaStream
                           static_cast<int>(g.H),
                           static_cast<int>(rows * g.H / kRows),
                           attention_scale(g)};
-  (g.D == 64 ? launch<64> : launch<128>)(operands, stream);
+  (g.D == 64 ? launch_for<64> : launch_for<128>)(operands, stream);
 }
 
 }  // namespace stretto::cuda

@@ -6,6 +6,8 @@
 
 #include <cuda.h>
 
+#include <algorithm>
+
 #include "backend/cuda/device.cuh"
 
 namespace stretto::cuda::hopper {
@@ -27,6 +29,20 @@ inline int multiprocessors() {
   CUDA_CHECK(cudaGetDevice(&device));
   CUDA_CHECK(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device));
   return count;
+}
+
+// Blocks that take `operands.items` by turns, at most one on a multiprocessor. `bytes`: of shared
+// memory, apart from what aligns it.
+template <typename Operands>
+void launch(void (*kernel)(Operands), int threads, size_t bytes, const Operands& operands,
+            cudaStream_t stream) {
+  bytes += kAlignment - 1;
+  CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                  static_cast<int>(bytes)));
+  const int blocks = std::min(multiprocessors(), operands.items);
+  kernel<<<static_cast<unsigned>(blocks), static_cast<unsigned>(threads), bytes, stream>>>(
+      operands);
+  CUDA_CHECK_LAUNCH();
 }
 
 struct Barrier {
