@@ -21,13 +21,14 @@ using QueryTurn = Turn<3>;
 using DoutTurn = Turn<2>;
 
 struct Memory {
-  char keys[2][2][2][kBoxBytes];  // of two items: half of columns, of keys
-  char values[2][2][kBoxBytes];
+  char keys[2][2][kBoxBytes], values[2][2][kBoxBytes];  // half of columns, of keys
   char queries[3][2][kBoxBytes], dout[2][2][kBoxBytes];
   char dscores[2][2][kBoxBytes];               // of two blocks; transposed: (keys, queries)
+  char dq[2][2][kBoxBytes];                    // on its way: half of a group's tile, of columns
   float scores[3][kQueries], dp[2][kQueries];  // where they begin (dq::Sums)
-  int item[2];
-  Barrier item_full[2], item_empty[2], values_full, values_empty;
+  int item;
+  Barrier keys_full, keys_empty, values_full, values_empty;
+  Barrier dq_full[2], dq_empty[2];
   Barrier queries_full[3], queries_empty[3], dout_full[2], dout_empty[2];
 };
 static_assert(sizeof(Memory) + kAlignment - 1 <= 227 * 1024);
@@ -35,25 +36,23 @@ static_assert(24 + 2 * 240 <= 3 * (65536 / kThreads / 8 * 8));  // registers: gi
 
 // By one thread, until there are no more items: then the item is -1.
 __device__ __forceinline__ void fetch_all(const Operands& o, Memory& m) {
-  Turn<2> kv;
   uint32_t n = 0;  // blocks of queries
   const int width = o.heads * kD;
-  int number = atomicAdd(o.sums.next, 1);
-  for (;; ++kv.n) {
-    const int slot = kv.place();
-    if (kv.n >= 2) m.item_empty[slot].wait(kv.parity() ^ 1);
-    m.item[slot] = number < o.items ? number : -1;
-    if (number >= o.items) return m.item_full[slot].arrive();
+  int next = atomicAdd(o.sums.next, 1);
+  for (uint32_t turn = 0;; ++turn) {
+    const int number = next;
+    if (number >= o.items) {
+      if (turn > 0) m.keys_empty.wait((turn & 1) ^ 1);
+      m.item = -1;
+      return m.keys_full.arrive();
+    }
     const Item item(o, number);
     const int x = item.head * kD;
     int y = item.row + item.tile * kKeys;
     int start = int((item.statistics + item.tile * kKeys) / kQueries);
-    m.item_full[slot].expect(sizeof(m.keys[slot]));
-    fetch(m.keys[slot][0], &o.keys, width + x, y, &m.item_full[slot]);
-    fetch(m.keys[slot][1], &o.keys, width + x + 64, y, &m.item_full[slot]);
 #pragma unroll 1
     for (int left = item.queries; left > 0; --left, ++n, ++start, y += kQueries) {
-      if (left == 2) number = atomicAdd(o.sums.next, 1);  // not before
+      if (left == 2) next = atomicAdd(o.sums.next, 1);  // not before
       const QueryTurn q{n};
       if (n >= 3) m.queries_empty[q.place()].wait(q.parity() ^ 1);
       Barrier* full = &m.queries_full[q.place()];
@@ -62,10 +61,15 @@ __device__ __forceinline__ void fetch_all(const Operands& o, Memory& m) {
       fetch(m.queries[q.place()][1], &o.qkv, x + 64, y, full);
       fetch(m.scores[q.place()], &o.starts, 0, start, full);
       if (left == item.queries) {
-        if (kv.n >= 1) m.values_empty.wait((kv.n & 1) ^ 1);
+        if (turn > 0) m.values_empty.wait((turn & 1) ^ 1);
         m.values_full.expect(sizeof(m.values));
         fetch(m.values[0], &o.keys, 2 * width + x, y, &m.values_full);
         fetch(m.values[1], &o.keys, 2 * width + x + 64, y, &m.values_full);
+        if (turn > 0) m.keys_empty.wait((turn & 1) ^ 1);
+        m.item = number;
+        m.keys_full.expect(sizeof(m.keys));
+        fetch(m.keys[0], &o.keys, width + x, y, &m.keys_full);
+        fetch(m.keys[1], &o.keys, width + x + 64, y, &m.keys_full);
       }
       const DoutTurn d{n};
       if (n >= 2) m.dout_empty[d.place()].wait(d.parity() ^ 1);
@@ -122,12 +126,43 @@ __device__ __forceinline__ void make_dq(Memory& m, Share& share, int half, uint3
                           keys + uint32_t(half) * kBox);
 }
 
+// A group's dq of block n, on its way to the sums.
+__device__ __forceinline__ void lay_down_dq(Memory& m, const Share& share, int half, uint32_t n) {
+  m.dq_empty[half].wait((n & 1) ^ 1);
+#pragma unroll
+  for (int i = 0; i < 8; ++i) {
+    const float(&d)[32] = share.dp;
+    char* const to = m.dq[i / 4][half] + (i % 4 * kGroup + threadIdx.x % kGroup) * 16;
+    *reinterpret_cast<float4*>(to) = {d[4 * i], d[4 * i + 1], d[4 * i + 2], d[4 * i + 3]};
+  }
+}
+// By one thread for each group.
+__device__ __forceinline__ void send_all_dq(const Operands& o, Memory& m, int half) {
+  uint32_t n = 0;
+  for (uint32_t turn = 0;; ++turn) {
+    m.keys_full.wait(turn & 1);
+    const int number = m.item;
+    if (number < 0) return;
+    m.keys_empty.arrive();
+    const Item item(o, number);
+    float* to = o.sums.dq + (item.statistics + item.tile * kKeys) * kD + half * (kQueries * 64);
+#pragma unroll 1
+    for (int left = item.queries; left > 0; --left, ++n, to += kTile) {
+      m.dq_full[half].wait(n & 1);
+      add_to(to, m.dq[0][half], kBoxBytes);
+      add_to(to + kBoxBytes / 4, m.dq[1][half], kBoxBytes);
+      wait_for_stores<0>();
+      m.dq_empty[half].arrive();
+    }
+  }
+}
+
 // Block n of queries, number i of its item, whose scores are there; those of the next are made
 // here. In flight when it begins, and waited for here: dk of block n - 1 and dq of n - 2, whose
 // place is `dq`; when it ends, those of n and n - 1.
 __device__ __forceinline__ void visit(const Operands& o, Memory& m, Share& share,
                                       const Place& place, int half, uint32_t keys, uint32_t values,
-                                      uint32_t& queries, float* dq, uint32_t n, int i, bool last) {
+                                      uint32_t& queries, uint32_t n, int i, bool last) {
   const QueryTurn next{n + (last ? 0 : 1)};  // after the last, nobody reads what is made
   const DoutTurn now{n};
   const uint32_t next_queries = uniform(box_operand(m.queries[next.place()][0]));
@@ -143,7 +178,7 @@ __device__ __forceinline__ void visit(const Operands& o, Memory& m, Share& share
   wait_for_products<0>();
   settle(share.dp);
   arrive_at(barrier_of(kRead, half, n));
-  if (i > 1) add_to_dq(dq, share.dp);
+  if (i > 1) lay_down_dq(m, share, half, n - 2);
   __syncwarp();
   arrive_if(m.queries_empty[QueryTurn{n - 1}.place()], place.leads && i > 0);
   uint32_t words[4][4];
@@ -164,6 +199,8 @@ __device__ __forceinline__ void visit(const Operands& o, Memory& m, Share& share
   synchronize_group<2 * kGroup>(barrier_of(kRead, 1 - half, n));
   place.store_box(m.dscores[n & 1][half], words);
   order_before_copies();
+  __syncwarp();
+  arrive_if(m.dq_full[half], place.leads && i > 1);
   arrive_at(barrier_of(kWritten, half, n));
   add_wide_product(share.dk, words, queries, i > 0);
   make_dq(m, share, half, keys, n - 1);
@@ -173,16 +210,14 @@ __device__ __forceinline__ void visit(const Operands& o, Memory& m, Share& share
 // dk and dv of 64 keys of every item, and dq's share of half of the columns.
 __device__ __forceinline__ void take_keys(const Operands& o, Memory& m, int half) {
   const Place place;
-  Turn<2> kv;
+  const uint32_t keys = uniform(box_operand(m.keys[0][half]));
   uint32_t n = 0;
-  for (;; ++kv.n) {
-    const int slot = kv.place();
-    m.item_full[slot].wait(kv.parity());
-    const int number = int(uniform(uint32_t(m.item[slot])));
+  for (uint32_t turn = 0;; ++turn) {
+    m.keys_full.wait(turn & 1);
+    const int number = int(uniform(uint32_t(m.item)));
     if (number < 0) break;
     const Item item(o, number);
     Share share;
-    const uint32_t keys = uniform(box_operand(m.keys[slot][0][half]));
     const uint32_t values = uniform(box_operand(m.values[0][half]));
     const QueryTurn q{n};
     m.queries_full[q.place()].wait(q.parity());
@@ -190,33 +225,36 @@ __device__ __forceinline__ void take_keys(const Operands& o, Memory& m, int half
     multiply_long_rows(share.scores, keys, queries, false);
     place.load_pairs(share.less, m.scores[q.place()]);
     if (threadIdx.x % kGroup == 0) wait_for_stores<0>();
-    synchronize_group<kGroup>(kAlone + half);  // the results of the item before have left
-    if (kv.n > 0) m.item_empty[slot ^ 1].arrive();
+    synchronize_group<kGroup>(kAlone + half);      // the results of the item before have left
     arrive_at(barrier_of(kWritten, half, n - 1));  // the first pass makes a dq that nobody reads
     wait_for_products<0>();
     settle(share.scores);
-    m.values_full.wait(kv.n & 1);
-    float* dq =
-        o.sums.dq + (item.statistics + item.tile * kKeys) * kD + half * (kQueries * 64) - 2 * kTile;
+    m.values_full.wait(turn & 1);
 #pragma unroll 1
-    for (int i = 0; i < item.queries; ++i, ++n, dq += kTile) {
-      visit(o, m, share, place, half, keys, values, queries, dq, n, i, i + 1 == item.queries);
+    for (int i = 0; i < item.queries; ++i, ++n) {
+      visit(o, m, share, place, half, keys, values, queries, n, i, i + 1 == item.queries);
     }
     wait_for_products<0>();
     settle(share.dk);
     settle(share.dv);
     settle(share.dp);
-    add_to_dq(dq, share.dp);
     place.arrive(m.queries_empty[QueryTurn{n - 1}.place()]);
+    lay_down_dq(m, share, half, n - 2);
+    order_before_copies();
+    place.arrive(m.dq_full[half]);
     make_dq(m, share, half, keys, n - 1);
     wait_for_products<0>();
     settle(share.dp);
-    add_to_dq(dq + kTile, share.dp);
-    synchronize_group<2 * kGroup>(kBoth);  // nobody reads keys or dscores: results take their place
+    place.arrive(m.keys_empty);
+    lay_down_dq(m, share, half, n - 1);
+    order_before_copies();
+    place.arrive(m.dq_full[half]);
+    synchronize_group<2 * kGroup>(kBoth);  // nobody reads dscores: a result takes their place
     const int row = item.row + item.tile * kKeys + half * 64;
-    send_result(o, place, m.keys[slot][0][half], share.dk, o.scale, (o.heads + item.head) * kD, row,
-                kAlone + half);
     send_result(o, place, m.dscores[0][half], share.dv, 1.0f, (2 * o.heads + item.head) * kD, row,
+                kAlone + half);
+    m.dq_empty[half].wait((n & 1) ^ 1);
+    send_result(o, place, m.dq[0][half], share.dk, o.scale, (o.heads + item.head) * kD, row,
                 kAlone + half);
   }
   if (threadIdx.x % kGroup == 0) wait_for_stores<0>();
@@ -228,11 +266,13 @@ __global__ void __launch_bounds__(kThreads, 1)
   extern __shared__ char raw[];
   Memory& m = aligned<Memory>(raw);
   if (threadIdx.x == 0) {
+    m.keys_full.init(1);
+    m.keys_empty.init(2 * kWarps + 2);
     m.values_full.init(1);
     m.values_empty.init(2 * kWarps);
     for (int i = 0; i < 2; ++i) {
-      m.item_full[i].init(1);
-      m.item_empty[i].init(2 * kGroup);  // each by itself: it has read which item it is
+      m.dq_full[i].init(kWarps);
+      m.dq_empty[i].init(1);
       m.dout_full[i].init(1);
       m.dout_empty[i].init(2 * kWarps);
     }
@@ -246,7 +286,9 @@ __global__ void __launch_bounds__(kThreads, 1)
   const int number = int(uniform(threadIdx.x / kGroup));
   if (number == 2) {
     give_registers<24>();
-    if (threadIdx.x % kGroup == 0) fetch_all(o, m);
+    const int thread = int(threadIdx.x % kGroup);
+    if (thread == 0) fetch_all(o, m);
+    if (thread == 32 || thread == 64) send_all_dq(o, m, thread / 32 - 1);
   } else {
     take_registers<240>();
     take_keys(o, m, number);

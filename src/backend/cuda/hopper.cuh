@@ -121,6 +121,14 @@ __device__ __forceinline__ void store(const CUtensorMap* map, int x, int y, cons
       : "memory");
   asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 }
+// Added to `bytes` of sums instead, counted as stores are.
+__device__ __forceinline__ void add_to(float* sums, const void* from, int bytes) {
+  asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], %2;" ::"l"(
+                   __cvta_generic_to_global(sums)),
+               "r"(shared_address(from)), "r"(bytes)
+               : "memory");
+  asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
 // Until all but kLast of them have left shared memory.
 template <int kLast>
 __device__ __forceinline__ void wait_for_stores() {
