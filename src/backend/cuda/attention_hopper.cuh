@@ -56,17 +56,6 @@ __device__ __forceinline__ void make_dscores(uint32_t (&to)[4][4], const uint32_
                                  dp[2 * i + 1] * __uint_as_float(w & 0xFFFF0000u), bf16{});
   }
 }
-// A tile of 64 x 64 as it lies in dq::Sums, by a group.
-__device__ __forceinline__ void add_to_dq(float* tile, const float (&dq)[32]) {
-  float* const to = tile + threadIdx.x % kGroup * 4;
-#pragma unroll
-  for (int n = 0; n < 8; ++n) {
-    asm volatile("red.relaxed.gpu.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(
-                     __cvta_generic_to_global(to + n * kGroup * 4)),
-                 "f"(dq[4 * n]), "f"(dq[4 * n + 1]), "f"(dq[4 * n + 2]), "f"(dq[4 * n + 3])
-                 : "memory");
-  }
-}
 
 // 64 x 64 or 64 x 128 sums of a group, times `factor`, to dqkv by way of one box, or of two that
 // lie two apart.

@@ -4,7 +4,9 @@
 //
 // So that products never wait: a group takes the exponentials of the next queries while dk of these
 // and dq of those before are made. That dq is one block late leaves the groups free to be half a
-// pass apart, so that one multiplies while the other does not.
+// pass apart, so that one multiplies while the other does not. dq goes to memory by copies that
+// add, which two threads of the group that fetches look after: additions by those who made it would
+// hold up whatever else they want of shared memory.
 #include "backend/cuda/attention_hopper.cuh"
 #include "backend/cuda/attention_hopper.h"
 
@@ -126,17 +128,18 @@ __device__ __forceinline__ void make_dq(Memory& m, Share& share, int half, uint3
                           keys + uint32_t(half) * kBox);
 }
 
-// A group's dq of block n, on its way to the sums.
-__device__ __forceinline__ void lay_down_dq(Memory& m, const Share& share, int half, uint32_t n) {
+// A group's dq of block n where it waits for its copy, laid out as in the sums.
+__device__ __forceinline__ void lay_down_dq(Memory& m, const float (&dq)[32], int half,
+                                            uint32_t n) {
   m.dq_empty[half].wait((n & 1) ^ 1);
 #pragma unroll
   for (int i = 0; i < 8; ++i) {
-    const float(&d)[32] = share.dp;
-    char* const to = m.dq[i / 4][half] + (i % 4 * kGroup + threadIdx.x % kGroup) * 16;
-    *reinterpret_cast<float4*>(to) = {d[4 * i], d[4 * i + 1], d[4 * i + 2], d[4 * i + 3]};
+    auto* const to = reinterpret_cast<float4*>(m.dq[i / 4][half]);
+    to[i % 4 * kGroup + threadIdx.x % kGroup] = {dq[4 * i], dq[4 * i + 1], dq[4 * i + 2],
+                                                 dq[4 * i + 3]};
   }
 }
-// By one thread for each group.
+// By one thread for each group: what it laid down is added to the sums.
 __device__ __forceinline__ void send_all_dq(const Operands& o, Memory& m, int half) {
   uint32_t n = 0;
   for (uint32_t turn = 0;; ++turn) {
@@ -158,8 +161,8 @@ __device__ __forceinline__ void send_all_dq(const Operands& o, Memory& m, int ha
 }
 
 // Block n of queries, number i of its item, whose scores are there; those of the next are made
-// here. In flight when it begins, and waited for here: dk of block n - 1 and dq of n - 2, whose
-// place is `dq`; when it ends, those of n and n - 1.
+// here. In flight when it begins, and waited for here: dk of block n - 1 and dq of n - 2; when it
+// ends, those of n and n - 1.
 __device__ __forceinline__ void visit(const Operands& o, Memory& m, Share& share,
                                       const Place& place, int half, uint32_t keys, uint32_t values,
                                       uint32_t& queries, uint32_t n, int i, bool last) {
@@ -178,7 +181,7 @@ __device__ __forceinline__ void visit(const Operands& o, Memory& m, Share& share
   wait_for_products<0>();
   settle(share.dp);
   arrive_at(barrier_of(kRead, half, n));
-  if (i > 1) lay_down_dq(m, share, half, n - 2);
+  if (i > 1) lay_down_dq(m, share.dp, half, n - 2);
   __syncwarp();
   arrive_if(m.queries_empty[QueryTurn{n - 1}.place()], place.leads && i > 0);
   uint32_t words[4][4];
@@ -214,7 +217,8 @@ __device__ __forceinline__ void take_keys(const Operands& o, Memory& m, int half
   uint32_t n = 0;
   for (uint32_t turn = 0;; ++turn) {
     m.keys_full.wait(turn & 1);
-    const int number = int(uniform(uint32_t(m.item)));
+    // Read by those who will say that they have.
+    const int number = int(uniform(place.leads ? uint32_t(m.item) : 0));
     if (number < 0) break;
     const Item item(o, number);
     Share share;
@@ -239,14 +243,14 @@ __device__ __forceinline__ void take_keys(const Operands& o, Memory& m, int half
     settle(share.dv);
     settle(share.dp);
     place.arrive(m.queries_empty[QueryTurn{n - 1}.place()]);
-    lay_down_dq(m, share, half, n - 2);
+    lay_down_dq(m, share.dp, half, n - 2);
     order_before_copies();
     place.arrive(m.dq_full[half]);
     make_dq(m, share, half, keys, n - 1);
     wait_for_products<0>();
     settle(share.dp);
     place.arrive(m.keys_empty);
-    lay_down_dq(m, share, half, n - 1);
+    lay_down_dq(m, share.dp, half, n - 1);
     order_before_copies();
     place.arrive(m.dq_full[half]);
     synchronize_group<2 * kGroup>(kBoth);  // nobody reads dscores: a result takes their place

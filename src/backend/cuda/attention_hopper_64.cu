@@ -167,6 +167,18 @@ __device__ __forceinline__ void take_keys(const Operands& o, Memory& m, int half
   if (threadIdx.x % kGroup == 0) wait_for_stores<0>();
 }
 
+// A tile of 64 x 64 as it lies in dq::Sums, by a group.
+__device__ __forceinline__ void add_to_dq(float* tile, const float (&dq)[32]) {
+  float* const to = tile + threadIdx.x % kGroup * 4;
+#pragma unroll
+  for (int n = 0; n < 8; ++n) {
+    asm volatile("red.relaxed.gpu.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(
+                     __cvta_generic_to_global(to + n * kGroup * 4)),
+                 "f"(dq[4 * n]), "f"(dq[4 * n + 1]), "f"(dq[4 * n + 2]), "f"(dq[4 * n + 3])
+                 : "memory");
+  }
+}
+
 // dq's shares: of 64 queries by the item's keys.
 __device__ __forceinline__ void add_up_dq(const Operands& o, Memory& m) {
   const Place place;
