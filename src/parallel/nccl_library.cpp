@@ -1,8 +1,7 @@
 #include "parallel/nccl_library.h"
 
-#include <dlfcn.h>
-
 #include "backend/cuda/cuda_check.h"
+#include "base/dynamic_library.h"
 #include "base/error.h"
 
 namespace stretto::nccl {
@@ -25,31 +24,23 @@ const Opened& opened() {
 }  // namespace
 
 std::string load(Library& library, const char* name) {
-  void* handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-  if (handle == nullptr) return dlerror();
-  std::string lacking;
-  const auto find = [&](auto& function, const char* symbol) {
-    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(handle, symbol));
-    if (function == nullptr && lacking.empty()) {
-      lacking = fmt::format("{} has no {}: too old", name, symbol);
-    }
-  };
-  find(library.get_unique_id, "ncclGetUniqueId");
-  find(library.init_rank, "ncclCommInitRank");
-  find(library.destroy, "ncclCommDestroy");
-  find(library.abort, "ncclCommAbort");
-  find(library.async_error, "ncclCommGetAsyncError");
-  find(library.error_string, "ncclGetErrorString");
-  find(library.last_error, "ncclGetLastError");
-  find(library.group_start, "ncclGroupStart");
-  find(library.group_end, "ncclGroupEnd");
-  find(library.all_reduce, "ncclAllReduce");
-  find(library.reduce_scatter, "ncclReduceScatter");
-  find(library.all_gather, "ncclAllGather");
-  find(library.broadcast, "ncclBroadcast");
-  find(library.send, "ncclSend");
-  find(library.recv, "ncclRecv");
-  return lacking;
+  DynamicLibrary opened(name);
+  opened.find(library.get_unique_id, "ncclGetUniqueId");
+  opened.find(library.init_rank, "ncclCommInitRank");
+  opened.find(library.destroy, "ncclCommDestroy");
+  opened.find(library.abort, "ncclCommAbort");
+  opened.find(library.async_error, "ncclCommGetAsyncError");
+  opened.find(library.error_string, "ncclGetErrorString");
+  opened.find(library.last_error, "ncclGetLastError");
+  opened.find(library.group_start, "ncclGroupStart");
+  opened.find(library.group_end, "ncclGroupEnd");
+  opened.find(library.all_reduce, "ncclAllReduce");
+  opened.find(library.reduce_scatter, "ncclReduceScatter");
+  opened.find(library.all_gather, "ncclAllGather");
+  opened.find(library.broadcast, "ncclBroadcast");
+  opened.find(library.send, "ncclSend");
+  opened.find(library.recv, "ncclRecv");
+  return opened.why_unusable();
 }
 
 std::string why_missing() { return opened().why; }

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "backend/cuda/cublas_library.h"
 #include "base/error.h"
 
 namespace stretto {
@@ -81,7 +82,7 @@ void cublas_failed(cublasStatus_t status, const char* call, const char* file, in
   }
   throw Error(status == CUBLAS_STATUS_ALLOC_FAILED ? ExitCode::out_of_memory : ExitCode::internal,
               fmt::format("cuBLASLt: {} failed with {} at {}:{}", call,
-                          cublasLtGetStatusString(status), short_name(file), line),
+                          cuda::cublas_lt().status_string(status), short_name(file), line),
               "this is a bug in Stretto; please report the command");
 }
 

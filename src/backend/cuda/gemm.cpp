@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 
+#include "backend/cuda/cublas_library.h"
 #include "backend/cuda/cuda_check.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -78,26 +79,26 @@ int worst_alignment(const GemmOperands& o) {
 
 template <typename T>
 void set(cublasLtMatmulDesc_t desc, cublasLtMatmulDescAttributes_t attribute, T value) {
-  CUBLAS_CHECK(cublasLtMatmulDescSetAttribute(desc, attribute, &value, sizeof(value)));
+  CUBLAS_CHECK(cublas_lt().set_desc(desc, attribute, &value, sizeof(value)));
 }
 
 template <typename T>
 void set(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttributes_t attribute,
          T value) {
-  CUBLAS_CHECK(cublasLtMatmulPreferenceSetAttribute(preference, attribute, &value, sizeof(value)));
+  CUBLAS_CHECK(cublas_lt().set_preference(preference, attribute, &value, sizeof(value)));
 }
 
 struct Preference {
   cublasLtMatmulPreference_t handle = nullptr;
-  Preference() { CUBLAS_CHECK(cublasLtMatmulPreferenceCreate(&handle)); }
-  ~Preference() { cublasLtMatmulPreferenceDestroy(handle); }
+  Preference() { CUBLAS_CHECK(cublas_lt().create_preference(&handle)); }
+  ~Preference() { cublas_lt().destroy_preference(handle); }
 };
 
 std::string cache_name(const std::string& device_name) {
   std::string name = device_name;
   std::replace_if(
       name.begin(), name.end(), [](unsigned char c) { return !std::isalnum(c); }, '-');
-  return fmt::format("gemm-{}-cublaslt-{}", name, cublasLtGetVersion());
+  return fmt::format("gemm-{}-cublaslt-{}", name, cublas_lt().version());
 }
 
 }  // namespace
@@ -140,7 +141,7 @@ Gemm::Gemm(const std::string& device_name, const CudaOptions& options, cudaStrea
       way_(options.way),
       stream_(stream),
       cache_(options.tune_cache, cache_name(device_name)) {
-  CUBLAS_CHECK(cublasLtCreate(&handle_));
+  CUBLAS_CHECK(cublas_lt().create(&handle_));
   CUDA_CHECK(cudaEventCreate(&begin_));
   CUDA_CHECK(cudaEventCreate(&end_));
   workspace_.reserve(options.gemm_workspace_bytes, stream_);
@@ -148,14 +149,14 @@ Gemm::Gemm(const std::string& device_name, const CudaOptions& options, cudaStrea
 
 Gemm::~Gemm() {
   for (auto& [problem, plan] : plans_) {
-    cublasLtMatmulDescDestroy(plan.desc);
-    cublasLtMatrixLayoutDestroy(plan.a);
-    cublasLtMatrixLayoutDestroy(plan.b);
-    cublasLtMatrixLayoutDestroy(plan.d);
+    cublas_lt().destroy_desc(plan.desc);
+    cublas_lt().destroy_layout(plan.a);
+    cublas_lt().destroy_layout(plan.b);
+    cublas_lt().destroy_layout(plan.d);
   }
   cudaEventDestroy(begin_);
   cudaEventDestroy(end_);
-  cublasLtDestroy(handle_);
+  cublas_lt().destroy(handle_);
 }
 
 bool Gemm::supports(const GemmProblem& problem, const GemmOperands& operands) {
@@ -179,9 +180,9 @@ cublasStatus_t Gemm::launch(const Plan& p, const GemmProblem& problem, const Gem
   const float one = 1.0f;
   const float beta = problem.accumulate ? 1.0f : 0.0f;
   const void* c = operands.c != nullptr ? operands.c : operands.d;
-  return cublasLtMatmul(handle_, p.desc, &one, operands.a, p.a, operands.b, p.b, &beta, c, p.d,
-                        operands.d, p.d, &algo, workspace_.reserve(0, stream_), workspace_.bytes(),
-                        stream_);
+  return cublas_lt().matmul(handle_, p.desc, &one, operands.a, p.a, operands.b, p.b, &beta, c, p.d,
+                            operands.d, p.d, &algo, workspace_.reserve(0, stream_),
+                            workspace_.bytes(), stream_);
 }
 
 void Gemm::set_pointers(const Plan& p, const GemmProblem& problem, const GemmOperands& operands) {
@@ -207,7 +208,7 @@ Gemm::Plan& Gemm::plan(GemmProblem problem, const GemmOperands& operands) {
 
 void Gemm::describe(Plan& p, const GemmProblem& problem) {
   const bool tf32 = tf32_ && problem.in == DType::f32;
-  CUBLAS_CHECK(cublasLtMatmulDescCreate(
+  CUBLAS_CHECK(cublas_lt().create_desc(
       &p.desc, tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F));
   const auto op = [](bool transposed) { return transposed ? CUBLAS_OP_T : CUBLAS_OP_N; };
   set(p.desc, CUBLASLT_MATMUL_DESC_TRANSA, op(problem.trans_a));
@@ -218,9 +219,9 @@ void Gemm::describe(Plan& p, const GemmProblem& problem) {
 
   const auto layout = [](cublasLtMatrixLayout_t* out, DType type, bool transposed, int64_t rows,
                          int64_t columns, int64_t ld) {
-    CUBLAS_CHECK(cublasLtMatrixLayoutCreate(
-        out, data_type(type), static_cast<uint64_t>(transposed ? columns : rows),
-        static_cast<uint64_t>(transposed ? rows : columns), ld));
+    CUBLAS_CHECK(cublas_lt().create_layout(out, data_type(type),
+                                           static_cast<uint64_t>(transposed ? columns : rows),
+                                           static_cast<uint64_t>(transposed ? rows : columns), ld));
   };
   layout(&p.a, problem.in, problem.trans_a, problem.m, problem.k, problem.lda);
   layout(&p.b, type_of_b(problem), problem.trans_b, problem.k, problem.n, problem.ldb);
@@ -243,7 +244,7 @@ void Gemm::choose_algorithm(Plan& p, const GemmProblem& problem, const GemmOpera
   set_pointers(p, problem, operands);
   Candidates found(kCandidates);
   int count = 0;
-  const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
+  const cublasStatus_t status = cublas_lt().heuristic(
       handle_, p.desc, p.a, p.b, p.d, p.d, preference.handle, kCandidates, found.data(), &count);
   found.resize(status == CUBLAS_STATUS_SUCCESS ? static_cast<size_t>(count) : 0);
   std::erase_if(found, [](const auto& r) { return r.state != CUBLAS_STATUS_SUCCESS; });
@@ -267,7 +268,7 @@ bool Gemm::restore(Plan& p, const GemmProblem& problem) {
   }
   // The library judges what the file says: an algorithm it does not accept is tuned afresh.
   cublasLtMatmulHeuristicResult_t result{};
-  if (cublasLtMatmulAlgoCheck(handle_, p.desc, p.a, p.b, p.d, p.d, &algo, &result) !=
+  if (cublas_lt().check_algo(handle_, p.desc, p.a, p.b, p.d, p.d, &algo, &result) !=
           CUBLAS_STATUS_SUCCESS ||
       result.workspaceSize > workspace_.bytes()) {
     return false;

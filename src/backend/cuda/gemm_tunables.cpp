@@ -4,6 +4,7 @@
 #include <cstring>
 #include <set>
 
+#include "backend/cuda/cublas_library.h"
 #include "backend/cuda/cuda_check.h"
 #include "backend/cuda/gemm.h"
 #include "base/log.h"
@@ -19,23 +20,21 @@ template <typename T>
 T config_of(const cublasLtMatmulAlgo_t& algo, cublasLtMatmulAlgoConfigAttributes_t attribute) {
   T value{};
   size_t written = 0;
-  CUBLAS_CHECK(
-      cublasLtMatmulAlgoConfigGetAttribute(&algo, attribute, &value, sizeof(value), &written));
+  CUBLAS_CHECK(cublas_lt().algo_config(&algo, attribute, &value, sizeof(value), &written));
   return value;
 }
 
 template <typename T>
 bool configure(cublasLtMatmulAlgo_t& algo, cublasLtMatmulAlgoConfigAttributes_t attribute,
                T value) {
-  return cublasLtMatmulAlgoConfigSetAttribute(&algo, attribute, &value, sizeof(value)) ==
+  return cublas_lt().set_algo_config(&algo, attribute, &value, sizeof(value)) ==
          CUBLAS_STATUS_SUCCESS;
 }
 
 int32_t last_option_of(const cublasLtMatmulAlgo_t& algo) {
   int32_t most = 0;
   size_t written = 0;
-  cublasLtMatmulAlgoCapGetAttribute(&algo, CUBLASLT_ALGO_CAP_CUSTOM_OPTION_MAX, &most, sizeof(most),
-                                    &written);
+  cublas_lt().algo_cap(&algo, CUBLASLT_ALGO_CAP_CUSTOM_OPTION_MAX, &most, sizeof(most), &written);
   return most;
 }
 
@@ -55,7 +54,7 @@ void Gemm::widen(Candidates& found, const Plan& p, const GemmProblem& problem) {
     const bool known =
         std::any_of(found.begin(), found.end(), [&](const auto& r) { return same(r.algo, algo); });
     cublasLtMatmulHeuristicResult_t result{};
-    if (known || cublasLtMatmulAlgoCheck(handle_, p.desc, p.a, p.b, p.d, p.d, &algo, &result) !=
+    if (known || cublas_lt().check_algo(handle_, p.desc, p.a, p.b, p.d, p.d, &algo, &result) !=
                      CUBLAS_STATUS_SUCCESS) {
       return;
     }

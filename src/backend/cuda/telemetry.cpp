@@ -1,7 +1,6 @@
 #include "backend/cuda/telemetry.h"
 
 #include <cuda_runtime.h>
-#include <dlfcn.h>
 
 #include <algorithm>
 #include <chrono>
@@ -10,6 +9,7 @@
 #include <optional>
 #include <thread>
 
+#include "base/dynamic_library.h"
 #include "base/log.h"
 
 namespace stretto {
@@ -28,18 +28,15 @@ struct Nvml {
 
   // False when the library or one of the functions is missing.
   bool load() {
-    void* library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
-    if (library == nullptr) return false;
-    const auto find = [library](auto& function, const char* name) {
-      function =
-          reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(library, name));
-      return function != nullptr;
-    };
-    return find(init, "nvmlInit_v2") && find(shutdown, "nvmlShutdown") &&
-           find(device_by_pci_bus_id, "nvmlDeviceGetHandleByPciBusId_v2") &&
-           find(clock, "nvmlDeviceGetClockInfo") && find(power, "nvmlDeviceGetPowerUsage") &&
-           find(temperature, "nvmlDeviceGetTemperature") &&
-           find(throttle_reasons, "nvmlDeviceGetCurrentClocksThrottleReasons");
+    DynamicLibrary library("libnvidia-ml.so.1");
+    library.find(init, "nvmlInit_v2");
+    library.find(shutdown, "nvmlShutdown");
+    library.find(device_by_pci_bus_id, "nvmlDeviceGetHandleByPciBusId_v2");
+    library.find(clock, "nvmlDeviceGetClockInfo");
+    library.find(power, "nvmlDeviceGetPowerUsage");
+    library.find(temperature, "nvmlDeviceGetTemperature");
+    library.find(throttle_reasons, "nvmlDeviceGetCurrentClocksThrottleReasons");
+    return library.why_unusable().empty();
   }
 };
 
