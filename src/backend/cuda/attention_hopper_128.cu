@@ -34,7 +34,6 @@ struct Memory {
   Barrier queries_full[3], queries_empty[3], dout_full[2], dout_empty[2];
 };
 static_assert(sizeof(Memory) + kAlignment - 1 <= 227 * 1024);
-static_assert(24 + 2 * 240 <= 3 * (65536 / kThreads / 8 * 8));  // registers: given and taken
 
 // By one thread, until there are no more items: then the item is -1.
 __device__ __forceinline__ void fetch_all(const Operands& o, Memory& m) {
@@ -287,16 +286,12 @@ __global__ void __launch_bounds__(kThreads, 1)
     publish_barriers();
   }
   __syncthreads();
-  const int number = int(uniform(threadIdx.x / kGroup));
-  if (number == 2) {
-    give_registers<24>();
-    const int thread = int(threadIdx.x % kGroup);
-    if (thread == 0) fetch_all(o, m);
-    if (thread == 32 || thread == 64) send_all_dq(o, m, thread / 32 - 1);
-  } else {
-    take_registers<240>();
-    take_keys(o, m, number);
-  }
+  part_ways(
+      [&](int thread) {
+        if (thread == 0) fetch_all(o, m);
+        if (thread == 32 || thread == 64) send_all_dq(o, m, thread / 32 - 1);
+      },
+      [&](int half) { take_keys(o, m, half); });
 #else
   __trap();
 #endif

@@ -172,14 +172,11 @@ __global__ void __launch_bounds__(kThreads, 1)
     publish_barriers();
   }
   __syncthreads();
-  const int number = int(uniform(threadIdx.x / kGroup));
-  if (number == 2) {
-    give_registers<24>();
-    if (threadIdx.x % kGroup == 0) fetch_all(o, m);
-  } else {
-    take_registers<240>();
-    take_queries(o, m, number);
-  }
+  part_ways(
+      [&](int thread) {
+        if (thread == 0) fetch_all(o, m);
+      },
+      [&](int half) { take_queries(o, m, half); });
 #else
   __trap();
 #endif

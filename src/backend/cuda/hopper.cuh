@@ -158,6 +158,19 @@ template <int kCount>
 __device__ __forceinline__ void take_registers() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kCount));
 }
+// Two groups multiply, with most of the registers; threads of a third fetch for them.
+template <typename Fetch, typename Multiply>
+__device__ __forceinline__ void part_ways(Fetch fetch, Multiply multiply) {
+  static_assert(24 + 2 * 240 <= 3 * (65536 / (3 * kGroup) / 8 * 8));
+  const int group = int(uniform(threadIdx.x / kGroup));
+  if (group == 2) {
+    give_registers<24>();
+    fetch(int(threadIdx.x % kGroup));
+  } else {
+    take_registers<240>();
+    multiply(group);
+  }
+}
 template <int kThreads>
 __device__ __forceinline__ void synchronize_group(int barrier) {
   asm volatile("bar.sync %0, %1;" ::"r"(barrier), "n"(kThreads) : "memory");
@@ -201,33 +214,39 @@ __device__ __forceinline__ void wait_for_products() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kLast) : "memory");
 }
 
+// The registers of a result, as products write it: their numbers in the instruction, and what they
+// are.
+#define STRETTO_NUMBERS_32                                               \
+  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15" \
+  ", %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define STRETTO_NUMBERS_64                                                           \
+  STRETTO_NUMBERS_32                                                                 \
+  ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47" \
+  ", %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define STRETTO_NUMBERS_96                                                           \
+  STRETTO_NUMBERS_64                                                                 \
+  ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79" \
+  ", %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
+#define STRETTO_RESULT_8(d, i)                                                                  \
+  "+f"((d)[i]), "+f"((d)[(i) + 1]), "+f"((d)[(i) + 2]), "+f"((d)[(i) + 3]), "+f"((d)[(i) + 4]), \
+      "+f"((d)[(i) + 5]), "+f"((d)[(i) + 6]), "+f"((d)[(i) + 7])
+#define STRETTO_RESULT_32(d) \
+  STRETTO_RESULT_8(d, 0), STRETTO_RESULT_8(d, 8), STRETTO_RESULT_8(d, 16), STRETTO_RESULT_8(d, 24)
+#define STRETTO_RESULT_64(d)                                                                       \
+  STRETTO_RESULT_32(d), STRETTO_RESULT_8(d, 32), STRETTO_RESULT_8(d, 40), STRETTO_RESULT_8(d, 48), \
+      STRETTO_RESULT_8(d, 56)
+#define STRETTO_RESULT_96(d)                                                                       \
+  STRETTO_RESULT_64(d), STRETTO_RESULT_8(d, 64), STRETTO_RESULT_8(d, 72), STRETTO_RESULT_8(d, 80), \
+      STRETTO_RESULT_8(d, 88)
+
 // d (64, 192) = or += a (64, 16) b (192, 16)^T; kByColumns: b is (16, 192), n contiguous.
 template <bool kByColumns = false>
 __device__ __forceinline__ void multiply(float (&d)[96], uint64_t a, uint64_t b, int add) {
   asm volatile(
       "{\n.reg .pred add;\nsetp.ne.b32 add, %98, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n192k16.f32.bf16.bf16 {"
-      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-      "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-      "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "
-      "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "
-      "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
+      "wgmma.mma_async.sync.aligned.m64n192k16.f32.bf16.bf16 {" STRETTO_NUMBERS_96
       "}, %96, %97, add, 1, 1, 0, %99;\n}\n"
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]),
-        "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]),
-        "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]),
-        "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]),
-        "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]), "+f"(d[32]), "+f"(d[33]), "+f"(d[34]),
-        "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]), "+f"(d[40]), "+f"(d[41]),
-        "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]), "+f"(d[48]),
-        "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]),
-        "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]),
-        "+f"(d[63]), "+f"(d[64]), "+f"(d[65]), "+f"(d[66]), "+f"(d[67]), "+f"(d[68]), "+f"(d[69]),
-        "+f"(d[70]), "+f"(d[71]), "+f"(d[72]), "+f"(d[73]), "+f"(d[74]), "+f"(d[75]), "+f"(d[76]),
-        "+f"(d[77]), "+f"(d[78]), "+f"(d[79]), "+f"(d[80]), "+f"(d[81]), "+f"(d[82]), "+f"(d[83]),
-        "+f"(d[84]), "+f"(d[85]), "+f"(d[86]), "+f"(d[87]), "+f"(d[88]), "+f"(d[89]), "+f"(d[90]),
-        "+f"(d[91]), "+f"(d[92]), "+f"(d[93]), "+f"(d[94]), "+f"(d[95])
+      : STRETTO_RESULT_96(d)
       : "l"(a), "l"(b), "r"(add), "n"(kByColumns ? 1 : 0));
 }
 
