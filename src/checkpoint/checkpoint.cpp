@@ -139,7 +139,8 @@ void TensorReader::read(int64_t begin, int64_t count, float* out) const {
   }
 }
 
-void Checkpoint::verify_file(size_t index, const ChunkReader& read, int64_t& bytes) const {
+void Checkpoint::verify_file(size_t index, const ChunkReader& read, const OnProgress& moved,
+                             int64_t& bytes) const {
   const FileRecord& record = manifest_.files[index];
   const OpenFile& file = files_[index];
   std::unordered_map<std::string_view, const StTensor*> by_name;
@@ -155,6 +156,7 @@ void Checkpoint::verify_file(size_t index, const ChunkReader& read, int64_t& byt
       const int64_t begin = c * kChunkBytes, n = std::min(kChunkBytes, size - begin);
       const char* chunk = read(tensor->begin + begin, n);
       bytes += n;
+      moved();
       if (digest_of(chunk, static_cast<size_t>(n)) == expected.chunks[static_cast<size_t>(c)]) {
         continue;
       }
@@ -165,7 +167,7 @@ void Checkpoint::verify_file(size_t index, const ChunkReader& read, int64_t& byt
   }
 }
 
-int64_t Checkpoint::verify(int part, int parts) const {
+int64_t Checkpoint::verify(int part, int parts, const OnProgress& moved) const {
   int64_t bytes = 0;
   std::vector<char> chunk(static_cast<size_t>(kChunkBytes));
   for (auto i = static_cast<size_t>(part); i < files_.size(); i += static_cast<size_t>(parts)) {
@@ -174,12 +176,12 @@ int64_t Checkpoint::verify(int part, int parts) const {
       mapping.copy(chunk.data(), static_cast<size_t>(n), offset);
       return chunk.data();
     };
-    verify_file(i, read, bytes);
+    verify_file(i, read, moved, bytes);
   }
   return bytes;
 }
 
-void Checkpoint::verify_on_disk(Fs& fs) const {
+void Checkpoint::verify_on_disk(Fs& fs, const OnProgress& moved) const {
   // Whole blocks around a chunk, into memory that begins with a block.
   constexpr int64_t kBlock = kDirectBlock;
   std::vector<char> memory(static_cast<size_t>(kChunkBytes + 3 * kBlock));
@@ -195,7 +197,7 @@ void Checkpoint::verify_on_disk(Fs& fs) const {
       if (static_cast<int64_t>(got) < into + n) refuse(file->path(), "ends before its tensors do");
       return blocks + into;
     };
-    verify_file(i, read, bytes);
+    verify_file(i, read, moved, bytes);
   }
 }
 

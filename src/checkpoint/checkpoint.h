@@ -51,9 +51,9 @@ class Checkpoint {
 
   // Reads and checks the bytes of every `parts`-th file from `part`; returns how many. bad_data
   // naming file, tensor and offset.
-  int64_t verify(int part = 0, int parts = 1) const;
+  int64_t verify(int part = 0, int parts = 1, const OnProgress& moved = unheard) const;
   // The same for all files, read past the page cache where the system can: what is on the disk.
-  void verify_on_disk(Fs& fs) const;
+  void verify_on_disk(Fs& fs, const OnProgress& moved = unheard) const;
 
  private:
   struct OpenFile {
@@ -69,7 +69,8 @@ class Checkpoint {
   void index(const OpenFile& file);
   // Copies bytes of a file: where to (a buffer of its own), from which offset, how many.
   using ChunkReader = std::function<const char*(int64_t offset, int64_t bytes)>;
-  void verify_file(size_t file, const ChunkReader& read, int64_t& bytes) const;
+  void verify_file(size_t file, const ChunkReader& read, const OnProgress& moved,
+                   int64_t& bytes) const;
 
   std::string path_;
   Manifest manifest_;

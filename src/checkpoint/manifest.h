@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,6 +13,9 @@
 namespace stretto {
 
 constexpr int64_t kChunkBytes = 4 << 20;  // of a tensor's bytes, per digest
+// Called as bytes are written, read and checked, at least once a chunk, from any thread.
+using OnProgress = std::function<void()>;
+inline void unheard() {}  // where nobody wants to know
 constexpr const char* kManifestName = "manifest.json";
 
 struct TensorRecord {

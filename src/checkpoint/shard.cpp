@@ -80,7 +80,7 @@ int64_t shard_file_bytes(const Shard& shard, int64_t step) {
 }
 
 FileRecord write_shard(Fs& fs, const std::string& path, const Shard& shard, int64_t step,
-                       WriteTimes& times) {
+                       WriteTimes& times, const OnProgress& moved) {
   std::vector<StTensor> tensors;
   const std::string head = shard_head(shard, step, tensors);
   FileRecord record;
@@ -96,6 +96,7 @@ FileRecord write_shard(Fs& fs, const std::string& path, const Shard& shard, int6
   auto digests = std::async(std::launch::async, [&] {
     for_chunks(shard, [&](size_t tensor, size_t chunk, std::string_view bytes) {
       record.tensors[tensor].chunks[chunk] = digest_of(bytes);
+      moved();
     });
   });
   const auto file = fs.create(path);
@@ -103,7 +104,10 @@ FileRecord write_shard(Fs& fs, const std::string& path, const Shard& shard, int6
   timed(times.write, [&] {
     file->preallocate(record.bytes);
     file->append(head);
-    for_chunks(shard, [&](size_t, size_t, std::string_view bytes) { file->append(bytes); });
+    for_chunks(shard, [&](size_t, size_t, std::string_view bytes) {
+      file->append(bytes);
+      moved();
+    });
   });
   timed(times.digest, [&] { digests.get(); });
   timed(times.sync, [&] { file->sync(); });

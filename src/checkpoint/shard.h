@@ -58,6 +58,6 @@ struct WriteTimes {
 // Writes a new safetensors file, space reserved first, digests taken beside it, synced and closed.
 // Adds what it took to `times`.
 FileRecord write_shard(Fs& fs, const std::string& path, const Shard& shard, int64_t step,
-                       WriteTimes& times);
+                       WriteTimes& times, const OnProgress& moved = unheard);
 
 }  // namespace stretto

@@ -87,7 +87,8 @@ std::string CheckpointStore::begin(int64_t step, uint64_t nonce, int64_t bytes) 
 WriteTimes CheckpointStore::write_part(const std::string& temp, int part, const Shard& shard,
                                        int64_t step) {
   WriteTimes times;
-  const FileRecord record = write_shard(fs_, join_path(temp, part_name(part)), shard, step, times);
+  const FileRecord record =
+      write_shard(fs_, join_path(temp, part_name(part)), shard, step, times, moved_);
   write_new_file(fs_, join_path(temp, record_name(part)), file_record_text(record));
   fs_.sync_dir(temp);
   return times;
@@ -104,6 +105,7 @@ void CheckpointStore::commit(const std::string& temp, int parts, Manifest manife
       fs_.remove(join_path(temp, record.name));  // a rank that had nothing to write
     }
     fs_.remove(path);
+    moved_();
   }
   write_new_file(fs_, join_path(temp, kManifestName), manifest_text(manifest));
   fs_.sync_dir(temp);
@@ -147,7 +149,7 @@ void CheckpointStore::prune(int64_t step, int64_t keep, int64_t keep_every) {
   old.resize(old.size() - std::min(kept, old.size()));
   if (keep_every > 0) std::erase_if(old, [&](int64_t s) { return s % keep_every == 0; });
   if (old.empty()) return;
-  Checkpoint::open(fs_, path_of(step)).verify_on_disk(fs_);
+  Checkpoint::open(fs_, path_of(step)).verify_on_disk(fs_, moved_);
   for (const int64_t s : old) {
     // The name goes first: what is half removed must not look like a checkpoint.
     const std::string doomed = fmt::format("{}{}old", path_of(s), kTempMark);
@@ -155,6 +157,7 @@ void CheckpointStore::prune(int64_t step, int64_t keep, int64_t keep_every) {
     fs_.rename(path_of(s), doomed);
     fs_.sync_dir(root_);
     remove_tree(fs_, doomed);
+    moved_();
   }
 }
 

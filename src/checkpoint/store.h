@@ -23,7 +23,9 @@ namespace stretto {
 
 class CheckpointStore {
  public:
-  CheckpointStore(Fs& fs, std::string root) : fs_(fs), root_(std::move(root)) {}
+  // `moved` hears of the progress of write_part(), commit() and prune().
+  CheckpointStore(Fs& fs, std::string root, OnProgress moved = unheard)
+      : fs_(fs), root_(std::move(root)), moved_(std::move(moved)) {}
 
   const std::string& root() const { return root_; }
   Fs& fs() const { return fs_; }
@@ -51,6 +53,7 @@ class CheckpointStore {
  private:
   Fs& fs_;
   std::string root_;
+  OnProgress moved_;
 };
 
 // The newest checkpoint that verifies to the last byte; `rejected` hears of newer ones that do not.

@@ -190,14 +190,22 @@ Config config_of(const Manifest& manifest) {
 
 namespace {
 
+constexpr int64_t kElementsPerRead = kChunkBytes / 4;
+
 // Positions [begin, end) of a shard, padding as zeros.
 void read_positions(const TensorReader& reader, const RankShape& shape, const ParameterSpec& spec,
-                    int64_t tp_rank, FlatRange range, std::vector<float>& out) {
+                    int64_t tp_rank, FlatRange range, const OnProgress& moved,
+                    std::vector<float>& out) {
   out.assign(static_cast<size_t>(range.count()), 0.0f);
   const int64_t limit = real_rows(spec, shape.model) * spec.columns;
   for (const ShardPiece& piece :
        shard_pieces(spec, shape.tp, tp_rank, range.begin, range.end, limit)) {
-    reader.read(piece.global_begin, piece.count, out.data() + (piece.position - range.begin));
+    float* to = out.data() + (piece.position - range.begin);
+    for (int64_t done = 0; done < piece.count; done += kElementsPerRead) {
+      const int64_t count = std::min(kElementsPerRead, piece.count - done);
+      reader.read(piece.global_begin + done, count, to + done);
+      moved();
+    }
   }
 }
 
@@ -215,7 +223,7 @@ TensorReader checked_reader(const Checkpoint& checkpoint, const std::string& nam
 
 }  // namespace
 
-void restore(Trainer& trainer, const Checkpoint& checkpoint) {
+void restore(Trainer& trainer, const Checkpoint& checkpoint, const OnProgress& moved) {
   Gpt& gpt = trainer.gpt();
   Optimizer& optimizer = trainer.optimizer();
   const RankShape& shape = gpt.shape();
@@ -225,7 +233,7 @@ void restore(Trainer& trainer, const Checkpoint& checkpoint) {
   for (size_t u = 0; u < layout.units.size(); ++u) {
     for (const FlatParameter& p : layout.units[u].parameters) {
       const TensorReader reader = checked_reader(checkpoint, p.spec.name, p.spec, shape.model);
-      read_positions(reader, shape, p.spec, tp_rank, {0, p.count}, values);
+      read_positions(reader, shape, p.spec, tp_rank, {0, p.count}, moved, values);
       require_finite(values.data(), p.count, checkpoint.path(), p.spec.name);
       optimizer.assign(u, p.offset, values.data(), p.count);
     }
@@ -243,7 +251,7 @@ void restore(Trainer& trainer, const Checkpoint& checkpoint) {
                    continue;
                  }
                  const TensorReader reader = checked_reader(checkpoint, name, p.spec, shape.model);
-                 read_positions(reader, shape, p.spec, tp_rank, range, values);
+                 read_positions(reader, shape, p.spec, tp_rank, range, moved, values);
                  assign_host_values(optimizer.state_backend(), moment, values.data());
                }
              });

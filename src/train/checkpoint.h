@@ -19,7 +19,7 @@ Manifest manifest_of(Trainer& trainer);
 
 // Sets weights, moments, counters and loss scale of this rank, whatever layout wrote them. Moments
 // that the checkpoint does not have (an imported model) become zero.
-void restore(Trainer& trainer, const Checkpoint& checkpoint);
+void restore(Trainer& trainer, const Checkpoint& checkpoint, const OnProgress& moved = unheard);
 
 Config config_of(const Manifest& manifest);
 // Loss scale 0: the checkpoint is an imported model and has none.

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/units.h"
 #include "checkpoint/store.h"
+#include "comm/long_work.h"
 #include "config/schema.h"
 #include "train/checkpoint.h"
 #include "train/saver.h"
@@ -55,14 +56,16 @@ std::optional<Checkpoint> verified(Comm& world, const CheckpointStore& store, in
                                    int64_t& bytes) {
   std::optional<Checkpoint> checkpoint;
   int32_t failed = 0;
+  LongWork work(world);  // ranks may have very different shares
   try {
     checkpoint = store.open(step);
-    bytes = checkpoint->verify(world.rank(), world.size());
+    bytes = checkpoint->verify(world.rank(), world.size(), [&] { work.moved(); });
   } catch (const Error& error) {
     if (error.code() == ExitCode::no_permission) throw;  // it may well be whole
     failed = 1;
     spdlog::warn("damaged checkpoint: {}", error.what());
   }
+  work.wait();
   world.all_reduce(Tensor(&failed, DType::i32, {1}), ReduceOp::max);
   if (failed != 0) return std::nullopt;
   return checkpoint;
@@ -118,7 +121,9 @@ int64_t resume(Trainer& trainer, Fs& fs, bool speaks) {
     const auto checkpoint = verified(world, store, *step, bytes);
     if (!checkpoint) continue;
     require_same_run(trainer, *checkpoint, speaks);
-    restore(trainer, *checkpoint);
+    LongWork reading(world);
+    restore(trainer, *checkpoint, [&] { reading.moved(); });
+    reading.wait();
     if (speaks) {
       const TrainerState& state = trainer.state();
       spdlog::info(

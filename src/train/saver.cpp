@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/random.h"
 #include "base/trace.h"
+#include "comm/long_work.h"
 #include "train/checkpoint.h"
 
 namespace stretto {
@@ -31,12 +32,27 @@ std::string checkpoint_root(const Config& config) {
 }
 
 CheckpointSaver::CheckpointSaver(Trainer& trainer, Fs& fs, int64_t saved_step)
-    : trainer_(trainer), store_(fs, checkpoint_root(trainer.config())), saved_step_(saved_step) {
+    : trainer_(trainer),
+      store_(fs, checkpoint_root(trainer.config()), [this] { note_progress(); }),
+      saved_step_(saved_step) {
   if (first()) store_.drop_leftovers();
 }
 
 CheckpointSaver::~CheckpointSaver() {
+  await_worker([this] { trainer_.world().monitor().beat(); });
   if (worker_.joinable()) worker_.join();
+}
+
+void CheckpointSaver::note_progress() {
+  ++progress_;
+  progress_.notify_all();
+}
+
+void CheckpointSaver::await_worker(const std::function<void()>& moved) {
+  for (uint64_t seen = progress_; running_; seen = progress_) {
+    progress_.wait(seen);
+    moved();
+  }
 }
 
 void CheckpointSaver::launch(std::function<void()> work) {
@@ -52,6 +68,7 @@ void CheckpointSaver::launch(std::function<void()> work) {
     work_end_ = trace_clock();
     current_.seconds += work_end_ - work_start_;
     running_ = false;
+    note_progress();
   });
 }
 
@@ -150,8 +167,10 @@ void CheckpointSaver::advance() {
 
 void CheckpointSaver::finish() {
   while (stage_ != Stage::idle) {
-    join();
-    poll();
+    LongWork work(trainer_.world());
+    await_worker([&] { work.moved(); });
+    work.wait();
+    advance();
   }
 }
 

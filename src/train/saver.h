@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <optional>
 #include <string>
 #include <thread>
@@ -53,7 +54,10 @@ class CheckpointSaver {
   enum class Stage { idle, writing, committing };
 
   bool begin();
+  void note_progress();  // by the worker
   void launch(std::function<void()> work);
+  // Returns when the worker has ended; calls `moved` whenever it has moved on.
+  void await_worker(const std::function<void()>& moved);
   void join();  // the worker, and notes its work in the trace
   void commit();
   void advance();  // when no rank is at work any more
@@ -69,6 +73,7 @@ class CheckpointSaver {
   Stage stage_ = Stage::idle;
   std::thread worker_;
   std::atomic<bool> running_{false};
+  std::atomic<uint64_t> progress_{0};     // goes up as the worker moves on and when it ends
   double work_start_ = 0, work_end_ = 0;  // trace_clock() of the worker; read after joining it
   // Of this rank's part; written by the worker, read after joining it.
   std::string error_;

@@ -3,7 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <chrono>
 #include <random>
+#include <thread>
 
 #include "checkpoint/tiny_run.h"
 #include "support/expect_error.h"
@@ -179,6 +182,73 @@ TEST(Resume, FullDiskKeepsTraining) {
   EXPECT_ERROR(run(config, options), ExitCode::io_error, "3 saves in a row");
   EXPECT_EQ(checkpoint_of(config, 6).manifest().step, 6);
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(dir / "checkpoints"), {}), 2);
+}
+
+// Whether all ranks give signs of life while one rank's file moves on slowly. Looks at the rows of
+// the watchdog whenever the file moves, and slows it down until two signs of each rank were seen.
+class SignsOfLife {
+ public:
+  explicit SignsOfLife(std::string kind) : kind_(std::move(kind)) {}
+
+  void look(const StatusBoard& board, const std::string& kind, const std::string& path) {
+    const bool shard = path.find("step-4") != std::string::npos && path.ends_with("safetensors");
+    if (kind != kind_ || !shard || seen_ >= 2) return;
+    std::vector<int64_t> beats;
+    for (int r = 0; r < board.count; ++r) beats.push_back(board.rows[r].beat_ns.load());
+    const bool all_moved = std::equal(beats.begin(), beats.end(), before_.begin(), before_.end(),
+                                      [](int64_t now, int64_t then) { return now > then; });
+    seen_ += all_moved ? 1 : 0;
+    if (all_moved || before_.empty()) before_ = beats;
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  int seen() const { return seen_; }
+
+ private:
+  std::string kind_;
+  std::vector<int64_t> before_;
+  int seen_ = 0;
+};
+
+// Rank 0 alone writes and reads back; rank 1 waits for it.
+TEST(Resume, ASlowDiskIsNoHang) {
+  const TempDir dir(Where::memory);
+  Config config = tiny_config(dir.path());
+  config.parallel.dp = 2;
+  config.checkpoint = {2, 1, 0, false};
+  config.train.steps = 4;
+  FaultFs fs(posix_fs());
+  RunOptions options;
+  options.fs = &fs;
+  options.print = false;
+  SignsOfLife writing("write"), reading("read");
+  run_thread_ranks(2, [&](Comm& world) {
+    if (world.rank() == 0) {
+      fs.on_operation = [&](const std::string& kind, const std::string& path) {
+        writing.look(world.monitor().board(), kind, path);
+        reading.look(world.monitor().board(), kind, path);
+      };
+    }
+    world.barrier();
+    run_training(config, world, options);
+  });
+  EXPECT_EQ(writing.seen(), 2);
+  EXPECT_EQ(reading.seen(), 2);
+}
+
+TEST(Resume, VerifyingTellsOfEveryChunk) {
+  const TempDir dir(Where::memory);
+  Config config = tiny_config(dir.path());
+  config.train.steps = 1;
+  run(config);
+  const Checkpoint checkpoint = checkpoint_of(config, 1);
+  size_t moved = 0;
+  checkpoint.verify(0, 1, [&] { ++moved; });
+  EXPECT_EQ(moved, checkpoint.tensors().size());  // each is less than a chunk
+  moved = 0;
+  const auto world = make_self_comm();
+  Trainer trainer(config, *world);
+  restore(trainer, checkpoint, [&] { ++moved; });
+  EXPECT_GE(moved, checkpoint.tensors().size());
 }
 
 // Death at every file operation of a run that saves; the same command again ends bit-equal.

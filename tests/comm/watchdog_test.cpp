@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "comm/contract.h"
+#include "comm/long_work.h"
 #include "comm/threads.h"
 
 namespace stretto {
@@ -158,6 +159,26 @@ TEST(HangDetector, WhereTheWatcherDidNotRunNobodyIsBlamed) {
   }
   rank.sleep_with_its_watcher(1e5);
   EXPECT_DOUBLE_EQ(rank.keep_silent(20).value_or(0), 8.5);  // a rank that hangs is still found
+}
+
+// Whoever is done hears of those at work, and of nothing while they stand still.
+TEST(LongWork, ThoseWhoWaitShowWhatOthersDo) {
+  run_thread_ranks(2, [](Comm& world) {
+    LongWork work(world);
+    if (world.rank() == 0) {
+      const RankStatus& other = world.monitor().board().rows[1];
+      const auto waits = [&] { return other.waits_in.load() != 0; };
+      while (!waits()) std::this_thread::yield();
+      const int64_t before = other.beat_ns.load();
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      EXPECT_EQ(other.beat_ns.load(), before);
+      for (int i = 0; i < 2; ++i) {
+        const int64_t last = other.beat_ns.load();
+        while (other.beat_ns.load() == last) work.moved();
+      }
+    }
+    work.wait();
+  });
 }
 
 TEST(WatchdogDeathTest, EndsAHungJob) {

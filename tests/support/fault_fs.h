@@ -5,6 +5,7 @@
 #include <csignal>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -31,6 +32,8 @@ class FaultFs final : public Fs {
   int operations = 0;
   int matching = 0;
   bool dead = false;
+  // Hears of every operation before it happens, on the thread that wants it.
+  std::function<void(const std::string& kind, const std::string& path)> on_operation;
 
   std::unique_ptr<File> open(const std::string& path) override {
     before("open", path);
@@ -122,6 +125,8 @@ class FaultFs final : public Fs {
   };
 
   void before(const std::string& kind, const std::string& path) {
+    if (on_operation) on_operation(kind, path);
+    const std::lock_guard lock(mutex_);
     if (dead) throw Killed();
     if (operations++ == kill_at) {
       dead = just_died_ = true;
@@ -137,6 +142,7 @@ class FaultFs final : public Fs {
 
   Fs& real_;
   bool just_died_ = false;
+  std::mutex mutex_;  // ranks and their writers are threads
 };
 
 }  // namespace stretto::test
