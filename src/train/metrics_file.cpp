@@ -1,6 +1,6 @@
 #include "train/metrics_file.h"
 
-#include <cerrno>
+#include <algorithm>
 #include <charconv>
 #include <cstring>
 #include <filesystem>
@@ -12,6 +12,8 @@
 
 namespace stretto {
 namespace {
+
+constexpr size_t kMaxWaitingBytes = 16 << 20;  // thousands of steps
 
 // The step of a line, as json_line() and its neighbours begin them; -1: not a line of ours.
 int64_t step_of(std::string_view line) {
@@ -67,33 +69,67 @@ void cut_after(const std::string& path, int64_t step) {
 
 }  // namespace
 
-MetricsFile::MetricsFile(const std::string& directory, int64_t step) {
+MetricsFile::MetricsFile(Fs& fs, const std::string& directory, int64_t step) {
   if (directory.empty()) return;
-  std::error_code failed;
-  std::filesystem::create_directories(directory, failed);
-  path_ = directory + "/metrics.jsonl";
-  require_ours(path_);
-  cut_after(path_, step);
-  if (!failed) file_ = std::fopen(path_.c_str(), "a");
-  if (file_ == nullptr) {
+  path_ = join_path(directory, "metrics.jsonl");
+  try {
+    make_dirs(fs, directory);
+    require_ours(path_);
+    cut_after(path_, step);
+    file_ = fs.open_append(path_);
+    bytes_ = file_->appended();
+  } catch (const FsError& error) {
     throw Error(ExitCode::cannot_create,
-                fmt::format("cannot create {}: {}", path_,
-                            failed ? failed.message() : std::strerror(errno)),
+                fmt::format("cannot create {}: {}", path_, std::strerror(error.error_number())),
                 "set output= to a directory that you may write to, or leave it out");
   }
 }
 
 MetricsFile::~MetricsFile() {
-  if (file_ != nullptr) std::fclose(file_);
+  if (waiting_.empty() && lost_ == 0) return;
+  const auto lines = lost_ + std::count(waiting_.begin(), waiting_.end(), '\n');
+  spdlog::warn("{}: {} lines could not be written", path_, lines);
 }
 
 void MetricsFile::write(const std::string& line) {
-  if (file_ == nullptr) return;
-  const bool written = std::fputs((line + "\n").c_str(), file_) >= 0 && std::fflush(file_) == 0;
-  if (written) return;
-  spdlog::warn("{}: {}; metrics are no longer written", path_, std::strerror(errno));
-  std::fclose(file_);
-  file_ = nullptr;
+  if (!file_) return;
+  if (waiting_.size() + line.size() < kMaxWaitingBytes) {
+    waiting_ += line + "\n";
+  } else {
+    ++lost_;
+  }
+  flush(false);
+}
+
+void MetricsFile::sync() {
+  if (file_) flush(true);
+}
+
+void MetricsFile::flush(bool durable) {
+  try {
+    file_->write_at(waiting_.data(), waiting_.size(), bytes_);
+    bytes_ += std::ssize(waiting_);
+    waiting_.clear();
+    if (durable) file_->sync();
+    if (failing_) spdlog::info("{}: metrics are written again", path_);
+    failing_ = false;
+  } catch (const Error& error) {
+    take_note(error);
+  }
+}
+
+void MetricsFile::take_note(const Error& error) {
+  if (!failing_) spdlog::warn("{}; metrics wait in memory for better times", error.what());
+  failing_ = true;
+  try {
+    // A write may end anywhere in a line: the next one goes on from there.
+    const int64_t written = file_->size() - bytes_;
+    if (written <= 0 || written > std::ssize(waiting_)) return;
+    waiting_.erase(0, static_cast<size_t>(written));
+    bytes_ += written;
+  } catch (const Error&) {
+    return;  // it cannot be asked either
+  }
 }
 
 }  // namespace stretto

@@ -96,11 +96,12 @@ void record_save(CheckpointSaver& saver, MetricsFile& metrics) {
 // Saves when it is time to, and otherwise looks after a save under way. After a step without finite
 // gradients there is nothing new to save, and weights that are NaN must not push out good ones; but
 // with a loss scale such steps are part of the course.
-void take_care_of(CheckpointSaver& saver, Trainer& trainer, bool stopping) {
+void take_care_of(CheckpointSaver& saver, MetricsFile& metrics, Trainer& trainer, bool stopping) {
   const TrainerState& state = trainer.state();
   const int64_t every = trainer.config().checkpoint.every;
   const bool sound = state.skipped_in_a_row == 0 || trainer.scaler().dynamic();
   if (stopping || (sound && every > 0 && state.step % every == 0)) {
+    metrics.sync();  // a run that goes on from here has the lines of all steps before
     saver.save();
   } else {
     saver.poll();
@@ -174,7 +175,7 @@ RunResult run_training(const Config& config, Comm& world, const RunOptions& opti
                  trainer.state().step, config.train.steps);
   }
 
-  MetricsFile metrics(trainer.speaks() ? trainer.config().output : "", trainer.state().step);
+  MetricsFile metrics(fs, trainer.speaks() ? trainer.config().output : "", trainer.state().step);
   StragglerWatch stragglers(stages_of(trainer.mesh()));
   StepTracer tracer(config, trainer.state().step, trace_path(config, options), options.keep_tasks,
                     fs);
@@ -211,7 +212,7 @@ RunResult run_training(const Config& config, Comm& world, const RunOptions& opti
     trainer.time_operators(next.by_operator);
     if (saver) {
       watchdog.enter(Section::save, record.step);
-      take_care_of(*saver, trainer, last || signal != 0 || next.enough);
+      take_care_of(*saver, metrics, trainer, last || signal != 0 || next.enough);
       record_save(*saver, metrics);
     }
     tracer.after_step(trainer, record.step, speaks);

@@ -29,6 +29,7 @@ class FaultFs final : public Fs {
   std::string fail_kind;
   int error_number = 0;
   bool fail_from_then_on = false;
+  bool torn_write = false;  // a write that fails is half done
   int operations = 0;
   int matching = 0;
   bool dead = false;
@@ -93,6 +94,7 @@ class FaultFs final : public Fs {
       try {
         fs_.before("write", path());
       } catch (...) {
+        if (!fs_.dead && fs_.torn_write) real_->write_at(data, bytes / 2, offset);
         if (!fs_.dead || !fs_.just_died_) throw;
         fs_.just_died_ = false;
         real_->write_at(data, bytes / 2, offset);

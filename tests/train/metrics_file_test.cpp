@@ -5,10 +5,13 @@
 #include <sys/stat.h>
 
 #include "support/expect_error.h"
+#include "support/fault_fs.h"
 #include "support/temp_dir.h"
 
 namespace stretto {
 namespace {
+
+using test::FaultFs;
 
 constexpr const char* kThreeSteps =
     "{\"step\":1,\"loss\":3}\n{\"step\":2,\"loss\":2}\n{\"step\":2,\"eval_loss\":2}\n"
@@ -17,7 +20,7 @@ constexpr const char* kThreeSteps =
 std::string after(const std::string& before, int64_t step) {
   const TempDir dir(Where::memory);
   dir.write("metrics.jsonl", before);
-  MetricsFile(dir.path(), step).write("{\"step\":99}");
+  MetricsFile(posix_fs(), dir.path(), step).write("{\"step\":99}");
   std::ifstream file(dir / "metrics.jsonl");
   return {std::istreambuf_iterator<char>(file), {}};
 }
@@ -44,18 +47,47 @@ TEST(MetricsFile, AnUnfinishedLineGoes) {
 TEST(MetricsFile, WhatIsNotOursIsLeftAlone) {
   const TempDir dir(Where::memory);
   dir.write("metrics.jsonl", "my notes\n");
-  EXPECT_ERROR(MetricsFile(dir.path(), 0), ExitCode::cannot_create, "something else");
+  EXPECT_ERROR(MetricsFile(posix_fs(), dir.path(), 0), ExitCode::cannot_create, "something else");
   std::ifstream file(dir / "metrics.jsonl");
   EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), "my notes\n");
   ASSERT_EQ(std::rename((dir / "metrics.jsonl").c_str(), (dir / "notes").c_str()), 0);
   ASSERT_EQ(mkfifo((dir / "metrics.jsonl").c_str(), 0600), 0);  // opening it would wait for ever
-  EXPECT_ERROR(MetricsFile(dir.path(), 0), ExitCode::cannot_create, "no regular file");
+  EXPECT_ERROR(MetricsFile(posix_fs(), dir.path(), 0), ExitCode::cannot_create, "no regular file");
+}
+
+std::string content_of(const TempDir& dir) {
+  std::ifstream file(dir / "metrics.jsonl");
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// The disk is full for a while, and takes a part of a line before it says so.
+TEST(MetricsFile, WhatCannotBeWrittenWaits) {
+  const TempDir dir(Where::memory);
+  FaultFs fs(posix_fs());
+  MetricsFile metrics(fs, dir.path(), 0);
+  metrics.write("{\"step\":1}");
+  fs.fail_kind = "write";
+  fs.error_number = ENOSPC;
+  fs.fail_at = 0;
+  fs.fail_from_then_on = true;
+  metrics.write("{\"step\":2}");
+  metrics.write("{\"step\":3}");
+  metrics.sync();
+  EXPECT_EQ(content_of(dir), "{\"step\":1}\n");
+  fs.torn_write = true;
+  metrics.write("{\"step\":4}");
+  EXPECT_EQ(content_of(dir).size(), 11u + 33u / 2);
+  fs.error_number = 0;
+  metrics.write("{\"step\":5}");
+  EXPECT_EQ(content_of(dir),
+            "{\"step\":1}\n{\"step\":2}\n{\"step\":3}\n{\"step\":4}\n{\"step\":5}\n");
 }
 
 TEST(MetricsFile, NoDirectoryNoFile) {
-  MetricsFile("", 0).write("{}");
+  MetricsFile(posix_fs(), "", 0).write("{}");
   const TempDir dir(Where::memory);
-  EXPECT_ERROR(MetricsFile(dir.write("file", ""), 0), ExitCode::cannot_create, "metrics.jsonl");
+  EXPECT_ERROR(MetricsFile(posix_fs(), dir.write("file", ""), 0), ExitCode::cannot_create,
+               "metrics.jsonl");
 }
 
 }  // namespace
