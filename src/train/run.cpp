@@ -180,16 +180,15 @@ RunResult run_training(const Config& config, Comm& world, const RunOptions& opti
   StepTracer tracer(config, trainer.state().step, trace_path(config, options), options.keep_tasks,
                     fs);
   double seconds = 0;
+  int64_t taken = 0;  // steps of this call
   while (trainer.state().step < config.train.steps) {
     watchdog.enter(Section::step, trainer.state().step + 1);
     const TraceScope scope(tracer.buffer(trainer, trainer.state().step + 1));
     const StepRecord record = trainer.step();
     seconds += record.times.total;
-    result.steps.push_back(record);
+    ++taken;
     metrics.write(json_line(trainer.config(), record));
-    if (speaks) {
-      print_line(trainer.config(), record, seconds, static_cast<int64_t>(result.steps.size()));
-    }
+    if (speaks) print_line(trainer.config(), record, seconds, taken);
     if (options.on_step) options.on_step(record);
     require_progress(config, trainer);
     watch_stragglers(stragglers, record, world, speaks, metrics);
@@ -230,7 +229,7 @@ RunResult run_training(const Config& config, Comm& world, const RunOptions& opti
       break;
     }
   }
-  if (saver && !result.steps.empty()) {
+  if (saver && taken > 0) {
     watchdog.enter(Section::save, trainer.state().step);
     saver->require_saved();
     record_save(*saver, metrics);

@@ -14,7 +14,6 @@ namespace stretto {
 
 struct RunResult {
   ExitCode code = ExitCode::ok;
-  std::vector<StepRecord> steps;  // of this call
   double eval_loss = 0;           // of the last evaluation; 0 without one
   size_t planned_bytes = 0;       // of this rank
   double save_stall_seconds = 0;  // steps waited for checkpoints

@@ -98,11 +98,11 @@ bool says_nothing_of_the_run(ExitCode code) {
 std::vector<StepRecord> curve_of(const Config& config) {
   require_fits(config, memory_budget(config, config.world_size()));
   std::vector<StepRecord> steps;
-  RunOptions options;
-  options.print = false;
   run_thread_ranks(static_cast<int>(config.world_size()), [&](Comm& world) {
-    RunResult result = run_training(config, world, options);
-    if (world.rank() == 0) steps = std::move(result.steps);
+    RunOptions options;
+    options.print = false;
+    if (world.rank() == 0) options.on_step = [&](const StepRecord& s) { steps.push_back(s); };
+    run_training(config, world, options);
   });
   return steps;
 }

@@ -33,7 +33,7 @@ TEST_P(Precisions, InterruptedRunsAreBitEqual) {
   Config config = tiny_config(whole_dir.path());
   config.precision = GetParam();
   config.train.loss_scale.growth_interval = 3;  // the scale moves within a few steps
-  const RunResult whole = run(config);
+  const TinyRun whole = run(config);
   ASSERT_EQ(whole.steps.size(), 12u);
 
   std::mt19937 rng(11);
@@ -43,11 +43,11 @@ TEST_P(Precisions, InterruptedRunsAreBitEqual) {
     const TempDir dir(Where::memory);
     config.output = dir.path();
     const int64_t first = std::uniform_int_distribution<int64_t>(1, 11)(rng);
-    RunResult part = run(config, stop_after(dir, first));
+    TinyRun part = run(config, stop_after(dir, first));
     ASSERT_EQ(part.code, ExitCode::resumable);
     ASSERT_EQ(std::ssize(part.steps), first);
     std::filesystem::remove(dir / "stop");
-    const RunResult rest = run(config);
+    const TinyRun rest = run(config);
     ASSERT_EQ(rest.code, ExitCode::ok);
     part.steps.insert(part.steps.end(), rest.steps.begin(), rest.steps.end());
     ASSERT_EQ(part.steps.size(), whole.steps.size());
@@ -81,7 +81,7 @@ TEST(Resume, OverflowedStepsAreRemembered) {
   config.precision = Precision::amp_fp16;
   config.train.loss_scale.initial = 1e9;  // overflows at first
   config.train.steps = 4;
-  const RunResult result = run(config);
+  const TinyRun result = run(config);
   const TrainerState state = state_of(checkpoint_of(config, 4).manifest());
   EXPECT_GT(state.skipped_total, 0);
   EXPECT_EQ(state.updates, 4 - state.skipped_total);
@@ -100,7 +100,7 @@ TEST(Resume, FallsBackToThePreviousGoodOne) {
     file.seekp(-5, std::ios::end);
     file.put('\x55');
   }
-  const RunResult again = run(config);
+  const TinyRun again = run(config);
   ASSERT_EQ(again.steps.size(), 4u);  // from step 8
   EXPECT_EQ(again.steps.front().step, 9);
   checkpoint_of(config, 12);

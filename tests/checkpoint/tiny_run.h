@@ -34,12 +34,22 @@ inline Config tiny_config(const std::string& output) {
   return config;
 }
 
-inline RunResult run(const Config& config, RunOptions options = {}) {
+struct TinyRun {
+  ExitCode code = ExitCode::ok;
+  std::vector<StepRecord> steps;  // as rank 0 saw them
+};
+
+inline TinyRun run(const Config& config, RunOptions options = {}) {
   options.print = false;
-  RunResult result;
+  TinyRun result;
   run_thread_ranks(static_cast<int>(config.world_size()), [&](Comm& world) {
-    const RunResult mine = run_training(config, world, options);
-    if (world.rank() == 0) result = mine;
+    RunOptions mine = options;
+    mine.on_step = [&](const StepRecord& record) {
+      if (world.rank() == 0) result.steps.push_back(record);
+      if (options.on_step) options.on_step(record);
+    };
+    const ExitCode code = run_training(config, world, mine).code;
+    if (world.rank() == 0) result.code = code;
   });
   return result;
 }

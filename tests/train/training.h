@@ -41,8 +41,8 @@ inline std::vector<StepRecord> train(const Config& config) {
   run_thread_ranks(static_cast<int>(config.world_size()), [&](Comm& world) {
     RunOptions options;
     options.print = false;
-    RunResult result = run_training(config, world, options);
-    if (world.rank() == 0) steps = std::move(result.steps);
+    if (world.rank() == 0) options.on_step = [&](const StepRecord& s) { steps.push_back(s); };
+    run_training(config, world, options);
   });
   return steps;
 }
