@@ -9,9 +9,11 @@ if ! command -v "$launcher" > /dev/null; then
   exit 125
 fi
 flags=()
-exited=9 killed=9  # Hydra, MPICH's launcher, kills the others and reports that
+# Hydra, MPICH's launcher, kills the others and reports that.
+exited=9 killed=9 names_exited="BAD TERMINATION" names_killed="BAD TERMINATION"
 if "$launcher" --version 2>&1 | grep -Eq "Open MPI|OpenRTE"; then
   flags=(--oversubscribe) exited=3 killed=137
+  names_exited="Process name: .*,1\].*Exit code: *3" names_killed="rank 1 .*signal 9"
   [ "$(id -u)" -eq 0 ] && flags+=(--allow-run-as-root)
 fi
 failures=0
@@ -28,7 +30,7 @@ expect() {
   local begin=$SECONDS output code
   output=$(timeout 50 "$launcher" "${flags[@]}" -n 4 "$program" "$1" 2>&1)
   code=$?
-  if [ "$code" -ne "$2" ] || ! grep -q "$3" <<< "$output"; then
+  if [ "$code" -ne "$2" ] || ! grep -q "$3" <<< "${output//$'\n'/ }"; then
     echo "FAILED: $1: exit code $code (expected $2) after $((SECONDS - begin)) s:"
     echo "$output"
     failures=$((failures + 1))
@@ -37,8 +39,8 @@ expect() {
   fi
 }
 expect throw 74 "rank 1 in step 3: disk full"
-expect exit $exited ""
-expect kill $killed ""
+expect exit $exited "$names_exited"
+expect kill $killed "$names_killed"
 expect sleep 81 "rank 1 stands still in step 3.*ranks 0, 2, 3 wait in all_reduce #2 (200000 bytes, group world)"
 expect hang 81 "rank 1 stands still in step 3.*ranks 0, 2, 3 wait in all_reduce #2 (200000 bytes, group world)"
 

@@ -43,7 +43,7 @@ struct Executed {
   std::vector<std::string> files;  // created by the run beside the records
 };
 
-Executed execute(const std::string& text, int srun_code = 0) {
+Executed execute(const std::string& text, int srun_code = 0, int restarts = 0) {
   TempDir dir;
   const std::string d = dir.path();
   mkdir((d + "/bin").c_str(), 0755);
@@ -53,9 +53,10 @@ Executed execute(const std::string& text, int srun_code = 0) {
   write(d + "/bin/scontrol", fmt::format("#!/bin/bash\necho \"$@\" > '{}/requeue'\n", d));
   write(d + "/job.sh", text);
   const std::string command = fmt::format(
-      "cd '{0}/cwd' && env -i PATH='{0}/bin':/usr/bin:/bin SLURM_JOB_ID=7 bash '{0}/job.sh' "
+      "cd '{0}/cwd' && env -i PATH='{0}/bin':/usr/bin:/bin SLURM_JOB_ID=7 "
+      "SLURM_RESTART_COUNT={1} bash '{0}/job.sh' "
       "> /dev/null 2>&1",
-      d);
+      d, restarts);
   Executed out;
   out.code = WEXITSTATUS(std::system(command.c_str()));
   std::istringstream words(read(d + "/argv"));
@@ -85,11 +86,23 @@ TEST(Sbatch, HoldsWhatARequeuedJobNeeds) {
 
 TEST(Sbatch, RequeuesOnlyWhatIsResumable) {
   const std::string text = sbatch_file(job());
-  for (const int code : {0, 1, 64, 65, 66, 70, 74, 75, 78, 79, 80, 81, 137}) {
+  for (const int code : {0, 1, 64, 65, 66, 70, 74, 75, 78, 79, 80, 81, 130}) {
     const Executed run = execute(text, code);
     EXPECT_EQ(run.code, code);
     EXPECT_EQ(run.requeued, code == 75 || code == 81) << code;
   }
+}
+
+// Killed by the system, or crashed: the launcher answers 128 + signal. That may be for ever.
+TEST(Sbatch, RequeuesARankThatWasKilledTenTimes) {
+  const std::string text = sbatch_file(job());
+  for (const int code : {134, 137, 139, 143}) {
+    EXPECT_TRUE(execute(text, code).requeued) << code;
+    EXPECT_TRUE(execute(text, code, 9).requeued) << code;
+    EXPECT_FALSE(execute(text, code, 10).requeued) << code;
+  }
+  EXPECT_TRUE(execute(text, 81, 99).requeued);
+  EXPECT_FALSE(execute(text, 81, 100).requeued);
 }
 
 // A file `stop` in its directory ends a run for good, until somebody removes it.
