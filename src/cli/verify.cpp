@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "cli/text_table.h"
 #include "cli/verbs.h"
+#include "comm/launch.h"
 #include "config/reader.h"
 #include "config/rules.h"
 
@@ -63,7 +64,7 @@ std::string limit_text(const Tolerance& tolerance) {
          limit_text(tolerance.any_step);
 }
 
-void print_table(const std::vector<VerifyRow>& rows) {
+void print_table(const std::vector<VerifyRow>& rows, const std::vector<LeftOut>& left_out) {
   TextTable table(
       {"topology", ">ranks", "compared with", ">loss", ">gradient norm", ">limits", "result"});
   std::set<std::pair<std::string, std::string>> reasons;
@@ -79,6 +80,8 @@ void print_table(const std::vector<VerifyRow>& rows) {
   for (const VerifyRow& row : rows) {
     if (!row.error.empty()) fmt::print("{}: {}\n", row.name, row.error);
   }
+  if (!left_out.empty()) fmt::print("Left out, since they do not fit this configuration:\n");
+  for (const LeftOut& one : left_out) fmt::print("  {:<33} {}\n", one.name, one.why);
   std::vector<std::string> failed;
   for (const VerifyRow& row : rows) {
     if (!row.passed()) failed.push_back(row.name);
@@ -87,9 +90,14 @@ void print_table(const std::vector<VerifyRow>& rows) {
              failed.empty() ? "" : "; these do not: ", fmt::join(failed, "; "));
 }
 
-void print_json(const Options& options, const std::vector<VerifyRow>& rows) {
+void print_json(const Options& options, const std::vector<VerifyRow>& rows,
+                const std::vector<LeftOut>& left_out) {
   nlohmann::ordered_json out = {{"steps", options.steps},
-                                {"rows", nlohmann::ordered_json::array()}};
+                                {"rows", nlohmann::ordered_json::array()},
+                                {"left_out", nlohmann::ordered_json::array()}};
+  for (const LeftOut& one : left_out) {
+    out["left_out"].push_back({{"topology", one.name}, {"why", one.why}});
+  }
   for (const VerifyRow& row : rows) {
     const Limits first = row.tolerance.first_step.value_or(row.tolerance.any_step);
     out["rows"].push_back({{"topology", row.name},
@@ -116,9 +124,17 @@ void verify(const Options& options) {
     throw Error(ExitCode::usage, fmt::format("--steps {} --ranks {}", options.steps, options.ranks),
                 "use at least one step and 1 to 64 ranks");
   }
+  const LaunchInfo launch = detect_launch();
+  if (launch.wants_mpi() && launch.size > 1) {
+    throw Error(ExitCode::usage,
+                fmt::format("verify is one process whose ranks are threads; {} started {} of them",
+                            name_of(launch.launcher), launch.size),
+                "run it alone; --ranks says how many ranks a topology may have");
+  }
   const ResolvedConfig resolved = load_config(options.words);
   require_valid(resolved);
-  const auto cases = verify_grid(resolved.config, options.ranks, options.steps);
+  std::vector<LeftOut> left_out;
+  const auto cases = verify_grid(resolved.config, options.ranks, options.steps, &left_out);
   const bool several = std::any_of(cases.begin(), cases.end(), [](const VerifyCase& one) {
     return one.config.world_size() > 1;
   });
@@ -133,9 +149,9 @@ void verify(const Options& options) {
   const auto rows = run_verify(
       cases, [](const VerifyRow& row) { spdlog::info("{}: {}", row.name, verdict(row)); });
   if (options.json) {
-    print_json(options, rows);
+    print_json(options, rows, left_out);
   } else {
-    print_table(rows);
+    print_table(rows, left_out);
   }
   const bool good =
       std::all_of(rows.begin(), rows.end(), [](const VerifyRow& row) { return row.passed(); });

@@ -41,6 +41,11 @@ struct VerifyCase {
   VerifySaver saved_by = {};
 };
 
+// A topology that is not in the grid because it does not fit the configuration.
+struct LeftOut {
+  std::string name, why;
+};
+
 struct VerifyRow {
   std::string name, against;
   int64_t ranks = 1;
@@ -58,7 +63,9 @@ struct VerifyRow {
 // The topologies that fit `most_ranks` and the model (heads, layers, batch). `base` gives model,
 // data and precision; its own topology is ignored. References come before what is compared with
 // them. Then every pair of six of the topologies: saved half-way on one, resumed on the other.
-std::vector<VerifyCase> verify_grid(const Config& base, int64_t most_ranks, int64_t steps);
+// `left_out` hears of those that would fit the ranks, but not the model.
+std::vector<VerifyCase> verify_grid(const Config& base, int64_t most_ranks, int64_t steps,
+                                    std::vector<LeftOut>* left_out = nullptr);
 
 // Runs the cases in order; `on_row` hears of each comparison as it is made. References give no
 // rows.

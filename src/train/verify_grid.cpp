@@ -68,9 +68,13 @@ class Grid {
            Change&& change) {
     VerifyCase one{name, against, one_, tolerance};
     change(one.config);
-    if (one.config.world_size() > most_ranks_ || (!against.empty() && !has(against))) return;
-    if (!is_valid(one.config)) return;
-    cases_.push_back(std::move(one));
+    if (one.config.world_size() > most_ranks_) return;
+    const std::string why = why_not(one);
+    if (why.empty()) {
+      cases_.push_back(std::move(one));
+    } else {
+      left_out_.push_back({name, why});
+    }
   }
   template <typename Change>
   void add_close(const std::string& name, Change&& change) {
@@ -100,8 +104,16 @@ class Grid {
   }
 
   std::vector<VerifyCase> take() { return std::move(cases_); }
+  std::vector<LeftOut> take_left_out() { return std::move(left_out_); }
 
  private:
+  std::string why_not(const VerifyCase& one) const {
+    const std::vector<Finding> findings = check_config(one.config);  // errors come first
+    if (!findings.empty() && findings[0].severity == Severity::error) {
+      return fmt::format("{} {}", findings[0].key, findings[0].message);
+    }
+    return one.against.empty() || has(one.against) ? "" : one.against + " is left out";
+  }
   std::vector<VerifyCase>::const_iterator at(const std::string& name) const {
     return std::find_if(cases_.begin(), cases_.end(),
                         [&](const VerifyCase& one) { return one.name == name; });
@@ -113,6 +125,7 @@ class Grid {
   int64_t most_ranks_;
   Tolerance close_;
   std::vector<VerifyCase> cases_;
+  std::vector<LeftOut> left_out_;
 };
 
 void set(Config& c, int64_t dp, int64_t tp, int64_t pp, int zero = 0) {
@@ -236,7 +249,8 @@ void add_resumes(Grid& grid) {
 
 }  // namespace
 
-std::vector<VerifyCase> verify_grid(const Config& base, int64_t most_ranks, int64_t steps) {
+std::vector<VerifyCase> verify_grid(const Config& base, int64_t most_ranks, int64_t steps,
+                                    std::vector<LeftOut>* left_out) {
   Grid grid(base, most_ranks, steps);
   grid.add(kOneProcess, "", {}, [](Config&) {});
   grid.add(kOneFixed, "", {}, [](Config& c) { c.deterministic = true; });
@@ -260,6 +274,7 @@ std::vector<VerifyCase> verify_grid(const Config& base, int64_t most_ranks, int6
   add_pipelines(grid);
   add_products(grid);
   if (steps > 1) add_resumes(grid);
+  if (left_out != nullptr) *left_out = grid.take_left_out();
   return grid.take();
 }
 

@@ -63,6 +63,16 @@ TEST(Usage, AnyVerbMayBeQuietOrVerbose) {
   EXPECT_NE(run_verb({"-q", "trian"}).err.find("did you mean 'train'?"), std::string::npos);
 }
 
+TEST(Usage, VerifyIsOneProcess) {
+  setenv("OMPI_COMM_WORLD_RANK", "1", 1);
+  setenv("OMPI_COMM_WORLD_SIZE", "2", 1);
+  const VerbAnswer answer = run_verb({"verify", "tiny", "--steps", "1"});
+  unsetenv("OMPI_COMM_WORLD_RANK");
+  unsetenv("OMPI_COMM_WORLD_SIZE");
+  EXPECT_EQ(answer.code, 64);
+  EXPECT_NE(answer.err.find("one process"), std::string::npos) << answer.err;
+}
+
 TEST(Usage, NumbersOutOfRangeAndEmptyPathsAreRefused) {
   const std::vector<std::vector<std::string>> cases = {
       {"eval", "run", "file", "--batch", "0"},

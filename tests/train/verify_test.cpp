@@ -42,6 +42,21 @@ TEST(Verify, GridHoldsWhatFitsTheModel) {
   EXPECT_TRUE(has(small, "tp2 x pp2"));
 }
 
+TEST(Verify, SaysWhatDoesNotFitAndWhy) {
+  Config config = tiny_config();
+  std::vector<LeftOut> left_out;
+  verify_grid(config, 2, 3, &left_out);
+  EXPECT_TRUE(left_out.empty()) << left_out[0].name << ": " << left_out[0].why;
+  config.global_batch = 3;
+  config.micro_batch = 1;
+  const auto cases = verify_grid(config, 2, 3, &left_out);
+  EXPECT_FALSE(has(cases, "dp2"));
+  ASSERT_FALSE(left_out.empty());
+  EXPECT_EQ(left_out[0].name, "dp2");
+  EXPECT_EQ(left_out[0].why, "global_batch is not a multiple of parallel.dp: 2");
+  for (const LeftOut& one : left_out) EXPECT_EQ(one.name.find("dp4"), std::string::npos);
+}
+
 TEST(Verify, TwoRanksTrainTheSameModel) {
   std::vector<VerifyCase> cases = verify_grid(tiny_config(), 2, 4);
   std::erase_if(cases, [](const VerifyCase& one) { return !one.saved_by.name.empty(); });
