@@ -28,7 +28,7 @@ struct PrepareArguments {
   std::string tokenizer;
   std::string output;
   std::string format = "megatron";
-  std::string key = "text";
+  std::string key;
   std::string end_token;
   bool no_end = false;
   bool line_documents = false;
@@ -221,7 +221,7 @@ void add_prepare(Command& verb) {
       ->required();
   sub->add_option("-o,--output", a->output, "Where: NAME.bin and NAME.idx")->required();
   sub->add_option("--format", a->format, "megatron or llmc")->capture_default_str();
-  sub->add_option("--key", a->key, "Key of the text in JSON Lines")->capture_default_str();
+  sub->add_option("--key", a->key, "Key of the text in JSON Lines [text]");
   sub->add_flag("--lines", a->line_documents, "Plain text: each line is a document");
   sub->add_option("--end-token", a->end_token, "Token after each document [<|endoftext|>]");
   sub->add_flag("--no-end-token", a->no_end, "Nothing after documents");

@@ -90,7 +90,7 @@ struct TrainArguments {
   std::vector<std::string> inputs;
   std::string output = "tokenizer.json";
   std::string pattern = "gpt2";
-  std::string key = "text";
+  std::string key;
   int64_t vocab = 50257;
   int64_t min_count = 2;
   std::vector<std::string> special = {"<|endoftext|>"};
@@ -209,7 +209,7 @@ void add_training(Command& verb) {
       ->capture_default_str()
       ->between(1, 1e15);
   sub->add_option("--special", a->special, "Special tokens, ids from 0")->capture_default_str();
-  sub->add_option("--key", a->key, "Key of the text in JSON Lines")->capture_default_str();
+  sub->add_option("--key", a->key, "Key of the text in JSON Lines [text]");
   sub->add_option("--threads", a->threads, "0: all cores")->capture_default_str()->between(0, 4096);
   sub->callback([a] { train(*a); });
 }

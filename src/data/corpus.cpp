@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
 
+#include "base/log.h"
 #include "base/strict_json.h"
 #include "data/splitter.h"
 #include "data/unicode.h"
@@ -15,21 +18,69 @@ constexpr size_t kBlockBytes = size_t{1} << 20;
 // A line or a word may be longer than a block; this much is the end of patience.
 constexpr size_t kMaxBlockBytes = size_t{64} << 20;
 
+// By their first bytes.
+void refuse_compressed(File& file) {
+  constexpr struct {
+    std::string_view begin;
+    const char *name, *command;
+  } kFormats[] = {{"\x1f\x8b", "gzip", "gunzip -k"}, {"\x28\xb5\x2f\xfd", "zstd", "zstd -d"}};
+  std::array<char, 4> bytes{};
+  const std::string_view begin(bytes.data(), file.read_at(bytes.data(), bytes.size(), 0));
+  for (const auto& format : kFormats) {
+    if (!begin.starts_with(format.begin)) continue;
+    throw Error(ExitCode::bad_data,
+                fmt::format("{} is compressed with {}", file.path(), format.name),
+                fmt::format("unpack it first: {} {}", format.command, file.path()));
+  }
+}
+
+// Whether the first line is a whole JSON object.
+bool begins_with_object(File& file) {
+  std::string line;
+  while (line.find('\n') == std::string::npos && line.size() < kMaxBlockBytes) {
+    const size_t had = line.size();
+    line.resize(had + kBlockBytes);
+    line.resize(had + file.read_at(line.data() + had, kBlockBytes, static_cast<int64_t>(had)));
+    if (line.size() == had) break;
+  }
+  line.resize(std::min(line.find('\n'), line.size()));
+  if (line.find('{') == std::string::npos) return false;
+  try {
+    return parse_json(line, file.path()).is_object();
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+// `.json` may be a text like any other, or JSON Lines under another name.
+bool holds_json_lines(File& file) {
+  const std::string& path = file.path();
+  return path.ends_with(".jsonl") || path.ends_with(".ndjson") ||
+         (path.ends_with(".json") && begins_with_object(file));
+}
+
 }  // namespace
 
 CorpusReader::CorpusReader(CorpusOptions options, Fs& fs) : options_(std::move(options)), fs_(fs) {
   // Opening each file once now means that a wrong name fails before hours of work.
-  for (const std::string& path : options_.paths) total_bytes_ += fs_.open(path)->size();
+  for (const std::string& path : options_.paths) {
+    const auto file = fs_.open(path);
+    total_bytes_ += file->size();
+    refuse_compressed(*file);
+    if (holds_json_lines(*file)) json_lines_.insert(path);
+  }
   if (total_bytes_ == 0) refuse_as_empty();
+  if (!options_.key.empty() && json_lines_.empty()) {
+    throw Error(ExitCode::usage,
+                fmt::format("--key {}: none of the files is JSON Lines", printable(options_.key)),
+                "leave --key out for plain text, or call the files .jsonl");
+  }
+  if (options_.key.empty()) options_.key = "text";
 }
 
 void CorpusReader::refuse_as_empty() const {
   throw Error(ExitCode::bad_data, fmt::format("{}: no text", fmt::join(options_.paths, ", ")),
               "give at least one file that is not empty; --key names the text in JSON Lines");
-}
-
-bool CorpusReader::is_jsonl(const std::string& path) const {
-  return path.ends_with(".jsonl") || path.ends_with(".ndjson");
 }
 
 // Where a block may end: behind its last newline (lines), or where a piece ends (text). 0: read on.

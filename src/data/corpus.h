@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,7 +17,7 @@ namespace stretto {
 
 struct CorpusOptions {
   std::vector<std::string> paths;
-  std::string key = "text";     // of the JSON Lines objects
+  std::string key = "";         // of the text in JSON Lines; empty: "text"
   bool line_documents = false;  // plain text: each line is a document, else each file
 };
 
@@ -46,10 +47,11 @@ class CorpusReader {
   void documents(const CorpusBlock& block, const std::function<void(const Part&)>& part) const;
 
  private:
-  bool is_jsonl(const std::string& path) const;
+  bool is_jsonl(const std::string& path) const { return json_lines_.count(path) > 0; }
   size_t cut(const std::string& path, std::string_view bytes, bool at_limit) const;
 
   CorpusOptions options_;
+  std::set<std::string> json_lines_;  // those of the paths
   Fs& fs_;
   int64_t total_bytes_ = 0;
   std::mutex mutex_;

@@ -67,6 +67,27 @@ TEST(Prepare, JsonLinesKeepTheirDocuments) {
                                              "three<|endoftext|>"}));
 }
 
+// What begins with a whole object is JSON Lines; the rest of what is called .json is text.
+TEST(Prepare, JsonLinesMayBeCalledJson) {
+  const TempDir dir;
+  const std::string lines = dir.write("c.json", "{\"body\": \"one\"}\n{\"body\": \"two\"}\n");
+  EXPECT_EQ(prepare({{lines}, "body"}, dir / "out").documents, 2);
+  EXPECT_ERROR(prepare({{lines}}, dir / "out"), ExitCode::bad_data, "c.json:1");
+  for (const char* text : {"{\n  \"text\": \"one\"\n}\n", "[1,\n2]\n", "{{mustache}}\nmore\n"}) {
+    EXPECT_EQ(prepare({{dir.write("d.json", text)}}, dir / "out").documents, 1) << text;
+  }
+  EXPECT_ERROR(prepare({{dir.write("c.txt", "one")}, "body"}, dir / "out"), ExitCode::usage,
+               "--key body");
+}
+
+TEST(Prepare, CompressedFilesAreNoText) {
+  const TempDir dir;
+  EXPECT_ERROR(prepare({{dir.write("c.txt", "\x1f\x8b\x08 and so on")}}, dir / "out"),
+               ExitCode::bad_data, "c.txt is compressed with gzip");
+  EXPECT_ERROR(prepare({{dir.write("c.jsonl", "\x28\xb5\x2f\xfd and so on")}}, dir / "out"),
+               ExitCode::bad_data, "zstd");
+}
+
 TEST(Prepare, LinesAsDocuments) {
   const TempDir dir;
   CorpusOptions options{{dir.write("c.txt", "one\ntwo\n\nthree")}};
