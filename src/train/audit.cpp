@@ -15,37 +15,45 @@ constexpr int64_t kChunkBytes = 1 << 20;  // copied from the device at a time
 
 class Hasher {
  public:
-  explicit Hasher(Trainer& trainer)
-      : trainer_(trainer), chunk_(trainer.backend().host_memory() ? 0 : kChunkBytes) {}
+  explicit Hasher(Trainer& trainer) : trainer_(trainer), chunk_(kChunkBytes) {}
 
   // The bytes of one parameter that this rank holds.
-  uint64_t of(const FlatUnit& unit, const FlatParameter& parameter) {
+  uint64_t weights(const FlatUnit& unit, const FlatParameter& parameter) {
     XXH3_state_t state;
     XXH3_64bits_reset(&state);
     const Gpt& gpt = trainer_.gpt();
     const Tensor flat = trainer_.gpt().memory().at("weights");
     const FlatRange range = {parameter.offset, parameter.offset + parameter.count};
     if (gpt.shape().zero < 3) {
-      add(state, flat.slice(range.begin, range.end));
+      add(state, trainer_.backend(), flat.slice(range.begin, range.end));
     } else {
       for (const OwnedStretch& s :
            owned_stretches(unit, range, gpt.layout().dp, gpt.comms().dp->rank())) {
-        add(state, flat.slice(s.shard_begin, s.shard_begin + s.count));
+        add(state, trainer_.backend(), flat.slice(s.shard_begin, s.shard_begin + s.count));
       }
     }
     return XXH3_64bits_digest(&state);
   }
 
+  // Of the optimizer's state, which lies as the weights do where nothing is sharded.
+  uint64_t state(ConstTensor flat, const FlatParameter& parameter) {
+    XXH3_state_t state;
+    XXH3_64bits_reset(&state);
+    add(state, trainer_.optimizer().state_backend(),
+        flat.slice(parameter.offset, parameter.offset + parameter.count));
+    return XXH3_64bits_digest(&state);
+  }
+
  private:
-  void add(XXH3_state_t& state, ConstTensor values) {
-    if (trainer_.backend().host_memory()) {
+  void add(XXH3_state_t& state, Backend& backend, ConstTensor values) {
+    if (backend.host_memory()) {
       XXH3_64bits_update(&state, values.data(), values.bytes());
       return;
     }
     const int64_t step = kChunkBytes / static_cast<int64_t>(dtype_size(values.dtype()));
     for (int64_t begin = 0; begin < values.count(); begin += step) {
       const ConstTensor part = values.slice(begin, std::min(begin + step, values.count()));
-      trainer_.backend().copy_to_host(chunk_.data(), part);
+      backend.copy_to_host(chunk_.data(), part);
       XXH3_64bits_update(&state, chunk_.data(), part.bytes());
     }
   }
@@ -57,7 +65,24 @@ class Hasher {
 struct Copies {
   std::vector<std::string> names;
   std::vector<uint64_t> digests;  // of this rank
+
+  void add(const std::string& name, uint64_t digest) {
+    names.push_back(name);
+    digests.push_back(digest);
+  }
 };
+
+// The optimizer's state as checkpoints call it, with the master copies; nothing where ranks share
+// it.
+std::vector<std::pair<std::string, Tensor>> replicated_state(Trainer& trainer) {
+  if (trainer.gpt().shape().zero > 0) return {};
+  std::vector<std::pair<std::string, Tensor>> all;
+  for (const char* name : {"master", "m", "v"}) {
+    const Tensor state = trainer.optimizer().state(name);
+    if (!state.none()) all.emplace_back(fmt::format("optimizer.{}.", name), state);
+  }
+  return all;
+}
 
 std::vector<int> world_ranks(const std::vector<int>& group, const std::vector<int>& positions) {
   std::vector<int> ranks;
@@ -134,20 +159,18 @@ void audit_replicas(Trainer& trainer) {
   const Gpt& gpt = trainer.gpt();
   const Mesh& mesh = trainer.mesh();
   const int me = trainer.world().rank();
+  const auto state = replicated_state(trainer);
   Copies all, replicated, tied;
   for (const FlatUnit& unit : gpt.layout().units) {
     for (const FlatParameter& parameter : unit.parameters) {
-      const std::string& name = parameter.spec.name;
-      const uint64_t digest = hasher.of(unit, parameter);
-      all.names.push_back(name);
-      all.digests.push_back(digest);
-      if (mesh.tp() > 1 && parameter.offset >= unit.replicated) {
-        replicated.names.push_back(name);
-        replicated.digests.push_back(digest);
-      }
-      if (unit.name == "wte") {
-        tied.names.push_back(name);
-        tied.digests.push_back(digest);
+      const auto add = [&](const std::string& name, uint64_t digest) {
+        all.add(name, digest);
+        if (mesh.tp() > 1 && parameter.offset >= unit.replicated) replicated.add(name, digest);
+        if (unit.name == "wte") tied.add(name, digest);
+      };
+      add(parameter.spec.name, hasher.weights(unit, parameter));
+      for (const auto& [prefix, flat] : state) {
+        add(prefix + parameter.spec.name, hasher.state(flat, parameter));
       }
     }
   }

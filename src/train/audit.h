@@ -5,6 +5,8 @@
 //   over dp_replica with ZeRO 3 in groups: the same part of every parameter
 //   over tp         what tensor-parallel ranks replicate: norms, biases after a sum, positions
 //   over the ends   the tied token table of the first and last pipeline stage
+//
+// With ZeRO 0, where each rank has all of it, the optimizer's state (master copies, moments) too.
 #pragma once
 
 #include <cstdint>

@@ -179,6 +179,7 @@ RunResult run_training(const Config& config, Comm& world, const RunOptions& opti
   StragglerWatch stragglers(stages_of(trainer.mesh()));
   StepTracer tracer(config, trainer.state().step, trace_path(config, options), options.keep_tasks,
                     fs);
+  if (options.on_start) options.on_start(trainer);
   double seconds = 0;
   int64_t taken = 0;  // steps of this call
   while (trainer.state().step < config.train.steps) {

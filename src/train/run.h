@@ -23,6 +23,7 @@ struct RunResult {
 struct RunOptions {
   bool print = true;                               // rank 0 prints lines and messages
   std::function<void(const StepRecord&)> on_step;  // every rank, after each step
+  std::function<void(Trainer&)> on_start;          // every rank, before the first step
   Fs* fs = nullptr;  // for checkpoints, metrics and traces; nullptr: the real one
   bool keep_tasks = false;
   // Asked on rank 0 after each step: true ends the run in order, as if it had no more steps.

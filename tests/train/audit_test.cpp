@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "support/expect_error.h"
+#include "train/run.h"
 #include "train/training.h"
 
 namespace stretto {
@@ -18,13 +19,13 @@ Config topology(int dp, int tp, int pp, int zero) {
   return config;
 }
 
-// Flips the lowest bit of the tensor's first element where `rank` stores one.
+// Flips a bit of the tensor's first element where `rank` stores one.
 void flip(Trainer& trainer, const std::string& name) {
   const FlatLayout& layout = trainer.gpt().layout();
   auto* weights = trainer.gpt().memory().at("weights").as<uint32_t>();
   const int64_t offset = layout.parameter(name).offset;
   if (trainer.config().parallel.zero < 3) {
-    weights[offset] ^= 1;
+    weights[offset] ^= 1 << 16;  // a step does not round it away
     return;
   }
   for (const FlatUnit& unit : layout.units) {
@@ -32,17 +33,28 @@ void flip(Trainer& trainer, const std::string& name) {
     const int64_t end = offset + layout.parameter(name).count;
     const auto mine =
         owned_stretches(unit, {offset, end}, layout.dp, trainer.gpt().comms().dp->rank());
-    weights[mine.at(0).shard_begin] ^= 1;
+    weights[mine.at(0).shard_begin] ^= 1 << 16;
   }
 }
 
-void train_and_flip(const Config& config, int rank, const std::string& name) {
+using Flip = std::function<void(Trainer&, const std::string& name)>;
+
+// Flips a bit of the optimizer's state, which lies as the weights do.
+Flip flip_state(const char* state) {
+  return [=](Trainer& trainer, const std::string& name) {
+    const int64_t offset = trainer.gpt().layout().parameter(name).offset;
+    trainer.optimizer().state(state).as<uint32_t>()[offset] ^= 1;
+  };
+}
+
+void train_and_flip(const Config& config, int rank, const std::string& name,
+                    const Flip& flip_one = flip) {
   run_thread_ranks(static_cast<int>(config.world_size()), [&](Comm& world) {
     Trainer trainer(config, world);
     trainer.initialise();
     trainer.step();
     audit_replicas(trainer);  // all is well so far
-    if (world.rank() == rank) flip(trainer, name);
+    if (world.rank() == rank) flip_one(trainer, name);
     audit_replicas(trainer);
   });
 }
@@ -52,6 +64,16 @@ TEST(Audit, NamesTheDataParallelRankThatDiffers) {
     EXPECT_ERROR(train_and_flip(topology(3, 1, 1, zero), 2, "h.1.mlp.up.weight"),
                  ExitCode::internal,
                  "h.1.mlp.up.weight of rank 2 differs from the copies of ranks 0, 1");
+  }
+}
+
+TEST(Audit, ComparesTheOptimizersState) {
+  Config config = topology(3, 1, 1, 0);
+  config.precision = Precision::amp_bf16;
+  for (const char* state : {"master", "m", "v"}) {
+    EXPECT_ERROR(train_and_flip(config, 1, "h.1.mlp.up.weight", flip_state(state)),
+                 ExitCode::internal,
+                 fmt::format("optimizer.{}.h.1.mlp.up.weight of rank 1 differs from", state));
   }
 }
 
@@ -86,6 +108,19 @@ TEST(Audit, RunStopsAtTheAuditInterval) {
   Config config = topology(2, 1, 1, 0);
   config.train.audit_every = 2;
   EXPECT_EQ(train(config).size(), 6u);
+  // A bit that is flipped after step 3 is found after step 4.
+  const auto run = [&](Comm& world) {
+    Trainer* mine = nullptr;
+    RunOptions options;
+    options.print = false;
+    options.on_start = [&](Trainer& trainer) { mine = &trainer; };
+    options.on_step = [&](const StepRecord& record) {
+      if (record.step == 3 && world.rank() == 1) flip(*mine, "h.1.mlp.up.weight");
+    };
+    run_training(config, world, options);
+  };
+  EXPECT_ERROR(run_thread_ranks(2, run), ExitCode::internal,
+               "replica audit after step 4: ranks 0, 1 hold different copies of h.1.mlp.up.weight");
 }
 
 TEST(Audit, TheMostFrequentCopyIsRight) {
