@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cstring>
 #include <ctime>
+#include <exception>
 #include <thread>
 
 #include "base/fs.h"
@@ -61,10 +62,14 @@ int take(int fd, const std::string& path, double patience) {
 
 }  // namespace
 
-RunLock::RunLock(const std::string& directory, double patience) {
+RunLock::RunLock(const std::string& directory, double patience)
+    : exceptions_(std::uncaught_exceptions()) {
   if (directory.empty()) return;
-  make_dirs(posix_fs(), directory);
+  Fs& fs = posix_fs();
   const std::string path = join_path(directory, "lock");
+  if (!fs.info(path)) made_.push_back(path);
+  for (std::string at = directory; !fs.info(at); at = parent_dir(at)) made_.push_back(at);
+  make_dirs(fs, directory);
   const int flags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
   fd_ = ::open(path.c_str(), flags, 0640);
   if (fd_ < 0) throw fs_error(errno, "create", path, true);
@@ -89,7 +94,20 @@ RunLock::RunLock(const std::string& directory, double patience) {
 }
 
 RunLock::~RunLock() {
-  if (fd_ >= 0) ::close(fd_);
+  if (fd_ < 0) return;
+  if (std::uncaught_exceptions() > exceptions_) remove_made();
+  ::close(fd_);
+}
+
+void RunLock::remove_made() noexcept {
+  if (made_.empty()) return;
+  try {
+    Fs& fs = posix_fs();
+    if (fs.list(parent_dir(made_.front())).size() > 1) return;  // there is more than the lock
+    for (const std::string& path : made_) fs.remove(path);
+  } catch (const std::exception&) {
+    return;  // what is in use by others stays
+  }
 }
 
 }  // namespace stretto

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace stretto {
 
@@ -17,12 +18,17 @@ class RunLock {
   // this machine, where the kernel lets go of it however the process ends, otherwise after
   // `patience` seconds. File systems without locks get a warning.
   explicit RunLock(const std::string& directory, double patience = kLeaseSeconds);
+  // When an exception ends the run before it has written anything, what the lock made goes, too.
   ~RunLock();
   RunLock(const RunLock&) = delete;
   RunLock& operator=(const RunLock&) = delete;
 
  private:
+  void remove_made() noexcept;
+
   int fd_ = -1;
+  std::vector<std::string> made_;  // the lock file and directories, innermost first
+  int exceptions_;                 // on their way when the lock was taken
 };
 
 }  // namespace stretto

@@ -7,7 +7,10 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <filesystem>
+#include <fstream>
 #include <optional>
+#include <stdexcept>
 #include <thread>
 
 #include "support/expect_error.h"
@@ -52,6 +55,29 @@ TEST(RunLock, WaitsForMachinesThatMayBeDead) {
   });
   const RunLock ours(dir.path());
   EXPECT_ERROR(RunLock{dir.path()}, ExitCode::cannot_create, std::to_string(::getpid()));
+}
+
+// What is refused leaves nothing behind; what was there or came meanwhile stays.
+TEST(RunLock, ARunThatFailsBeforeItWritesLeavesNothing) {
+  const TempDir dir(Where::memory);
+  const auto fail_in = [](const std::string& run, const std::string& written = "") {
+    try {
+      const RunLock held(run);
+      if (!written.empty()) std::ofstream(run + "/" + written) << "x";
+      throw std::runtime_error("no data");
+    } catch (const std::runtime_error&) {
+      return std::filesystem::exists(run);
+    }
+  };
+  EXPECT_FALSE(fail_in(dir / "deep/run"));
+  EXPECT_FALSE(fail_in(dir / "deep/run/"));
+  EXPECT_EQ(dir.entries(), 0u);
+  EXPECT_TRUE(fail_in(dir.path()));
+  EXPECT_EQ(dir.entries(), 0u);
+  EXPECT_TRUE(fail_in(dir / "run", "metrics.jsonl"));
+  EXPECT_TRUE(std::filesystem::exists(dir / "run/lock"));
+  { const RunLock held(dir / "good"); }
+  EXPECT_TRUE(fail_in(dir / "good"));
 }
 
 TEST(RunLock, DirectoriesThatCannotBe) {
