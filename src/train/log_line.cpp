@@ -30,6 +30,29 @@ std::string gpu_json(const StepRecord& r) {
       json_number(g.temperature_c_max), throttle_text(g.throttle_reasons));
 }
 
+// ,"comm_bytes_by_call":{"dp":{"all_reduce":..}}: what is not zero.
+std::string bytes_by_call_json(const StepRecord& r) {
+  std::string axes;
+  const auto add_axis = [&](const char* axis, const CommCounters& c) {
+    std::string calls;
+    const auto add = [&](const char* call, uint64_t bytes) {
+      if (bytes == 0) return;
+      calls += fmt::format("{}\"{}\":{}", calls.empty() ? "" : ",", call, bytes);
+    };
+    add("all_reduce", c.all_reduce_bytes);
+    add("reduce_scatter", c.reduce_scatter_bytes);
+    add("all_gather", c.all_gather_bytes);
+    add("broadcast", c.broadcast_bytes);
+    add("send", c.send_bytes);
+    if (calls.empty()) return;
+    axes += fmt::format("{}\"{}\":{{{}}}", axes.empty() ? "" : ",", axis, calls);
+  };
+  add_axis("dp", r.comm_dp);
+  add_axis("tp", r.comm_tp);
+  add_axis("pp", r.comm_pp);
+  return axes.empty() ? "" : fmt::format(",\"comm_bytes_by_call\":{{{}}}", axes);
+}
+
 }  // namespace
 
 std::string json_number(double value) {
@@ -86,7 +109,11 @@ std::string json_line(const Config& config, const StepRecord& r) {
                     json_number(totals.flops), json_number(totals.bytes));
   }
   if (!operators.empty()) operators = fmt::format(",\"operators\":{{{}}}", operators);
-  operators += gpu_json(r);
+  std::string more = bytes_by_call_json(r) + operators + gpu_json(r);
+  // Waiting for another stage, transfers included.
+  if (config.parallel.pp > 1 && r.times.total > 0) {
+    more = fmt::format(",\"bubble\":{}{}", json_number(r.times.comm_pp / r.times.total), more);
+  }
   return fmt::format(
       "{{\"step\":{},\"updates\":{},\"consumed_samples\":{},\"consumed_tokens\":{},"
       "\"global_batch\":{},\"loss\":{},\"learning_rate\":{},\"loss_scale\":{},\"grad_norm\":{},"
@@ -101,8 +128,8 @@ std::string json_line(const Config& config, const StepRecord& r) {
       json_number(r.zeros), r.skipped, r.skipped_total, r.nan_total, json_number(r.times.total),
       json_number(r.tokens_per_second()), json_number(model_flops_per_rank(config, r)), ops,
       json_number(r.times.comm_dp), json_number(r.times.comm_tp), json_number(r.times.comm_pp),
-      json_number(r.times.data), json_number(r.times.host()), r.comm_bytes_dp, r.comm_bytes_tp,
-      r.comm_bytes_pp, operators);
+      json_number(r.times.data), json_number(r.times.host()), r.comm_dp.bytes(), r.comm_tp.bytes(),
+      r.comm_pp.bytes(), more);
 }
 
 }  // namespace stretto

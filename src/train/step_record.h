@@ -6,6 +6,7 @@
 
 #include "backend/cuda/telemetry.h"
 #include "backend/profile.h"
+#include "comm/comm.h"
 
 namespace stretto {
 
@@ -37,9 +38,9 @@ struct StepRecord {
   double grad_norm = 0;
   double zeros = 0;
   bool skipped = false;
-  int64_t skipped_total = 0;  // overflowed steps so far
-  int64_t nan_total = 0;      // steps whose loss was not finite
-  uint64_t comm_bytes_dp = 0, comm_bytes_tp = 0, comm_bytes_pp = 0;  // sent by this rank
+  int64_t skipped_total = 0;               // overflowed steps so far
+  int64_t nan_total = 0;                   // steps whose loss was not finite
+  CommCounters comm_dp, comm_tp, comm_pp;  // of this rank
   StepTimes times;
   // On GPUs only where they are timed one by one: with `trace`, or because somebody asked
   // (Trainer::time_operators), which by_operator says.

@@ -64,9 +64,9 @@ void check_step(const Config& config) {
     expect_equal(comms.pp->counters(), want.pp, "pp");
     expect_equal(ends, want.embedding, "embedding");
     // What metrics say is the same.
-    EXPECT_EQ(record.comm_bytes_dp, want.dp.bytes());
-    EXPECT_EQ(record.comm_bytes_tp, want.tp.bytes());
-    EXPECT_EQ(record.comm_bytes_pp, want.pp.bytes() + want.embedding.bytes());
+    EXPECT_EQ(record.comm_dp.bytes(), want.dp.bytes());
+    EXPECT_EQ(record.comm_tp.bytes(), want.tp.bytes());
+    EXPECT_EQ(record.comm_pp.bytes(), want.pp.bytes() + want.embedding.bytes());
   });
 }
 

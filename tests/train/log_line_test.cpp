@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "train/training.h"
 
@@ -39,6 +40,23 @@ TEST(LogLine, MegatronFieldsInOrder) {
     ASSERT_NE(found, std::string::npos) << field << " in " << line;
     at = found;
   }
+}
+
+TEST(LogLine, JsonHasBytesByCallAndTheBubble) {
+  StepRecord r = record();
+  Config config = tiny_config();
+  EXPECT_EQ(json_line(config, r).find("by_call"), std::string::npos);
+  EXPECT_EQ(json_line(config, r).find("bubble"), std::string::npos);
+  r.comm_dp.all_reduce_bytes = 7;
+  r.comm_dp.all_gather_bytes = 5;
+  r.comm_pp.send_bytes = 3;
+  r.times.comm_pp = 0.5;
+  config.parallel.pp = 2;
+  const auto line = nlohmann::json::parse(json_line(config, r));
+  EXPECT_EQ(line["comm_bytes"].dump(), R"({"dp":12,"pp":3,"tp":0})");
+  EXPECT_EQ(line["comm_bytes_by_call"].dump(),
+            R"({"dp":{"all_gather":5,"all_reduce":7},"pp":{"send":3}})");
+  EXPECT_EQ(line["bubble"], 0.25);
 }
 
 TEST(LogLine, JsonHasNoNaN) {
