@@ -65,6 +65,7 @@ const Change kZeroBubble = [](Config& c) { c.parallel.schedule = PipelineSchedul
 const Change kEager = [](Config& c) { c.parallel.schedule = PipelineSchedule::eager_one_f_one_b; };
 const Change kGpipe = [](Config& c) { c.parallel.schedule = PipelineSchedule::gpipe; };
 const Change kNoSequence = [](Config& c) { c.parallel.sequence_parallel = false; };
+const Change kUneven = [](Config& c) { c.parallel.partition = "[1,3]"; };
 const Change kRagged = [](Config& c) { c.micro_batch = 3; };
 const Change kGroups = [](Config& c) { c.parallel.zero_group = 2; };
 const Change kFull = [](Config& c) { c.activation_checkpointing = Checkpointing::full; };
@@ -80,7 +81,9 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"zero3", with(4, 1, 1, 3)}, Case{"zero3tp2", with(2, 2, 1, 3)},
         Case{"zero1pp2", with(2, 1, 2, 1)}, Case{"interleaved", both(with(1, 1, 2), kInterleaved)},
         Case{"zerobubble", both(with(1, 1, 4), kZeroBubble)},
-        Case{"gpipe", both(with(1, 1, 4), kGpipe)}, Case{"eager", both(with(1, 1, 4), kEager)},
+        Case{"uneven", both(with(1, 1, 2), kUneven)},
+        Case{"uneventp2", both(with(1, 2, 2), kUneven)}, Case{"gpipe", both(with(1, 1, 4), kGpipe)},
+        Case{"eager", both(with(1, 1, 4), kEager)},
         Case{"nosequence", both(with(1, 4, 1), kNoSequence)},
         Case{"full", both(with(1, 2, 2), kFull)},
         Case{"selective", both(with(2, 2, 1), kSelective)},
