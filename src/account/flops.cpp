@@ -93,7 +93,7 @@ FlopsPerToken causal(const Sizes& s, bool recompute, bool fused) {
   add_attention(flops.model, 3 * attention);
   if (recompute) {
     flops.recompute = weight_flops(s, 2);
-    flops.recompute[Product::head] = 0;
+    flops.recompute[Product::down] = flops.recompute[Product::head] = 0;
     add_attention(flops.recompute, attention);
   }
   if (fused) flops.recompute[Product::scores] += attention;

@@ -39,9 +39,10 @@ struct MatrixProduct {
 };
 
 // Everything that a step over `batch` sequences of `seq` tokens multiplies, as our kernels do it.
-// Recompute holds the layers' forward pass under full checkpointing. Fused attention stores no
-// probabilities and multiplies q k^T once more in its backward pass: with `fused_attention` that
-// product is listed under recompute, too.
+// Recompute holds the layers' forward pass under full checkpointing, without the last product of
+// each: nothing reads its output again. Fused attention stores no probabilities and multiplies
+// q k^T once more in its backward pass: with `fused_attention` that product is listed under
+// recompute, too.
 std::vector<MatrixProduct> matrix_products(const ModelShape& model, int64_t batch, int64_t seq,
                                            Attention attention, Checkpointing checkpointing,
                                            bool fused_attention);

@@ -30,6 +30,10 @@ void add_backward(std::vector<MatrixProduct>& list, const MatrixProduct& p) {
   list.push_back({p.product, Phase::backward, p.count, p.k, p.n, p.m, p.triangular});
 }
 
+// Full checkpointing repeats a layer up to what its backward pass reads: nothing reads the output
+// of the last product, so that one is left out.
+bool is_repeated(Product p) { return p != Product::down && p != Product::head; }
+
 bool is_attention(Product p) { return p == Product::scores || p == Product::values; }
 
 }  // namespace
@@ -54,7 +58,7 @@ std::vector<MatrixProduct> matrix_products(const ModelShape& model, int64_t batc
   for (const MatrixProduct& p : forward) add_backward(list, p);
   for (MatrixProduct p : forward) {
     p.phase = Phase::recompute;
-    if (checkpointing == Checkpointing::full && p.product != Product::head) list.push_back(p);
+    if (checkpointing == Checkpointing::full && is_repeated(p.product)) list.push_back(p);
     if (fused_attention && p.product == Product::scores) list.push_back(p);
   }
   return list;
