@@ -3,6 +3,7 @@
 #include <malloc.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <fstream>
@@ -26,6 +27,8 @@ namespace stretto {
 namespace {
 
 using nlohmann::json;
+
+constexpr const char* kBf16Rate = "bf16_gemm_flops";  // of `doctor`, where the CPU has units for it
 
 int64_t status_bytes(const char* key) {  // of this process; 0: not told
   std::ifstream status("/proc/self/status");
@@ -91,21 +94,41 @@ PeakFormat peak_format(const Config& config) {
   return PeakFormat::fp32;
 }
 
+bool multiplies_bf16(const Config& config) {
+  return types_of(config.precision).compute == DType::bf16;
+}
+
+// The part of the rates of all usable cores that the ranks' threads have. Few cores run at a higher
+// clock, or have for themselves what two share: n of them do up to n times what one does alone.
+double share_of_cores(const Config& config, const json& cpu, const json& rates) {
+  if (config.threads <= 0) return 1;
+  const auto usable = static_cast<double>(std::max<int64_t>(1, cpu.value("usable", int64_t{1})));
+  const double all = rates.value("fma_flops", 0.0), one = rates.value("fma_flops_one_core", 0.0);
+  const double core = std::max(1 / usable, all > 0 ? one / all : 0);
+  return std::min(1.0, core * static_cast<double>(config.world_size() * config.threads));
+}
+
 void describe_processor(RunRecord& record, const json& machine) {
   const json cpu = machine.value("cpu", json::object());
   record.device = cpu.value("model", "");
   const json rates = machine.value("measured", json::object());
-  const auto usable = static_cast<double>(std::max<int64_t>(1, cpu.value("usable", int64_t{1})));
-  const auto ranks = static_cast<double>(record.devices());
-  // Ranks share the cores that this machine lets them use; the rates are those of all of them.
-  const double threads = record.config.threads > 0
-                             ? std::min(usable, ranks * static_cast<double>(record.config.threads))
-                             : usable;
-  const double share = threads / usable / ranks;
-  record.peak = rates.value("fma_flops", 0.0) * share;
-  record.gemm_peak = rates.value("gemm_flops", 0.0) * share;
-  record.peak_source =
-      record.peak > 0 ? "measured fp32 FMA rate of the cores used" : "unknown peak";
+  const double share = share_of_cores(record.config, cpu, rates) /  // ranks share the cores
+                       static_cast<double>(record.devices());
+  const double fma = rates.value("fma_flops", 0.0), gemm = product_rate(record.config, rates);
+  record.peak = std::max(fma, gemm) * share;
+  record.gemm_peak = gemm * share;
+  record.peak_source = gemm > fma ? "measured matrix-product rate of the cores used"
+                                  : "measured fp32 FMA rate of the cores used";
+  const json units = cpu.value("simd", json::array());
+  const auto has = [&](const char* unit) {
+    return std::find(units.begin(), units.end(), unit) != units.end();
+  };
+  // Units for bf16 are faster than any FMA, and nobody measured by how much.
+  if (multiplies_bf16(record.config) && !rates.contains(kBf16Rate) &&
+      (has("amx_bf16") || has("avx512_bf16"))) {
+    record.peak = record.gemm_peak = 0;
+  }
+  if (record.peak == 0) record.peak_source = "unknown peak";
 }
 
 void describe_gpu(RunRecord& record, const json& machine) {
@@ -117,7 +140,9 @@ void describe_gpu(RunRecord& record, const json& machine) {
   record.peak = peak.value_or(0);
   record.peak_source = peak ? "promised by the maker, dense" : "unknown peak";
   const json measured = devices[0].value("bf16_measured", json());
-  if (measured.is_number()) record.gemm_peak = measured.get<double>();
+  const PeakFormat format = peak_format(record.config);
+  const bool as_fast = format == PeakFormat::bf16 || format == PeakFormat::fp16;
+  if (measured.is_number() && as_fast) record.gemm_peak = measured.get<double>();
 }
 
 int64_t planned_steps(const MeasureOptions& options) { return options.steps + options.warmup; }
@@ -190,6 +215,12 @@ void run_checked(RunRecord& record, const MeasureOptions& options, RankReports& 
 }
 
 }  // namespace
+
+double product_rate(const Config& config, const json& rates) {
+  const char* key = multiplies_bf16(config) && rates.contains(kBf16Rate) ? kBf16Rate : "gemm_flops";
+  const json rate = rates.value(key, json());
+  return rate.is_number() ? rate.get<double>() : 0;
+}
 
 void describe_device(RunRecord& record) {
   if (record.machine.empty()) return;

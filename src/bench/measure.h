@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -38,6 +39,10 @@ std::optional<RunRecord> measure(Config config, const MeasureOptions& options);
 
 // The machine's part of a record: name and rates of one device out of `devices`. `machine` is JSON.
 void describe_device(RunRecord& record);
+
+// FLOP/s of matrix products in the run's precision on all usable cores, of the rates that `doctor`
+// measured (JSON); 0: not measured.
+double product_rate(const Config& config, const nlohmann::json& rates);
 
 // Bytes: what the plan of each rank says. micro_batch must be definite.
 void predict_memory(RunRecord& record);

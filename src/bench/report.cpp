@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "bench/figures.h"
 #include "bench/launcher.h"
+#include "bench/measure.h"
 #include "bench/safe_text.h"
 #include "bench/tables.h"
 
@@ -120,7 +121,9 @@ json timeline(const RunRecord& r) {
 }
 
 // Bytes per second of one device: the machine's, in the share that its matrix products were given.
+// 0: not measured, as a GPU's is not.
 double bandwidth_of(const RunRecord& r) {
+  if (r.config.device == Device::cuda) return 0;
   const json machine = json::parse(r.machine, nullptr, false);
   if (!machine.is_object() || !machine.contains("measured")) return 0;
   const json& rates = machine["measured"];
@@ -129,7 +132,7 @@ double bandwidth_of(const RunRecord& r) {
     const json value = rates.value(key, json());
     return value.is_number() ? value.get<double>() : 0.0;
   };
-  const double all = rate("gemm_flops");
+  const double all = product_rate(r.config, rates);
   return all > 0 ? rate("triad_bytes_per_second") * r.gemm_peak / all : 0;
 }
 

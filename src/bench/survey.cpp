@@ -4,6 +4,7 @@
 #include <chrono>
 #include <vector>
 
+#include "backend/cpu/gemm.h"
 #include "backend/cuda/cuda_options.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -19,6 +20,16 @@ constexpr int kProductsPerTry = 10;
 double now() {
   using namespace std::chrono;
   return duration<double>(steady_clock::now().time_since_epoch()).count();
+}
+
+void measure_bf16(MachineRates& rates, int cores) {
+  const auto backend = make_cpu_backend(cores);
+  const double start = now();
+  for (const int64_t size : {1024, 2048}) {
+    // Few cores are busy enough with the smaller one.
+    if (now() - start > 0.3) break;
+    rates.bf16_gemm = std::max(rates.bf16_gemm, measured_matmul_rate(*backend, DType::bf16, size));
+  }
 }
 
 void measure_gpus(GpuDriver& driver) {
@@ -68,6 +79,9 @@ double measured_matmul_rate(Backend& backend, DType type, int64_t size) {
 MachineInfo survey_machine(bool measure, const std::string& directory) {
   MachineInfo machine = probe_machine(measure, directory);
   if (measure) measure_gpus(machine.gpu);
+  if (machine.rates && has_bf16_units()) {
+    measure_bf16(*machine.rates, static_cast<int>(std::max<int64_t>(1, machine.cpu.usable)));
+  }
   return machine;
 }
 

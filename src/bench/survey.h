@@ -8,8 +8,8 @@
 
 namespace stretto {
 
-// probe_machine, and with `measure` also the matrix-product rate of each GPU that this program can
-// use (under a second each).
+// probe_machine, and with `measure` also the matrix-product rate in bf16 of a CPU with units for
+// it, and of each GPU that this program can use (under a second each).
 MachineInfo survey_machine(bool measure, const std::string& directory = ".");
 
 // FLOP/s of one large square product of `size` in the element type, best of a few tries.

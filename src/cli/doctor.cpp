@@ -56,11 +56,14 @@ std::string memory_text(const MemoryInfo& memory) {
 }
 
 void print_rates(const MachineRates& rates) {
-  fmt::print("\nMeasured, fp32, all usable cores\n");
+  fmt::print("\nMeasured, fp32 unless said, all usable cores\n");
   line("FMA peak",
        fmt::format("{:.1f} GFLOP/s (one core {:.1f})", rates.fma / 1e9, rates.fma_one_core / 1e9));
   line("GEMM", fmt::format("{:.1f} GFLOP/s, {:.0f} % of the FMA peak", rates.gemm / 1e9,
                            rates.fma > 0 ? 100 * rates.gemm / rates.fma : 0));
+  if (rates.bf16_gemm > 0) {
+    line("GEMM, bf16", fmt::format("{:.1f} GFLOP/s", rates.bf16_gemm / 1e9));
+  }
   line("memory", fmt::format("{:.1f} GB/s (triad)", rates.triad / 1e9));
   if (rates.message_rate > 0) {
     line("two ranks", fmt::format("{:.1f} us per call, {:.1f} GB/s (sum, ring volume)",

@@ -78,6 +78,59 @@ TEST(Measure, TwoRanksShareTheMachinesPeak) {
   EXPECT_EQ(r.memory.predicted_total, 2 * r.memory.predicted_rank);
 }
 
+RunRecord described(const Config& config, const std::string& machine) {
+  RunRecord r;
+  r.config = config;
+  r.machine = machine;
+  describe_device(r);
+  return r;
+}
+
+// Four threads on two cores whose clock falls when both are busy.
+TEST(Peak, OfFewThreadsIsNotLessThanThatOfOneCoreAlone) {
+  const std::string machine =
+      R"({"cpu":{"usable":4},"measured":{"fma_flops":2e11,"fma_flops_one_core":1.2e11,"gemm_flops":1e11}})";
+  Config config = small();
+  EXPECT_DOUBLE_EQ(described(config, machine).peak, 1.2e11);
+  EXPECT_DOUBLE_EQ(described(config, machine).gemm_peak, 0.6e11);
+  config.threads = 2;
+  EXPECT_DOUBLE_EQ(described(config, machine).peak, 2e11);  // never more than all
+  config.threads = 0;
+  EXPECT_DOUBLE_EQ(described(config, machine).peak, 2e11);
+  config.threads = 1;
+  config.parallel.dp = 2;
+  EXPECT_DOUBLE_EQ(described(config, machine).peak, 1e11);  // per rank
+}
+
+TEST(Peak, OfBf16IsThatOfItsUnits) {
+  const std::string begin = R"({"cpu":{"usable":1,"simd":["avx2","amx_bf16"]},"measured":{)"
+                            R"("fma_flops":1e11,"gemm_flops":0.8e11)";
+  const std::string measured = begin + R"(,"bf16_gemm_flops":9e11}})", unmeasured = begin + "}}";
+  Config config = small();
+  for (const Precision precision : {Precision::amp_bf16, Precision::bf16, Precision::amp_fp8}) {
+    config.precision = precision;
+    EXPECT_DOUBLE_EQ(described(config, measured).peak, 9e11);
+    EXPECT_DOUBLE_EQ(described(config, measured).gemm_peak, 9e11);
+    EXPECT_EQ(described(config, unmeasured).peak, 0);
+    EXPECT_EQ(described(config, unmeasured).peak_source, "unknown peak");
+  }
+  for (const Precision precision : {Precision::fp32, Precision::amp_fp16}) {  // multiplied as f32
+    config.precision = precision;
+    EXPECT_DOUBLE_EQ(described(config, measured).peak, 1e11);
+    EXPECT_DOUBLE_EQ(described(config, unmeasured).gemm_peak, 0.8e11);
+  }
+}
+
+TEST(Peak, ProductsOfAGpuAreMeasuredIn16Bits) {
+  const std::string machine =
+      R"({"gpu":{"devices":[{"name":"NVIDIA H200","bf16_measured":7e14}]}})";
+  Config config = small();
+  config.device = Device::cuda;
+  EXPECT_EQ(described(config, machine).gemm_peak, 0);
+  config.precision = Precision::amp_bf16;
+  EXPECT_DOUBLE_EQ(described(config, machine).gemm_peak, 7e14);
+}
+
 TEST(Measure, TooLittleMemoryIsAnAnswer) {
   Config config = small();
   config.memory_limit = 1000;

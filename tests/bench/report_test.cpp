@@ -81,6 +81,9 @@ TEST(Report, CarriesTheTimelineOperatorsAndWhatSetsARowApart) {
   EXPECT_EQ(rows[0]["ops"][0][0], "linear_forward");
   EXPECT_DOUBLE_EQ(rows[0]["bandwidth"].get<double>(), 1e10);  // half of the machine
   EXPECT_EQ(rows[0]["apart"], "");
+  r.config.device = Device::cuda;  // its memory was not measured
+  const nlohmann::json gpu = data_of(report_page({r}, "title", "n0"))["rows"][0];
+  EXPECT_EQ(gpu["bandwidth"].get<double>(), 0);
   EXPECT_EQ(rows[2]["apart"], "other build");
   EXPECT_FALSE(rows[2].contains("timeline"));
 }

@@ -73,6 +73,8 @@ GemmChoice choose_gemm(const GemmArgs& args) {
   return has_avx512() ? GemmChoice::own : GemmChoice::openblas;
 }
 
+bool has_bf16_units() { return amx_is_native() || onednn_is_native(DType::bf16); }
+
 GemmScratch gemm_scratch(const GemmArgs& args, int threads) {
   const bool in_place = args.c.type == DType::f32 && args.epilogue.empty();
   const bool narrow = args.c.type != DType::f32 || (!in_place && args.accumulate);

@@ -99,6 +99,7 @@ struct GemmImplementation {
 };
 std::span<const GemmImplementation> gemm_implementations();
 GemmChoice choose_gemm(const GemmArgs& args);
+bool has_bf16_units();  // and this build uses them; else bf16 is multiplied as f32
 
 // Reads `count` elements of any float type as f32, and back, rounding to nearest.
 void load_floats(float* dst, const void* src, DType type, int64_t count);
