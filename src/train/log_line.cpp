@@ -18,6 +18,9 @@ double flops_per_rank(const Config& config, const StepRecord& record, Convention
   return per_token * record.tokens_per_second() / static_cast<double>(config.world_size());
 }
 
+// The sign of a NaN means nothing.
+double unsigned_nan(double value) { return std::isnan(value) ? std::abs(value) : value; }
+
 // Clocks, power and what held the GPU back while the step ran.
 std::string gpu_json(const StepRecord& r) {
   if (r.device_bytes == 0) return "";
@@ -70,8 +73,9 @@ double megatron_flops_per_rank(const Config& config, const StepRecord& record) {
 std::string compact_line(const Config& config, const StepRecord& r, double eta_seconds) {
   std::string line = fmt::format(
       "step {:>{}}/{} | loss {:.4f} | norm {:.3f} | lr {:.2e} | {:>6} tok/s | {} | {:.3g} GFLOP/s",
-      r.step, fmt::format("{}", r.steps).size(), r.steps, r.loss, r.grad_norm, r.learning_rate,
-      format_count(std::round(r.tokens_per_second())), format_seconds(r.times.total),
+      r.step, fmt::format("{}", r.steps).size(), r.steps, unsigned_nan(r.loss),
+      unsigned_nan(r.grad_norm), r.learning_rate, format_count(std::round(r.tokens_per_second())),
+      format_seconds(r.times.total),
       model_flops_per_rank(config, r) * static_cast<double>(config.world_size()) / 1e9);
   if (config.precision == Precision::amp_fp16) line += fmt::format(" | scale {:g}", r.loss_scale);
   if (r.skipped) line += " | SKIPPED: gradients overflowed";
@@ -89,8 +93,8 @@ std::string megatron_line(const Config& config, const StepRecord& r) {
       "number of skipped iterations: {:3d} | number of nan iterations: {:3d} | "
       "samples per second: {:.3f} | TFLOPs: {:.2f} |",
       r.step, r.steps, r.consumed_samples, r.consumed_tokens, r.times.total, r.learning_rate,
-      r.global_batch, r.loss, r.loss_scale, r.grad_norm, r.zeros, r.skipped_total, r.nan_total,
-      samples_per_second, megatron_flops_per_rank(config, r) / 1e12);
+      r.global_batch, unsigned_nan(r.loss), r.loss_scale, unsigned_nan(r.grad_norm), r.zeros,
+      r.skipped_total, r.nan_total, samples_per_second, megatron_flops_per_rank(config, r) / 1e12);
 }
 
 std::string json_line(const Config& config, const StepRecord& r) {

@@ -63,6 +63,20 @@ Next agreed_next(Comm& world, const std::string& run_directory, const RunOptions
   return {std::max(code - kSignals, 0), code == kEnough, code == kByOperator};
 }
 
+std::string advice_for_skipped(const Config& config, Trainer& trainer) {
+  if (trainer.scaler().stuck()) {
+    return "lower train.loss_scale.minimum or train.lr, check the data, or use bf16 or fp32";
+  }
+  if (trainer.scaler().dynamic() && trainer.state().updates == 0) {
+    return fmt::format(
+        "lower train.loss_scale.initial ({:g}; such steps halve it), or check the data",
+        config.train.loss_scale.initial);
+  }
+  return config.precision == Precision::fp32
+             ? "lower train.lr or train.clip, or check the data"
+             : "lower train.lr or train.clip, check the data, or use bf16 or fp32";
+}
+
 // Skipped steps are part of finding a loss scale; where there is none to find, a run must not end
 // with one as if all were well.
 void require_progress(const Config& config, Trainer& trainer) {
@@ -71,16 +85,18 @@ void require_progress(const Config& config, Trainer& trainer) {
   const bool ends_so = !scaled && state.step == config.train.steps && state.skipped_in_a_row > 0;
   const bool too_many = state.skipped_in_a_row >= config.train.max_skipped;
   if (!too_many && !trainer.scaler().stuck() && !ends_so) return;
-  throw Error(
-      ExitCode::diverged,
-      fmt::format("step {}: {} steps in a row had NaN or infinite gradients{}", state.step,
-                  state.skipped_in_a_row,
-                  scaled ? fmt::format(" (loss scale {:g})", state.loss_scale.scale) : ""),
-      trainer.scaler().stuck()
-          ? "lower train.loss_scale.minimum or train.lr, check the data, or use bf16 or fp32"
-      : config.precision == Precision::fp32
-          ? "lower train.lr or train.clip, or check the data"
-          : "lower train.lr or train.clip, check the data, or use bf16 or fp32");
+  throw Error(ExitCode::diverged,
+              fmt::format("step {}: {} steps in a row had NaN or infinite gradients{}", state.step,
+                          state.skipped_in_a_row,
+                          scaled ? fmt::format(" (loss scale {:g})", state.loss_scale.scale) : ""),
+              advice_for_skipped(config, trainer));
+}
+
+// Nor with skipped steps alone. What the search for a scale has found is saved: more steps may go
+// on from there.
+bool found_no_scale(const Config& config, Trainer& trainer) {
+  const TrainerState& state = trainer.state();
+  return trainer.scaler().dynamic() && state.step == config.train.steps && state.updates == 0;
 }
 
 void record_save(CheckpointSaver& saver, MetricsFile& metrics) {
@@ -239,6 +255,13 @@ RunResult run_training(const Config& config, Comm& world, const RunOptions& opti
       spdlog::info("step {} is saved in {}; steps waited {} for checkpoints", saver->saved_step(),
                    checkpoint_root(config), format_seconds(result.save_stall_seconds));
     }
+  }
+  if (!result.steps.empty() && found_no_scale(config, trainer)) {
+    if (speaks) {
+      spdlog::error("all {} steps had NaN or infinite gradients; {}", trainer.state().step,
+                    advice_for_skipped(config, trainer));
+    }
+    result.code = ExitCode::diverged;
   }
   result.tasks = tracer.tasks();
   watchdog.enter(Section::done, trainer.state().step);

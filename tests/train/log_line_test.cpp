@@ -67,6 +67,16 @@ TEST(LogLine, JsonHasNoNaN) {
   EXPECT_EQ(line.find("nan,"), std::string::npos);
 }
 
+TEST(LogLine, ANanHasNoSign) {
+  StepRecord r = record();
+  r.loss = r.grad_norm = std::copysign(NAN, -1);
+  for (const std::string& line :
+       {compact_line(tiny_config(), r, 0), megatron_line(tiny_config(), r)}) {
+    EXPECT_EQ(line.find("-nan"), std::string::npos) << line;
+    EXPECT_EQ(line.find("-NAN"), std::string::npos) << line;
+  }
+}
+
 TEST(LogLine, JsonSaysWhatTheGpuDid) {
   StepRecord r = record();
   EXPECT_EQ(json_line(tiny_config(), r).find("gpu"), std::string::npos) << "on a CPU";

@@ -68,7 +68,23 @@ TEST(Precision, TooManySkippedStepsStopTheRun) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ExitCode::diverged);
+    EXPECT_NE(error.hint().find("train.loss_scale.initial"), std::string::npos) << error.hint();
   }
+}
+
+// No step found a scale: no weight has changed, and the run did not end well.
+TEST(Precision, ARunOfSkippedStepsAloneDoesNotEndWell) {
+  Config config = tiny_config();
+  config.precision = Precision::amp_fp16;
+  config.train.steps = 4;
+  const auto code = [&](double scale) {
+    config.train.loss_scale.initial = scale;
+    ExitCode out = ExitCode::ok;
+    run_thread_ranks(1, [&](Comm& world) { out = run_training(config, world, {}).code; });
+    return out;
+  };
+  EXPECT_EQ(code(1e30), ExitCode::diverged);
+  EXPECT_EQ(code(1024), ExitCode::ok);
 }
 
 TEST(Precision, RunsAreBitEqualAndThreadsDoNotMatter) {
