@@ -72,16 +72,22 @@ std::string verb_of(const CLI::App& app) {
 }
 
 // Caught before CLI11 does, which would only say that a verb is missing.
-void check_verb(const CLI::App& app, const std::vector<std::string>& words) {
-  const auto first = std::find_if(words.begin(), words.end(),
-                                  [](const std::string& word) { return !word.starts_with('-'); });
-  if (first == words.end()) return;
-  const std::string& word = *first;
-  std::vector<std::string> known;
-  for (const CLI::App* verb : app.get_subcommands({})) known.push_back(verb->get_name());
-  if (std::find(known.begin(), known.end(), word) != known.end()) return;
-  throw Error(ExitCode::usage, fmt::format("there is no verb '{}'", printable(word)),
-              did_you_mean(word, known, "`stretto --help` lists the verbs"));
+void check_verbs(const CLI::App& app, const std::vector<std::string>& words) {
+  const CLI::App* at = &app;
+  std::string group;  // "config ", "" at the top
+  for (const std::string& word : words) {
+    if (at->get_require_subcommand_min() == 0) return;
+    if (word.starts_with('-')) continue;
+    std::vector<std::string> known;
+    for (const CLI::App* verb : at->get_subcommands({})) known.push_back(verb->get_name());
+    if (std::find(known.begin(), known.end(), word) == known.end()) {
+      throw Error(
+          ExitCode::usage, fmt::format("there is no verb '{}{}'", group, printable(word)),
+          did_you_mean(word, known, fmt::format("`stretto {}--help` lists the verbs", group)));
+    }
+    at = at->get_subcommand(word);
+    group += word + " ";
+  }
 }
 
 }  // namespace
@@ -182,7 +188,7 @@ int parse_and_run(int argc, char** argv, const char* examples) {
   const bool has_verb = std::any_of(words.begin(), version_word,
                                     [](const std::string& word) { return !word.starts_with('-'); });
   if (version_word != words.end() && !has_verb) *version_word = "version";
-  check_verb(app, words);
+  check_verbs(app, words);
   std::reverse(words.begin(), words.end());  // CLI11 takes them off the back
   try {
     app.parse(std::move(words));

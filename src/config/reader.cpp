@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <map>
 
 #include "base/error.h"
@@ -15,14 +16,10 @@
 namespace stretto {
 namespace {
 
-bool ends_with(std::string_view text, std::string_view end) {
-  return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
-}
-
 bool looks_like_path(const std::string& word) {
   struct stat info {};
-  return word.find('/') != std::string::npos || ends_with(word, ".yaml") ||
-         ends_with(word, ".yml") || ends_with(word, ".json") || ::stat(word.c_str(), &info) == 0;
+  return word.find('/') != std::string::npos || word.ends_with(".yaml") || word.ends_with(".yml") ||
+         word.ends_with(".json") || ::stat(word.c_str(), &info) == 0;
 }
 
 YamlNode empty_mapping() {
@@ -65,15 +62,21 @@ const std::map<std::string, std::string, std::less<>>& foreign_names() {
 // The full name of a key that ends in `.last`, or an empty text.
 std::string key_ending_in(std::string_view last) {
   for (const Key& key : config_keys()) {
-    if (key.name == last || ends_with(key.name, "." + std::string(last))) return key.name;
+    if (key.name == last || key.name.ends_with("." + std::string(last))) return key.name;
   }
   return "";
 }
 
+// "a.b.c" as a file has it: "a: {b: {c: VALUE}}".
+std::string nested(std::string_view path) {
+  const size_t dot = path.find('.');
+  if (dot == std::string_view::npos) return fmt::format("{}: VALUE", path);
+  return fmt::format("{}: {{{}}}", path.substr(0, dot), nested(path.substr(dot + 1)));
+}
+
 std::string hint_for_unknown(const std::string& path) {
   if (find_key(path) != nullptr) {  // a.b: written with a dot inside a file
-    return fmt::format("write it as {}: {{{}: VALUE}}, or on the command line",
-                       path.substr(0, path.find('.')), path.substr(path.find('.') + 1));
+    return fmt::format("write it as {}, or on the command line", nested(path));
   }
   const std::string last = path.substr(path.rfind('.') + 1);
   const auto foreign = foreign_names().find(last);
@@ -90,14 +93,10 @@ std::string hint_for_unknown(const std::string& path) {
   return did_you_mean(path, names, "`stretto config schema` lists every key");
 }
 
+// "train", "train.loss_scale": keys lie below it.
 bool is_section(const std::string& path) {
-  for (const Key& key : config_keys()) {
-    if (key.name.size() > path.size() && key.name.compare(0, path.size(), path) == 0 &&
-        key.name[path.size()] == '.') {
-      return true;
-    }
-  }
-  return false;
+  return std::any_of(config_keys().begin(), config_keys().end(),
+                     [&](const Key& key) { return key.name.starts_with(path + "."); });
 }
 
 std::string shown_value(const YamlNode& node) {
@@ -247,12 +246,6 @@ void derive(ResolvedConfig& out, bool from_registry, Problems& problems) {
   }
 }
 
-// "train", "train.loss_scale": keys lie below it.
-bool is_group(const std::string& path) {
-  return std::any_of(config_keys().begin(), config_keys().end(),
-                     [&](const Key& key) { return key.name.starts_with(path + "."); });
-}
-
 }  // namespace
 
 const Place& ResolvedConfig::origin_of(std::string_view key) const {
@@ -277,7 +270,7 @@ void merge_yaml(YamlNode& base, const YamlNode& over, const std::string& path) {
     if (old != nullptr && old->is_mapping() && value.is_mapping()) {
       merge_yaml(*old, value, here);
     } else if (old != nullptr && old->kind != YamlNode::Kind::null && value.is_mapping() &&
-               is_group(here)) {
+               is_section(here)) {
       continue;  // `train: 5` must not vanish under train.steps=1: it stays, to be refused
     } else if (old != nullptr) {
       *old = value;

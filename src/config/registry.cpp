@@ -74,7 +74,7 @@ std::vector<std::string> model_names() {
 
 ModelShape find_model(std::string_view name) {
   if (const RegistryModel* model = lookup_model(name)) return model->shape;
-  throw Error(ExitCode::bad_config,
+  throw Error(ExitCode::no_input,
               fmt::format("no model is called '{}'", printable(name.substr(0, 60))),
               did_you_mean(name, model_names(), "`stretto models` lists the known names"));
 }

@@ -27,7 +27,7 @@ void sequence_tp(const Config& c, Report& report) {
   report.add("parallel.tp",
              "does not divide " + shown(c, "seq_len") + ", which sequence parallelism splits",
              fmt::format("use seq_len={}, or parallel.sequence_parallel=false",
-                         c.seq_len / c.parallel.tp * c.parallel.tp));
+                         multiples_near(c.seq_len, c.parallel.tp)));
 }
 
 int64_t stages(const Config& c) { return c.parallel.pp * c.parallel.interleave; }
@@ -43,12 +43,19 @@ void layers_pp(const Config& c, Report& report) {
 
 void even_stages(const Config& c, Report& report) {
   const bool listed = !partition_list(c.parallel.partition).empty();
-  if (listed || c.model.layers < stages(c) || c.model.layers % stages(c) == 0) return;
+  if (listed || c.model.layers < stages(c)) return;
+  // Embedding and head count as a layer each, where every stage then has two: see even_partition.
+  const bool ends_count =
+      c.parallel.partition == "transformer+embedding" && c.model.layers + 2 >= 2 * stages(c);
+  const int64_t ends = ends_count ? 2 : 0, items = c.model.layers + ends;
+  if (items % stages(c) == 0) return;
+  const int64_t fewer = items / stages(c) * stages(c) - ends;
   report.add("model.layers",
-             fmt::format("is not a multiple of the {} stages of {} and {}; the fullest stage sets "
-                         "the pace",
-                         stages(c), shown(c, "parallel.pp"), shown(c, "parallel.interleave")),
-             fmt::format("use {} layers", multiples_near(c.model.layers, stages(c))));
+             fmt::format("{}is not a multiple of the {} stages of {} and {}; the fullest stage "
+                         "sets the pace",
+                         ends_count ? "with embedding and head " : "", stages(c),
+                         shown(c, "parallel.pp"), shown(c, "parallel.interleave")),
+             fmt::format("use {} or {} layers", fewer, fewer + stages(c)));
 }
 
 void interleave_schedule(const Config& c, Report& report) {

@@ -28,7 +28,8 @@ class TreeBuilder : public YAML::EventHandler {
   void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     refuse_anchor(mark, anchor);
     YamlNode node;
-    node.place = place(mark);
+    // The mark of a value that is not written is that of whatever comes next.
+    node.place = expects_value() ? stack_.back().node.keys.back().place : place(mark);
     add(std::move(node));
   }
 
@@ -112,6 +113,8 @@ class TreeBuilder : public YAML::EventHandler {
   bool expects_key() const {
     return !stack_.empty() && stack_.back().node.is_mapping() && !stack_.back().key_pending;
   }
+
+  bool expects_value() const { return !stack_.empty() && stack_.back().key_pending; }
 
   void add(YamlNode node) {
     if (stack_.empty()) {

@@ -15,6 +15,20 @@ TEST(Usage, UnknownVerbSuggestsTheNearest) {
   EXPECT_NE(answer.err.find("did you mean 'train'?"), std::string::npos) << answer.err;
 }
 
+TEST(Usage, UnknownVerbOfAGroupDoesSo) {
+  const VerbAnswer answer = run_verb({"config", "-q", "shw"});
+  EXPECT_EQ(answer.code, 64);
+  EXPECT_NE(answer.err.find("there is no verb 'config shw'"), std::string::npos) << answer.err;
+  EXPECT_NE(answer.err.find("did you mean 'show'?"), std::string::npos) << answer.err;
+  EXPECT_NE(run_verb({"config", "zzz"}).err.find("`stretto config --help`"), std::string::npos);
+}
+
+TEST(Usage, UnknownModelsHaveOneCode) {
+  for (const char* verb : {"models", "flops", "plan", "train"}) {
+    EXPECT_EQ(run_verb({verb, "mptt-7b"}).code, 66) << verb;
+  }
+}
+
 TEST(Usage, MissingWordsAndUnknownOptionsPointToTheVerbsHelp) {
   struct Case {
     std::vector<std::string> words;

@@ -56,7 +56,7 @@ TEST(ModelsVerb, ListsAndShows) {
   EXPECT_EQ(one["parameters"], 6658859008);
   EXPECT_CONTAINS(run_verb({"models", "gpt2-124m"}).out, "12 of 64");
   const VerbAnswer unknown = run_verb({"models", "mpt-7"});
-  EXPECT_EQ(unknown.code, 78);
+  EXPECT_EQ(unknown.code, 66);
   EXPECT_CONTAINS(unknown.err, "'mpt-7b'");
 }
 

@@ -212,6 +212,16 @@ TEST(Reader, MistakesNameThePlaceAndTheFix) {
   }
 }
 
+TEST(Reader, AnEmptyValueIsReportedAtItsKey) {
+  const Error error = load_error("model: tiny\ntrain:\n  lr:\n  steps: 3\n");
+  EXPECT_CONTAINS(std::string(error.what()), "my.yaml:3:3  train.lr");
+}
+
+TEST(Reader, AKeyWithDotsIsShownNested) {
+  const Error error = load_error("model: tiny\ntrain.ramp_up.start: 4\n");
+  EXPECT_CONTAINS(error.hint(), "train: {ramp_up: {start: VALUE}}");
+}
+
 TEST(Reader, AllMistakesAtOnce) {
   const Error error = load_error("model: tiny\nseq_lem: 1\nparallel: {tq: 1}\nseed: x\n");
   const std::string text = error.what();

@@ -122,7 +122,7 @@ TEST(Registry, NamesAreUniqueAndShapesValid) {
 
 TEST(Registry, UnknownNameSuggests) {
   const Error error = error_of([] { find_model("gpt2-124"); });
-  EXPECT_EQ(error.code(), ExitCode::bad_config);
+  EXPECT_EQ(error.code(), ExitCode::no_input);  // as for a file that is not there
   EXPECT_CONTAINS(std::string(error.what()), "'gpt2-124'");
   EXPECT_CONTAINS(error.hint(), "did you mean 'gpt2-124m'");
   EXPECT_CONTAINS(error_of([] { find_model("zzzzzz"); }).hint(), "stretto models");

@@ -141,7 +141,7 @@ const std::vector<Case>& cases() {
        E,
        {"parallel.tp=4", "seq_len=126"},
        "does not divide seq_len: 126 (command line), which sequence parallelism splits",
-       "use seq_len=124, or parallel.sequence_parallel=false"},
+       "use seq_len=124 or 128, or parallel.sequence_parallel=false"},
       {"layers-pp",
        E,
        {"parallel.pp=8"},
@@ -152,6 +152,12 @@ const std::vector<Case>& cases() {
        {"parallel.pp=3"},
        "model.layers: 4\n    is not a multiple of the 3 stages",
        "use 3 or 6 layers"},
+      {"even-stages",
+       A,
+       {"parallel.pp=2", "model.layers=5", "parallel.partition=transformer+embedding"},
+       "model.layers: 5\n    with embedding and head is not a multiple of the 2 "
+       "stages",
+       "use 4 or 6 layers"},
       {"interleave-schedule",
        E,
        {"parallel.pp=2", "parallel.interleave=2"},
@@ -417,6 +423,17 @@ TEST(Rules, WhatTheTablesRanIsLegal) {
   EXPECT_NO_THROW(
       require_valid(load_config({"mpt-70b", "parallel.dp=128", "parallel.zero=FULL_SHARD",
                                  "global_batch=2048", "device=cuda", "precision=amp_fp8"})));
+}
+
+TEST(Rules, EmbeddingAndHeadMayMakeStagesEven) {
+  const auto advised = [](const char* partition) {
+    const auto findings =
+        check_config(load_config({"tiny", "parallel.pp=3", "global_batch=12", partition}).config);
+    return std::any_of(findings.begin(), findings.end(),
+                       [](const Finding& f) { return f.rule == std::string("even-stages"); });
+  };
+  EXPECT_TRUE(advised("parallel.partition=transformer"));  // four layers
+  EXPECT_FALSE(advised("parallel.partition=transformer+embedding"));
 }
 
 TEST(Rules, ExtremeNumbersNeverCrash) {
