@@ -17,7 +17,7 @@ help:
 	@echo "make bench       set up, build, and see what this machine does with a GPT"
 	@echo "make test        set up, build, and run the tests"
 	@echo "make build       only build: the program is build/stretto"
-	@echo "make check       format, tidy on changed files, file sizes, no machine paths"
+	@echo "make check       format of changed files, file sizes, no machine paths (tools/check --tidy: clang-tidy too)"
 	@echo "make fuzz        every parser under libFuzzer for 60 s each (FUZZ_SECONDS=n)"
 	@echo "CUDA=1           build the CUDA parts although no GPU is present (CUDA=0: never)"
 	@echo "CUDA_ARCH=90a    for these GPUs only (default: 80-real and 90a-real)"
