@@ -14,6 +14,13 @@ namespace {
 
 constexpr auto kActivations = static_cast<size_t>(MemoryTerm::activations);
 
+size_t shared_logits(const std::vector<TensorSpec>& plan) {
+  for (const TensorSpec& spec : plan) {
+    if (spec.term == MemoryTerm::logits && !spec.over.empty()) return spec.bytes();
+  }
+  return 0;
+}
+
 }  // namespace
 
 std::vector<StageMemory> stage_memory(const Config& config) {
@@ -29,11 +36,13 @@ std::vector<StageMemory> stage_memory(const Config& config) {
     for (const auto& chunk : shape.chunks) memory.layers += static_cast<int64_t>(chunk.size());
     for (size_t mode = 0; mode < memory.activations.size(); ++mode) {
       shape.checkpointing = kCheckpointings[mode];
-      const MemoryTotals totals = memory_totals(memory_plan(shape));
+      const std::vector<TensorSpec> plan = memory_plan(shape);
+      const MemoryTotals totals = memory_totals(plan);
       memory.activations[mode] = totals.by_term[kActivations];
       if (shape.checkpointing != config.activation_checkpointing) continue;
       memory.totals = totals;
       memory.host = memory_totals(host_plan(shape)).total;
+      memory.shared_logits = shared_logits(plan);
     }
     stages.push_back(memory);
   }
@@ -65,9 +74,14 @@ std::string memory_text(const Config& config, const std::vector<StageMemory>& st
   }
   const std::string batch =
       config.micro_batch > 0 ? fmt::to_string(config.micro_batch) : "auto (counted as 1)";
-  return fmt::format(
+  std::string text = fmt::format(
       "Memory per rank: micro-batch {}, each of {} tensor shards and {} replicas, ZeRO {}\n{}",
       batch, config.parallel.tp, config.parallel.dp, config.parallel.zero, table.text("  "));
+  if (const size_t shared = stages.back().shared_logits; shared > 0) {  // the head's stage
+    text += fmt::format("  logits of {} share memory with a layer's gradients (activations)\n",
+                        bytes(shared));
+  }
+  return text;
 }
 
 nlohmann::json memory_json(const std::vector<StageMemory>& stages) {
@@ -76,7 +90,8 @@ nlohmann::json memory_json(const std::vector<StageMemory>& stages) {
     nlohmann::json row = {{"stage", stage.stage},
                           {"layers", stage.layers},
                           {"total_bytes", stage.totals.total},
-                          {"host_bytes", stage.host}};
+                          {"host_bytes", stage.host},
+                          {"shared_logits_bytes", stage.shared_logits}};
     for (size_t mode = 0; mode < stage.activations.size(); ++mode) {
       row["activations_by_checkpointing"][name_of(kCheckpointings[mode])] = stage.activations[mode];
     }

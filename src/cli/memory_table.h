@@ -18,6 +18,7 @@ struct StageMemory {
   MemoryTotals totals;  // under the configuration's checkpointing
   std::array<size_t, std::size(kCheckpointings)> activations{};  // under each mode, in that order
   size_t host = 0;                                               // offloaded to host memory
+  size_t shared_logits = 0;  // in the memory of a layer's gradients, so not counted as logits
 };
 
 // One entry per pipeline stage; the tensor shards and replicas of a stage all hold the same.

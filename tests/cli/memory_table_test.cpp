@@ -32,6 +32,26 @@ TEST(MemoryTable, EveryModeHasItsOwnColumn) {
   }
 }
 
+TEST(MemoryTable, LogitsInTheMemoryOfGradientsAreNamed) {
+  const Config config = load_config({"tiny", "parallel.pp=2", "micro_batch=8"}).config;
+  const std::vector<StageMemory> stages = stage_memory(config);
+  const size_t logits = 8u * 128 * 256 * sizeof(float);  // sequences, tokens, words
+  EXPECT_EQ(stages[0].shared_logits, 0u);
+  EXPECT_EQ(stages[1].shared_logits, logits);
+  EXPECT_LT(stages[1].totals.by_term[static_cast<size_t>(MemoryTerm::logits)], logits);
+  EXPECT_EQ(memory_json(stages)[1]["shared_logits_bytes"], logits);
+  const std::string text = memory_text(config, stages);
+  EXPECT_NE(text.find("logits of 1.00 MiB share memory"), std::string::npos) << text;
+}
+
+// Wide vocabularies: the gradients lie in the memory of the logits, which are counted.
+TEST(MemoryTable, LogitsWithMemoryOfTheirOwnAreNot) {
+  const Config config = load_config({"tiny", "model.vocab=4096"}).config;
+  const std::vector<StageMemory> stages = stage_memory(config);
+  EXPECT_EQ(stages[0].shared_logits, 0u);
+  EXPECT_EQ(memory_text(config, stages).find("share memory"), std::string::npos);
+}
+
 TEST(MemoryTable, MoreRecomputationHoldsLess) {
   const std::vector<StageMemory> stages = stage_memory(load_config({"tiny"}).config);
   const auto& held = stages[0].activations;
