@@ -10,10 +10,6 @@ namespace {
 
 constexpr int64_t kMaxRecordBytes = 64 << 20;
 
-bool ends_with(std::string_view text, std::string_view end) {
-  return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
-}
-
 void add_file(Fs& fs, const std::string& path, std::vector<FoundRecord>& found) {
   try {
     found.push_back({path, read_record(fs, path)});
@@ -86,7 +82,7 @@ std::vector<FoundRecord> find_records(Fs& fs, const std::string& path) {
     return found;
   }
   for (const std::string& name : fs.list(path)) {
-    if (ends_with(name, ".json") && name != "machine.json")
+    if (name.ends_with(".json") && name != "machine.json")
       add_file(fs, join_path(path, name), found);
   }
   const std::string points = join_path(path, "points");

@@ -12,21 +12,13 @@ namespace {
 
 constexpr int kDraws = 2000;  // of a bootstrap
 
-double median_of(std::vector<double>& values) {  // reorders
-  const size_t n = values.size();
-  const auto middle = values.begin() + static_cast<int64_t>(n / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  if (n % 2 == 1) return *middle;
-  return (*middle + *std::max_element(values.begin(), middle)) / 2;
-}
-
 // Steps that may be warm-up keep their times up to a generous limit; later ones are clipped
 // tightly.
 std::vector<double> clipped(std::span<const double> seconds, int64_t most) {
   std::vector<double> tail(seconds.begin() + std::ssize(seconds) / 2, seconds.end());
-  const double centre = median_of(tail);
+  const double centre = median(tail);
   for (double& x : tail) x = std::abs(x - centre);
-  const double deviation = std::max(median_of(tail), 1e-3 * centre);
+  const double deviation = std::max(median(tail), 1e-3 * centre);
   std::vector<double> out(seconds.begin(), seconds.end());
   for (size_t i = 0; i < out.size(); ++i) {
     const double width = deviation * (static_cast<int64_t>(i) < most ? 30 : 3);
@@ -61,7 +53,7 @@ double stretch_width(std::span<const double> values) {
   double mean = 0, medians[kStretches];
   for (size_t i = 0; i < kStretches; ++i) {
     const size_t from = i * values.size() / kStretches, to = (i + 1) * values.size() / kStretches;
-    medians[i] = quantile(values.subspan(from, to - from), 0.5);
+    medians[i] = median(values.subspan(from, to - from));
     mean += medians[i] / kStretches;
   }
   double squares = 0;
@@ -95,13 +87,13 @@ double resampled_median(const std::vector<std::vector<double>>& runs, Drawing& d
       }
     }
   }
-  return median_of(scratch);
+  return median(scratch);
 }
 
 double pooled_median(const std::vector<std::vector<double>>& runs) {
   std::vector<double> all;
   for (const auto& run : runs) all.insert(all.end(), run.begin(), run.end());
-  return median_of(all);
+  return median(all);
 }
 
 }  // namespace

@@ -131,7 +131,8 @@ void add_run(std::vector<Key>& keys) {
   keys.back().special = "auto";
   keys.push_back(count("global_batch", "sequences", 1, kMaxBatch,
                        "sequences per optimizer step, all ranks together", FIELD(global_batch)));
-  keys.push_back(count("seed", "", 0, kMaxSeed, "weights, data order and dropout", FIELD(seed)));
+  keys.push_back(
+      count("seed", "", 0, kMaxSeed, "weights, data order and stochastic rounding", FIELD(seed)));
   keys.push_back(
       flag("deterministic", "bit-equal results for every dp degree", FIELD(deterministic)));
   keys.push_back(flag("repeatable",

@@ -120,6 +120,8 @@ json key_schema(const Key& key) {
   constexpr const char* kReference = R"(\$\{[^}]+\})";
   const std::string count = fmt::format("^[0-9.eE+]+[kKMGBT]?$|{}", kReference);
   const std::string bytes = fmt::format("^[0-9.eE+]+([kMGT]?B|[KMGT]iB)?$|{}", kReference);
+  // YAML 1.1, which many editors read, takes 6e-4 for a text.
+  const std::string real = fmt::format("^-?[0-9.]+([eE][+-]?[0-9]+)?$|{}", kReference);
   const std::string seconds = fmt::format("^[0-9.eE+-]+(ms|s|min|h|d)?$|{}", kReference);
   json schema;
   switch (key.type) {
@@ -133,7 +135,7 @@ json key_schema(const Key& key) {
       schema = number_schema(key, "integer", bytes.c_str());
       break;
     case ValueType::real:
-      schema = number_schema(key, "number", kReference);
+      schema = number_schema(key, "number", real.c_str());
       break;
     case ValueType::seconds:
       schema = number_schema(key, "number", seconds.c_str());

@@ -1,17 +1,10 @@
 #include "config/suggest.h"
 
 #include <algorithm>
-#include <cctype>
 #include <numeric>
 
 namespace stretto {
 namespace {
-
-std::string lower(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return out;
-}
 
 // Edits to turn one word into the other; swapping two neighbours counts as one.
 size_t distance(const std::string& a, const std::string& b) {
@@ -33,6 +26,12 @@ size_t distance(const std::string& a, const std::string& b) {
 }
 
 }  // namespace
+
+std::string lower(std::string_view text) {
+  std::string out(text);
+  for (char& c : out) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return out;
+}
 
 std::vector<std::string> nearest_words(std::string_view word,
                                        const std::vector<std::string>& candidates, size_t most) {

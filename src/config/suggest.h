@@ -7,6 +7,8 @@
 
 namespace stretto {
 
+std::string lower(std::string_view text);  // ASCII letters alone
+
 // The nearest candidates, best first, at most `most`; empty when none is close.
 std::vector<std::string> nearest_words(std::string_view word,
                                        const std::vector<std::string>& candidates, size_t most = 3);

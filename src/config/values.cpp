@@ -13,11 +13,6 @@
 namespace stretto {
 namespace {
 
-std::string lower(std::string text) {
-  for (char& c : text) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  return text;
-}
-
 [[noreturn]] void wrong(const std::string& text, const std::string& what, const std::string& fix) {
   throw Error(ExitCode::bad_config,
               fmt::format("'{}' is not {}", printable(text.substr(0, 60)), what), fix);

@@ -6,6 +6,7 @@
 #include <map>
 #include <tuple>
 
+#include "base/numbers.h"
 #include "reference/figures.h"
 #include "reference/source.h"
 
@@ -57,13 +58,6 @@ FigureFailure failure_of(const ReferenceRow& row, const FigureTest& test) {
   return failure;
 }
 
-double median_of(std::vector<double>& values) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  const size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
-
 }  // namespace
 
 bool ReferenceCheck::passed() const {
@@ -96,8 +90,9 @@ ReferenceCheck check_reference(const std::vector<ReferenceRow>& rows) {
     }
   }
   for (size_t i = 0; i < errors.size(); ++i) {
-    check.figures[i].median_error = median_of(errors[i]);
-    check.figures[i].max_error = errors[i].empty() ? 0 : errors[i].back();
+    if (errors[i].empty()) continue;
+    check.figures[i].median_error = median(errors[i]);
+    check.figures[i].max_error = *std::max_element(errors[i].begin(), errors[i].end());
   }
   return check;
 }

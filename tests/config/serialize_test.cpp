@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <regex>
 
 #include "config/registry.h"
 #include "config/rules.h"
@@ -125,6 +126,19 @@ TEST(Schema, IsTheTableOfKeys) {
   std::sort(names.begin(), names.end());
   std::sort(keys.begin(), keys.end());
   EXPECT_EQ(names, keys);
+}
+
+// YAML 1.1 readers, which most editors use, take a number without a point for a text.
+TEST(Schema, TakesNumbersThatYamlReadersTakeForTexts) {
+  const json schema = config_schema();
+  const json& forms = schema["properties"]["train"]["properties"]["lr"]["anyOf"];
+  const std::regex text(forms[1]["pattern"].get<std::string>());
+  for (const char* number : {"6e-4", "1E+2", "0.1", "-3", "${variables.lr}"}) {
+    EXPECT_TRUE(std::regex_search(number, text)) << number;
+  }
+  for (const char* word : {"6e-4x", "fast", "e", ""}) {
+    EXPECT_FALSE(std::regex_search(word, text)) << word;
+  }
 }
 
 TEST(Runs, EveryExampleIsValid) {
