@@ -1,9 +1,11 @@
 #include "bench/sweep_spec.h"
 
+#include <algorithm>
 #include <map>
 
 #include "base/log.h"
 #include "base/units.h"
+#include "bench/figures.h"
 #include "bench/measure.h"
 #include "bench/predict.h"
 #include "bench/safe_text.h"
@@ -165,26 +167,56 @@ std::string model_word(const std::string& name) {
   return size ? "mpt-" + bare : bare;
 }
 
-// Keys that depend on each other are worked out once the rest of the point is known.
-void finish_words(SweepPoint& point, const SweepFlags& flags, int64_t batch_tokens, int64_t ranks,
+// Two flags that say the same thing differently: neither may win silently.
+[[noreturn]] void contradiction(const std::string& what, const char* fix) {
+  throw Error(ExitCode::usage, what, fix);
+}
+
+// Keys that depend on each other are worked out once the rest of the point is known. What does not
+// come out even is the point's reason: nothing else runs under its label.
+void finish_point(SweepPoint& point, const SweepFlags& flags, int64_t batch_tokens, int64_t ranks,
                   int64_t accumulation) {
   const auto add = [&](const char* key, int64_t value) {
     point.words.push_back(fmt::format("{}={}", key, value));
   };
   Config c = load_config(point.words).config;
+  const ParallelConfig& p = c.parallel;
+  const int64_t replica = std::max<int64_t>(1, p.tp * p.pp);  // rules refuse less, later
+  const int64_t length = std::max<int64_t>(1, c.seq_len);
+  if (ranks > 0 && !flags.dp.empty() && ranks != c.world_size()) {
+    contradiction(fmt::format("-g {} with --dp {}: dp {} x tp {} x pp {} are {} ranks", ranks, p.dp,
+                              p.dp, p.tp, p.pp, c.world_size()),
+                  "leave out -g, or --dp, which then takes what tp and pp leave");
+  }
+  if (ranks % replica != 0) {
+    point.reason = fmt::format("{} ranks cannot be tp {} x pp {}", ranks, p.tp, p.pp);
+    return;
+  }
   if (ranks > 0 && flags.dp.empty()) {
-    c.parallel.dp = std::max<int64_t>(1, ranks / (c.parallel.tp * c.parallel.pp));
-    add("parallel.dp", c.parallel.dp);
+    c.parallel.dp = ranks / replica;
+    add("parallel.dp", p.dp);
+  }
+  if (batch_tokens % length != 0) {
+    point.reason = fmt::format(
+        "{} tokens are {} of {}", batch_tokens,
+        batch_tokens < length ? "less than one sequence" : "not a whole number of sequences",
+        length);
+    return;
   }
   if (batch_tokens > 0) {
-    c.global_batch = std::max<int64_t>(1, batch_tokens / std::max<int64_t>(1, c.seq_len));
+    c.global_batch = batch_tokens / length;
     add("global_batch", c.global_batch);
   }
-  if (accumulation > 0 && !flags.micro_batches.empty() && c.micro_batch != kAuto) {
-    add("global_batch", c.micro_batch * accumulation * c.parallel.dp);
+  if (accumulation > 0 && !flags.micro_batches.empty()) {
+    add("global_batch", c.micro_batch * accumulation * p.dp);
   } else if (accumulation > 0) {
-    const int64_t parts = accumulation * c.parallel.dp;
-    add("micro_batch", std::max<int64_t>(1, (c.global_batch + parts - 1) / parts));
+    c.micro_batch = 1 + (c.global_batch - 1) / std::max<int64_t>(1, accumulation * p.dp);
+    if (grad_accumulation(c) != accumulation) {
+      point.reason = fmt::format("{} sequences cannot be {} micro-batches on each of {} replicas",
+                                 c.global_batch, accumulation, p.dp);
+      return;
+    }
+    add("micro_batch", c.micro_batch);
   }
 }
 
@@ -233,6 +265,16 @@ std::vector<SweepPoint> points_of(const SweepFlags& flags) {
   if (flags.models.empty()) {
     throw Error(ExitCode::usage, "a sweep by flags needs -m MODEL", "stretto sweep -m tiny -s 6 7");
   }
+  if (!flags.accumulations.empty() && !flags.micro_batches.empty()) {
+    if (!flags.batches.empty()) {
+      contradiction("-b, --micro-batch and --accum at once: the third follows from the other two",
+                    "leave one of them out");
+    }
+    if (std::count(flags.micro_batches.begin(), flags.micro_batches.end(), "auto") > 0) {
+      contradiction("--micro-batch auto with --accum, which says how large it is",
+                    "leave one of them out");
+    }
+  }
   std::vector<Axis> axes(1);
   for (const std::string& model : flags.models) {
     axes[0].choices.push_back({model_word(model)});
@@ -268,7 +310,7 @@ std::vector<SweepPoint> points_of(const SweepFlags& flags) {
           if (batch > 0) point.label += fmt::format("_b{}", batch);
           if (ranks > 0) point.label += fmt::format("_g{}", ranks);
           if (accumulation > 0) point.label += fmt::format("_ga{}", accumulation);
-          finish_words(point, flags, batch, ranks, accumulation);
+          finish_point(point, flags, batch, ranks, accumulation);
           points.push_back(std::move(point));
         }
       }
@@ -287,7 +329,7 @@ std::vector<PlannedPoint> plan_points(const std::vector<SweepPoint>& points,
     const ResolvedConfig resolved = load_config(point.words);
     p.config = resolved.config;
     const std::string hash = config_hash(p.config);
-    const auto [twin, first] = seen.emplace(hash, point.label);
+    const auto [twin, first] = seen.emplace(hash + point.reason, point.label);
     if (!first) {
       if (point.label != twin->second) {
         spdlog::info("{}: left out, since it is the same as {}", point.label, twin->second);
@@ -298,6 +340,7 @@ std::vector<PlannedPoint> plan_points(const std::vector<SweepPoint>& points,
     p.id = p.point.label.substr(0, 100) + "-" + hash.substr(0, 8);
     if (launcher != "threads" && p.config.world_size() > 1) p.id += "-" + launcher;
     try {
+      if (!point.reason.empty()) throw Error(ExitCode::bad_config, point.reason);
       require_valid(resolved);
       fit_memory(p.config);
       RunRecord record;

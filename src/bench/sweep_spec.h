@@ -27,6 +27,7 @@ struct SweepPoint {
   std::string label;
   std::vector<std::string> words;  // as after `stretto bench`
   double timeout = 0;              // seconds; 0: the sweep's
+  std::string reason;              // why flags gave no configuration; empty: they did
 };
 
 struct SweepSpec {
@@ -54,7 +55,9 @@ struct SweepFlags {
 };
 
 bool empty(const SweepFlags& flags);
-std::vector<SweepPoint> points_of(const SweepFlags& flags);  // throws Error (usage)
+// Throws Error (usage), also where flags contradict each other. Numbers that do not come out even
+// (3 ranks with tp 2) give a point with its reason.
+std::vector<SweepPoint> points_of(const SweepFlags& flags);
 
 // A point with its configuration, or the reason why it has none that may run.
 struct PlannedPoint {

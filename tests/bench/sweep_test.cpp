@@ -90,6 +90,64 @@ TEST(SweepSpec, RanksAndAccumulationAreWorkedOut) {
   EXPECT_ERROR(points_of(SweepFlags{}), ExitCode::usage, "-m");
 }
 
+// What a label says is what runs: numbers that do not come out even are rows with their reason.
+TEST(SweepSpec, FlagsThatDoNotComeOutEvenAreRejectedPoints) {
+  SweepFlags flags;
+  flags.models = {"tiny"};
+  flags.sequences = {5, 9};
+  flags.batches = {8, 8};
+  flags.ranks = {3, 4, 8};
+  flags.tp = {2};
+  flags.pp = {1, 4};
+  std::map<std::string, std::string> reasons;
+  for (const PlannedPoint& p : plan_points(points_of(flags))) {
+    reasons[p.point.label] = p.reason;
+    if (!p.reason.empty()) {
+      EXPECT_EQ(p.status, RunStatus::rejected) << p.point.label;
+      continue;
+    }
+    const std::string end =
+        fmt::format("_b{}_g{}", p.config.global_batch * p.config.seq_len, p.config.world_size());
+    EXPECT_TRUE(p.point.label.ends_with(end)) << p.point.label;
+  }
+  EXPECT_EQ(reasons.size(), 30u);  // none is taken for another's twin
+  EXPECT_EQ(reasons["tiny_s32_tp2_pp4_b256_g3"], "3 ranks cannot be tp 2 x pp 4");
+  EXPECT_EQ(reasons["tiny_s32_tp2_pp4_b256_g4"], "4 ranks cannot be tp 2 x pp 4");
+  EXPECT_EQ(reasons["tiny_s32_tp2_pp1_b256_g3"], "3 ranks cannot be tp 2 x pp 1");
+  EXPECT_EQ(reasons["tiny_s32_tp2_pp1_b256_g4"], "");
+  EXPECT_EQ(reasons["tiny_s512_tp2_pp1_b256_g4"], "256 tokens are less than one sequence of 512");
+
+  SweepFlags batch;
+  batch.models = {"tiny"};
+  batch.sequences = {5, 5};
+  batch.batches = {8, 8};  // 8 sequences
+  batch.accumulations = {3, 5};
+  const auto planned = plan_points(points_of(batch));
+  ASSERT_EQ(planned.size(), 2u);
+  EXPECT_EQ(planned[0].config.micro_batch, 3);
+  EXPECT_EQ(planned[1].reason, "8 sequences cannot be 5 micro-batches on each of 1 replicas");
+}
+
+TEST(SweepSpec, FlagsThatContradictEachOtherAreRefused) {
+  SweepFlags ranks;
+  ranks.models = {"tiny"};
+  ranks.ranks = {2};
+  ranks.dp = {4};
+  EXPECT_ERROR(points_of(ranks), ExitCode::usage, "-g 2 with --dp 4");
+  ranks.ranks = {4};
+  EXPECT_EQ(points_of(ranks).size(), 1u);
+  SweepFlags batch;
+  batch.models = {"tiny"};
+  batch.micro_batches = {"2"};
+  batch.accumulations = {3};
+  batch.batches = {8, 8};
+  EXPECT_ERROR(points_of(batch), ExitCode::usage, "--accum");
+  batch.batches.clear();
+  EXPECT_EQ(points_of(batch).size(), 1u);
+  batch.micro_batches = {"2", "auto"};
+  EXPECT_ERROR(points_of(batch), ExitCode::usage, "auto");
+}
+
 TEST(SweepPlan, RejectedPointsSayWhyAndDuplicatesVanish) {
   const auto planned = plan_points(
       parse("base: tiny\npoints: [{name: good}, {name: again}, {name: heads, parallel.tp: 3},\n"
