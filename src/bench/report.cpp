@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <span>
@@ -71,17 +73,58 @@ std::string embeddable(const json& value) {
 
 json optional_number(std::optional<double> value) { return value ? json(*value) : json(); }
 
-// At most this many points of a loss curve: more cannot be seen.
+// At most about this many points of a loss curve: more cannot be seen.
 constexpr size_t kCurvePoints = 200;
 
+// [step, loss] of steps at even distances, from 1, and of the last one.
 json curve(const RunRecord& r) {
   json out = json::array();
-  const size_t stride = (r.steps.size() + kCurvePoints - 1) / kCurvePoints;
-  for (size_t i = 0; i < r.steps.size(); i += std::max<size_t>(1, stride)) {
+  const size_t n = r.steps.size();
+  const size_t stride = std::max<size_t>(1, (n + kCurvePoints - 1) / kCurvePoints);
+  const auto add = [&](size_t i) {
     const double loss = r.steps[i].loss;
-    out.push_back(std::isfinite(loss) ? json(std::round(loss * 1e6) / 1e6) : json());
-  }
+    out.push_back({i + 1, std::isfinite(loss) ? json(std::round(loss * 1e6) / 1e6) : json()});
+  };
+  for (size_t i = 0; i < n; i += stride) add(i);
+  if (n > 0 && (n - 1) % stride != 0) add(n - 1);
   return out;
+}
+
+// The same for runs that differ only in how their work is cut: their losses should agree.
+std::string learning_hash(const RunRecord& r) {
+  Config c = r.config;
+  c.parallel = {};
+  c.micro_batch = 1;
+  c.threads = c.memory_limit = c.logits_chunk = 0;
+  c.activation_checkpointing = Checkpointing::none;
+  c.activation_offload = c.optimizer_offload = false;
+  return config_hash(c);
+}
+
+constexpr size_t kAlikeSteps = 8;  // in which rounding has not yet grown
+
+// How far apart the losses of such runs are, of the largest group of them; null where none is one.
+json loss_spread(const std::vector<RunRecord>& records) {
+  std::map<std::string, std::vector<const RunRecord*>> groups;
+  const std::vector<const RunRecord*>* runs = nullptr;
+  for (const RunRecord& r : records) {
+    if (r.status != RunStatus::ok || r.steps.size() < 2) continue;
+    auto& group = groups[learning_hash(r)];
+    group.push_back(&r);
+    if (runs == nullptr || group.size() > runs->size()) runs = &group;
+  }
+  if (runs == nullptr || runs->size() < 2) return nullptr;
+  double most = 0;
+  for (size_t i = 0; i < kAlikeSteps; ++i) {
+    double low = INFINITY, high = -INFINITY;
+    for (const RunRecord* r : *runs) {
+      if (i >= r->steps.size() || !std::isfinite(r->steps[i].loss)) continue;
+      low = std::min(low, r->steps[i].loss);
+      high = std::max(high, r->steps[i].loss);
+    }
+    most = std::max(most, high - low);
+  }
+  return {{"runs", runs->size()}, {"steps", kAlikeSteps}, {"most", most}};
 }
 
 // Digits that can be seen in a chart.
@@ -216,6 +259,7 @@ std::string report_page(const std::vector<RunRecord>& records, const std::string
                         const std::string& nonce) {
   STRETTO_CHECK(is_safe_name(nonce));
   json data = {{"rows", json::array()}, {"terms", json::array()}};
+  data["loss_spread"] = loss_spread(records);
   const std::vector<std::string> apart = incomparable(records);
   size_t timelines = 0;
   for (size_t i = 0; i < records.size(); ++i) {

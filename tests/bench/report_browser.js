@@ -26,6 +26,8 @@
     check(document.getElementById(id), `section ${id} is missing`);
   }
   check(document.querySelectorAll('#pipeline-timeline svg rect title').length > 3, 'no tasks in the timeline');
+  const loss = Chart.getChart(document.querySelector('#loss canvas'));
+  check(loss.scales.x.type === 'linear' && loss.scales.x.max === Math.max(...expected.flatMap(r => r.losses.map(l => l[0]))), 'losses do not lie at their steps');
   const failed = expected.filter(r => r.status === 'fail'), ranked = Chart.getChart(document.querySelector('#throughput canvas')).data.labels;
   check(failed.length > 0, 'no run that failed');
   for (const r of failed) {

@@ -88,6 +88,41 @@ TEST(Report, CarriesTheTimelineOperatorsAndWhatSetsARowApart) {
   EXPECT_FALSE(rows[2].contains("timeline"));
 }
 
+// Step 3 of a long run stands above step 3 of a short one, and the difference is that of whole
+// records: it was taken between other steps, from rounded losses.
+TEST(Report, LossesOfRunsOfDifferentLengthsMeetAtTheirSteps) {
+  RunRecord shorter = sample_record(), longer = sample_record();
+  const auto fill = [](RunRecord& r, int steps, double off) {
+    r.steps.clear();
+    for (int i = 0; i < steps; ++i) r.steps.push_back({0.1, 5 - 0.01 * i + off, false});
+  };
+  fill(shorter, 150, 0);
+  fill(longer, 300, 3e-8);
+  longer.config.micro_batch = 2;
+  longer.config.parallel.dp = 2;
+  longer.steps[200].loss = NAN;
+  RunRecord other = shorter;  // another problem: it has no part in the difference
+  other.config.seed = 99;
+  fill(other, 150, 1);
+  const nlohmann::json data = data_of(report_page({shorter, longer, other}, "title", "n0"));
+  EXPECT_EQ(data["rows"][0]["losses"].size(), 150u);
+  EXPECT_EQ(data["rows"][0]["losses"].back()[0], 150);
+  EXPECT_EQ(data["rows"][1]["losses"].back()[0], 300);
+  for (const auto& row : {data["rows"][0], data["rows"][1]}) {
+    for (const auto& [step, loss] :
+         row["losses"].get<std::vector<std::pair<int, nlohmann::json>>>()) {
+      if (step == 201) {
+        EXPECT_TRUE(loss.is_null());
+      } else {
+        EXPECT_NEAR(loss.get<double>(), 5 - 0.01 * (step - 1), 1e-6) << step;
+      }
+    }
+  }
+  EXPECT_EQ(data["loss_spread"]["runs"], 2);
+  EXPECT_NEAR(data["loss_spread"]["most"].get<double>(), 3e-8, 1e-12);
+  EXPECT_TRUE(data_of(report_page({shorter, other}, "title", "n0"))["loss_spread"].is_null());
+}
+
 TEST(Report, FiveHundredRowsStayBelowThreeMegabytes) {
   RunRecord r = sample_record();
   r.steps.resize(1000, {0.1, 5.123456789, false});

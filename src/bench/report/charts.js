@@ -304,19 +304,16 @@ function timeline() {
   s.append(holder);
   draw(list[0]);
 }
-const ALIKE = 8;  // steps in which rounding has not yet grown
 function losses() {
-  const list = rows.filter(r => r.losses.length > 1).slice(0, 16), sound = list.filter(r => r.status === 'ok');
+  const list = rows.filter(r => r.losses.length > 1).slice(0, 16), spread = data.loss_spread;
   if (!list.length) return;
-  let apart = 0;
-  const alike = r => JSON.stringify([r.model, r.seq, r.global, r.precision]), same = sound.filter(r => alike(r) === alike(sound[0]));
-  for (const r of same) r.losses.slice(0, ALIKE).forEach((x, i) => { if (x !== null && same[0].losses[i] != null) apart = Math.max(apart, Math.abs(x - same[0].losses[i])); });
-  const s = section('Loss', same.length > 1
-    ? `Runs of one model, batch and precision coincide however they are cut: over the first ${ALIKE} steps the largest difference among ${same.length} is ${apart.toExponential(1)}. Later a jump of the loss can magnify the last digits.`
+  const s = section('Loss', spread
+    ? `Runs that differ only in how they are cut coincide: over the first ${spread.steps} steps the largest difference among ${spread.runs} is ${spread.most.toExponential(1)}. Later a jump of the loss can magnify the last digits.`
     : 'Loss of each step, nats.');
-  chart(s, 'loss', 360, { type: 'line', data: { labels: list.reduce((a, r) => r.losses.length > a.length ? r.losses.map((_, i) => i + 1) : a, []),
-    datasets: list.map((r, i) => ({ label: named(r), data: r.losses, borderColor: COLORS[i % COLORS.length], backgroundColor: COLORS[i % COLORS.length], borderWidth: 1 + (list.length - i) % 3, borderDash: i < 8 ? [] : [5, 3], pointRadius: 0 })) },
-    options: { plugins: { legend: { labels: { boxWidth: 12 } } }, scales: { x: axis('step'), y: axis('loss') } } });
+  chart(s, 'loss', 360, { type: 'line', data: { datasets: list.map((r, i) => ({ label: named(r), data: r.losses.map(([step, loss]) => ({ x: step, y: loss })),
+      borderColor: COLORS[i % COLORS.length], backgroundColor: COLORS[i % COLORS.length], borderWidth: 1 + (list.length - i) % 3, borderDash: i < 8 ? [] : [5, 3], pointRadius: 0 })) },
+    options: { plugins: { legend: { labels: { boxWidth: 12 } } },
+      scales: { x: axis('step', { type: 'linear', min: 1, max: Math.max(...list.map(r => r.losses.at(-1)[0])), ticks: { precision: 0 } }), y: axis('loss') } } });
 }
 
 // The whole page. Drawn again when the colours change: for another theme, for print.
