@@ -311,7 +311,8 @@ void add_plan(Command& app) {
       "a model's name (stretto models), or what `stretto train` takes: files, key=value words (its "
       "layout, micro-batch and recomputation are what is planned; options below say more)");
   verb->add_option("--cluster", o->cluster, "a known cluster or a .yaml file (h100)");
-  verb->add_option("--software", o->software, "a known software profile (stretto)");
+  verb->add_option("--software", o->software,
+                   "a known software profile, or a .yaml file of `calibrate --write` (stretto)");
   verb->add_option("--gpus", o->gpus, "devices (8; local: one rank per core)");
   verb->add_option("--global-batch", o->global_batch,
                    "sequences per step (about 4M tokens; local: 8 a rank)");

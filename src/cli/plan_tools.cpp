@@ -11,9 +11,11 @@
 #include "base/error.h"
 #include "base/fs.h"
 #include "bench/observe.h"
+#include "bench/safe_text.h"
 #include "bench/tables.h"
 #include "config/suggest.h"
 #include "plan/exam.h"
+#include "plan/fields.h"
 #include "plan/records.h"
 #include "plan/stack_reader.h"
 #include "reference/source.h"
@@ -80,6 +82,11 @@ std::vector<plan::Observation> all_runs(const std::string& path) {
   return rows;
 }
 
+// A name that is taken for a file.
+std::string file_word(const std::string& path) {
+  return plan::is_file_name(path) ? path : "./" + path;
+}
+
 void run_calibrate(const CalibrateOptions& o) {
   const plan::Cluster cluster = plan::find_cluster(o.cluster);
   plan::Stack stack = plan::find_stack(o.software, cluster);
@@ -93,9 +100,12 @@ void run_calibrate(const CalibrateOptions& o) {
   }
   if (o.write.empty()) return;
   stack.constants = result.constants;
-  write_text(o.write, "devices:\n" + plan::device_entry(stack, cluster.device,
-                                                        fmt::format("{} own runs", result.rows),
-                                                        result.spread));
+  const std::string entry = plan::device_entry(
+      stack, cluster.device, fmt::format("{} own runs", result.rows), result.spread);
+  write_text(o.write, plan::stack_file(stack, entry));
+  if (o.json) return;
+  fmt::print("\nuse it: stretto plan MODEL --cluster {} --software {}\n", shell_word(o.cluster),
+             shell_word(file_word(o.write)));
 }
 
 void run_compare(const std::string& directory, bool json) {
@@ -197,7 +207,7 @@ void add_plan_tools(Command& verb, const std::function<void()>& taken) {
   fit->add_option("--cluster", calibration->cluster, "where they ran (local)");
   fit->add_option("--software", calibration->software, "what ran (stretto)");
   fit->add_option("--propose", calibration->propose, "how many next runs to propose (6)");
-  fit->add_option("--write", calibration->write, "write the constants as a software entry");
+  fit->add_option("--write", calibration->write, "write the constants as a file for --software");
   fit->add_flag("--json", calibration->json, "for machines");
   fit->callback([calibration, taken] {
     taken();

@@ -120,7 +120,7 @@ Cluster find_cluster(const std::string& name_or_path) {
     if (names[i] != name_or_path) continue;
     return read_cluster(embedded_clusters()[i].content, "configs/clusters/" + names[i] + ".yaml");
   }
-  if (name_or_path.find('/') != std::string::npos || name_or_path.ends_with(".yaml")) {
+  if (is_file_name(name_or_path)) {
     return from_node(read_yaml_file(name_or_path));
   }
   throw Error(

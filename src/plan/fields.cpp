@@ -59,6 +59,10 @@ const char* name_of(Source source) {
   return "?";
 }
 
+bool is_file_name(std::string_view word) {
+  return word.find('/') != std::string_view::npos || word.ends_with(".yaml");
+}
+
 double parse_number(const YamlNode& node, const std::string& field) {
   double value = 0;
   const char* end = node.text.data() + node.text.size();

@@ -49,6 +49,9 @@ class Section {
   std::string path_;
 };
 
+// Whether what was given for a cluster or a software names a file.
+bool is_file_name(std::string_view word);
+
 // A finite decimal number, or an Error naming the place.
 double parse_number(const YamlNode& node, const std::string& field);
 

@@ -105,7 +105,8 @@ struct Stack {
   std::string fit_source;
 };
 
-Stack find_stack(const std::string& name, const Cluster& cluster);
+// A known software, or a .yaml file with constants of one (`plan calibrate --write`).
+Stack find_stack(const std::string& name_or_path, const Cluster& cluster);
 std::vector<std::string> stack_names();
 
 }  // namespace stretto::plan

@@ -167,7 +167,29 @@ std::vector<std::string> stack_names() {
   return names;
 }
 
+namespace {
+
+// A file of `calibrate --write`: constants of a known software, for some devices.
+Stack overlaid_stack(const std::string& path, const Cluster& cluster) {
+  const YamlNode node = read_yaml_file(path);
+  const Section root(node, "");
+  root.allow({"software", "devices"});
+  const std::string base = root.text("software");
+  if (is_file_name(base)) root.fail("software", "is a file", "name a known one: stretto");
+  Stack s = find_stack(base, cluster);
+  const Section devices = root.section("devices");
+  if (!devices.has(cluster.device)) {
+    root.fail("devices", fmt::format("has no {}, the device of {}", cluster.device, cluster.name),
+              "calibrate on this cluster, or name the software without a file");
+  }
+  read_device_entry(devices.section(cluster.device), s);
+  return s;
+}
+
+}  // namespace
+
 Stack find_stack(const std::string& name, const Cluster& cluster) {
+  if (is_file_name(name)) return overlaid_stack(name, cluster);
   const std::vector<std::string> names = stack_names();
   for (size_t i = 0; i < names.size(); ++i) {
     if (names[i] != name) continue;
@@ -175,7 +197,11 @@ Stack find_stack(const std::string& name, const Cluster& cluster) {
                       cluster.device);
   }
   throw Error(ExitCode::bad_config, fmt::format("unknown software '{}'", name),
-              did_you_mean(name, names, "known: " + join_or(names)));
+              did_you_mean(name, names, "known: " + join_or(names) + "; or name a .yaml file"));
+}
+
+std::string stack_file(const Stack& stack, const std::string& entry) {
+  return fmt::format("software: {}\ndevices:\n{}", stack.name, entry);
 }
 
 std::string device_entry(const Stack& stack, const std::string& device, const std::string& source,

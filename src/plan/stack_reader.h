@@ -17,4 +17,7 @@ Constant constant_from_key(std::string_view key);  // throws Error with the near
 std::string device_entry(const Stack& stack, const std::string& device, const std::string& source,
                          double residual);
 
+// A file that find_stack takes: this entry, laid over the software that the stack is.
+std::string stack_file(const Stack& stack, const std::string& entry);
+
 }  // namespace stretto::plan

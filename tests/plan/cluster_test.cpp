@@ -10,6 +10,8 @@
 #include "base/error.h"
 #include "plan/stack_reader.h"
 #include "plan_support.h"
+#include "support/expect_error.h"
+#include "support/temp_dir.h"
 
 // Linked from tests/fuzz/cluster_fuzz.cpp: the corpus is replayed without a fuzzer.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
@@ -167,6 +169,35 @@ TEST(SoftwareFiles, AnEntryPrintedReadsBack) {
   EXPECT_NE(entry.find("gemm:"), std::string::npos);
   EXPECT_THROW(constant_from_key("gem"), Error);
   EXPECT_EQ(constant_from_key("gemm"), Constant::gemm);
+}
+
+// What `calibrate --write` writes is what `--software` reads.
+TEST(SoftwareFiles, AWrittenFileIsLaidOverItsSoftware) {
+  const TempDir dir;
+  const Cluster cluster = find_cluster("h100");
+  Stack fitted = find_stack("stretto", cluster);
+  const Stack before = fitted;
+  fitted.constants.set(Constant::gemm, 0.4321);
+  fitted.constants.set(Constant::net, 0.1234);
+  const std::string path =
+      dir.write("w.yaml", stack_file(fitted, device_entry(fitted, "h100", "8 own runs", 0.031)));
+  const Stack read = find_stack(path, cluster);
+  for (size_t i = 0; i < kConstants; ++i) {
+    const auto id = static_cast<Constant>(i);
+    EXPECT_NEAR(read.constants[id] / fitted.constants[id], 1, 1e-4) << info(id).key;
+  }
+  EXPECT_TRUE(read.fitted);
+  EXPECT_EQ(read.fit_source, "8 own runs");
+  EXPECT_DOUBLE_EQ(read.residual, 0.031);
+  EXPECT_EQ(read.name, "stretto");
+  EXPECT_TRUE(read.own_runtime);
+  EXPECT_EQ(read.free, before.free);
+  EXPECT_ERROR(find_stack(path, find_cluster("a100-80")), ExitCode::bad_config, "a100-80");
+  EXPECT_ERROR(find_stack(dir / "none.yaml", cluster), ExitCode::no_input, "none.yaml");
+  EXPECT_ERROR(find_stack(dir.write("b.yaml", "devices: {}\n"), cluster), ExitCode::bad_config,
+               "software");
+  EXPECT_ERROR(find_stack(dir.write("c.yaml", "software: c.yaml\ndevices: {}\n"), cluster),
+               ExitCode::bad_config, "is a file");
 }
 
 }  // namespace
