@@ -10,12 +10,14 @@
 
 #include "base/error.h"
 #include "base/fs.h"
+#include "base/log.h"
 #include "bench/observe.h"
 #include "bench/safe_text.h"
 #include "bench/tables.h"
 #include "config/suggest.h"
 #include "plan/exam.h"
 #include "plan/fields.h"
+#include "plan/forecast.h"
 #include "plan/records.h"
 #include "plan/stack_reader.h"
 #include "reference/source.h"
@@ -67,9 +69,9 @@ void run_exam_verb(const ExamOptions& o) {
 }
 
 // Records of our own runs, and tables of others.
-std::vector<plan::Observation> all_runs(const std::string& path) {
+std::vector<plan::Observation> all_runs(const std::string& path, Precision unsaid) {
   std::vector<plan::Observation> rows;
-  if (!path.ends_with(".json")) rows = plan::read_records(path);
+  if (!path.ends_with(".json")) rows = plan::read_records(path, unsaid);
   if (!path.ends_with(".csv")) {
     for (plan::Observation& o : observations_of(find_records(posix_fs(), path))) {
       rows.push_back(std::move(o));
@@ -90,7 +92,7 @@ std::string file_word(const std::string& path) {
 void run_calibrate(const CalibrateOptions& o) {
   const plan::Cluster cluster = plan::find_cluster(o.cluster);
   plan::Stack stack = plan::find_stack(o.software, cluster);
-  const std::vector<plan::Observation> rows = all_runs(o.records);
+  const std::vector<plan::Observation> rows = all_runs(o.records, plan::default_precision(cluster));
   const std::vector<plan::Observation> candidates = plan::candidate_runs(cluster, stack, rows);
   const plan::Calibration result = plan::calibrate(cluster, stack, rows, candidates, o.propose);
   if (o.json) {
@@ -98,10 +100,18 @@ void run_calibrate(const CalibrateOptions& o) {
   } else {
     fmt::print("{}", plan::calibration_text(result));
   }
+  for (const std::string& doubt : result.doubts) spdlog::warn("calibrate: {}", doubt);
+  if (!result.doubts.empty()) {
+    spdlog::warn(
+        "calibrate: these constants are not to be trusted{}; check precision, cluster, software "
+        "and the units of the runs",
+        o.write.empty() ? "" : ", and are written as not fitted");
+  }
   if (o.write.empty()) return;
   stack.constants = result.constants;
-  const std::string entry = plan::device_entry(
-      stack, cluster.device, fmt::format("{} own runs", result.rows), result.spread);
+  const std::string entry =
+      plan::device_entry(stack, cluster.device, fmt::format("{} own runs", result.rows),
+                         result.spread, result.doubts.empty());
   write_text(o.write, plan::stack_file(stack, entry));
   if (o.json) return;
   fmt::print("\nuse it: stretto plan MODEL --cluster {} --software {}\n", shell_word(o.cluster),

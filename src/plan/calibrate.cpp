@@ -1,5 +1,7 @@
 #include "plan/calibrate.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -156,6 +158,25 @@ void judge_memory(const Cluster& cluster, const Stack& stack, const std::vector<
   out.memory_error = median(errors);
 }
 
+// A fit that does not describe its runs: mostly wrong columns, or another software or device.
+std::vector<std::string> doubts_of(const Calibration& c) {
+  constexpr double kMostSpread = 0.25, kAtBound = 1e-3;
+  std::vector<std::string> out;
+  if (c.spread > kMostSpread) {
+    out.push_back(
+        fmt::format("the runs spread by {:.0f} % around what was fitted, more than {:.0f}",
+                    100 * c.spread, 100 * kMostSpread));
+  }
+  for (const FoundConstant& f : c.found) {
+    const ConstantInfo& i = info(f.id);
+    const bool low = f.value <= i.low * (1 + kAtBound), high = f.value >= i.high * (1 - kAtBound);
+    if ((!low && !high) || std::abs(f.value / f.prior - 1) < kAtBound) continue;
+    out.push_back(fmt::format("{} ended at {:.4g} {}, the {} that is possible", i.key, f.value,
+                              i.unit, low ? "least" : "most"));
+  }
+  return out;
+}
+
 }  // namespace
 
 const std::vector<Constant>& memory_constants() {
@@ -236,6 +257,7 @@ Calibration calibrate(const Cluster& cluster, const Stack& stack,
     out.found.push_back({stack.free[i], out.constants[stack.free[i]], sigma, prior.centre,
                          1 - std::min(1.0, sigma / prior.sigma)});
   }
+  out.doubts = doubts_of(out);
   const double limit = 3 * std::max(out.spread, 0.01);
   for (size_t i = 0; i < timed.size(); ++i) {
     if (std::abs(seconds.residuals[i]) > limit) {

@@ -50,6 +50,7 @@ struct Calibration {
   double memory_error = 0, worst_memory_error = 0;  // median and largest, without a sign
   std::string worst_memory;
   std::vector<FoundConstant> found;
+  std::vector<std::string> doubts;     // why these constants are not to be trusted; empty: they are
   std::vector<SuspectRow> suspects;    // beyond three times the spread: measure again
   std::vector<ProposedRun> proposals;  // the next runs, most informative first
 };

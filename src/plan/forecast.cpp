@@ -84,6 +84,10 @@ Workload workload_of(const Config& config) {
   return w;
 }
 
+Precision default_precision(const Cluster& cluster) {
+  return cluster.has_gpus() ? Precision::amp_bf16 : Precision::fp32;
+}
+
 Layout layout_of(const Config& config) {
   const ParallelConfig& p = config.parallel;
   Layout l;

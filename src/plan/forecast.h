@@ -37,4 +37,7 @@ std::optional<Cluster> cluster_of_run(const Config& config, const std::string& m
 Layout layout_of(const Config& config);
 Workload workload_of(const Config& config);
 
+// Of runs that do not say theirs: CPUs compute in fp32, GPUs in amp_bf16.
+Precision default_precision(const Cluster& cluster);
+
 }  // namespace stretto::plan

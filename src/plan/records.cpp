@@ -64,7 +64,7 @@ Enum enum_of(const std::string& word, std::initializer_list<Enum> values, const 
       "use a word that the configuration knows");
 }
 
-Observation observation_of(const CsvTable& table, size_t row) {
+Observation observation_of(const CsvTable& table, size_t row, Precision unsaid) {
   const Cells c(table, row);
   Observation o;
   o.id = c.text("id", fmt::format("{}:{}", table.name, table.lines[row]));
@@ -79,7 +79,7 @@ Observation observation_of(const CsvTable& table, size_t row) {
   o.work.seq_len = c.whole("seq_len");
   m.positions = o.work.seq_len;
   o.work.global_batch = c.whole("global_batch");
-  o.work.precision = enum_of<Precision>(c.text("precision", "fp32"),
+  o.work.precision = enum_of<Precision>(c.text("precision", name_of(unsaid)),
                                         {Precision::fp32, Precision::amp_bf16, Precision::bf16,
                                          Precision::amp_fp16, Precision::amp_fp8},
                                         table, row, "precision");
@@ -95,12 +95,23 @@ Observation observation_of(const CsvTable& table, size_t row) {
   o.seconds = c.number("seconds");
   if (c.has("memory_bytes")) o.memory = c.number("memory_bytes");
   check_workload(o.work);
-  if (o.layout.dp < 1 || o.layout.tp < 1 || o.layout.pp < 1 || o.layout.micro_batch < 1 ||
-      o.layout.pp > m.layers || o.layout.tp > m.heads) {
+  const Layout& l = o.layout;
+  const auto refuse = [&](const std::string& why, const char* fix) {
     throw Error(ExitCode::bad_data,
-                fmt::format("{}:{}: the layout {} cannot run", table.name, table.lines[row],
-                            describe(o.layout)),
-                "dp, tp, pp and micro_batch are at least 1; tp and pp at most heads and layers");
+                fmt::format("{}:{}: the layout {} cannot run{}", table.name, table.lines[row],
+                            describe(l), why),
+                fix);
+  };
+  if (l.dp < 1 || l.tp < 1 || l.pp < 1 || l.micro_batch < 1 || l.pp > m.layers) {
+    refuse("", "dp, tp, pp and micro_batch are at least 1, pp at most the layers");
+  }
+  if (m.heads % l.tp != 0 || m.hidden % l.tp != 0 || m.ffn % l.tp != 0) {
+    refuse(fmt::format(": {} heads, {} hidden, {} ffn", m.heads, m.hidden, m.ffn),
+           "tp divides heads, hidden and ffn: check the row");
+  }
+  if (o.work.global_batch % l.dp != 0) {
+    refuse(fmt::format(": {} sequences for dp {}", o.work.global_batch, l.dp),
+           "dp divides global_batch, which counts sequences: check the row");
   }
   return o;
 }
@@ -113,14 +124,15 @@ bool is_run_table(const std::string& text) {
 
 }  // namespace
 
-std::vector<Observation> read_record_table(std::string_view csv, const std::string& name) {
+std::vector<Observation> read_record_table(std::string_view csv, const std::string& name,
+                                           Precision unsaid) {
   const CsvTable table = parse_csv(csv, name);
   std::vector<Observation> out;
-  for (size_t i = 0; i < table.rows.size(); ++i) out.push_back(observation_of(table, i));
+  for (size_t i = 0; i < table.rows.size(); ++i) out.push_back(observation_of(table, i, unsaid));
   return out;
 }
 
-std::vector<Observation> read_records(const std::string& path) {
+std::vector<Observation> read_records(const std::string& path, Precision unsaid) {
   namespace fs = std::filesystem;
   std::vector<fs::path> files;
   std::error_code code;
@@ -142,7 +154,7 @@ std::vector<Observation> read_records(const std::string& path) {
     const std::string text{std::istreambuf_iterator<char>(in), {}};
     // `stretto collect` leaves its tables beside the records: they are for people.
     if (directory && !is_run_table(text)) continue;
-    const auto rows = read_record_table(text, file.filename().string());
+    const auto rows = read_record_table(text, file.filename().string(), unsaid);
     out.insert(out.end(), rows.begin(), rows.end());
   }
   return out;
@@ -200,6 +212,8 @@ std::string calibration_text(const Calibration& r) {
                        f.value, 100 * f.sigma, f.prior, 100 * f.identified, info(f.id).meaning,
                        info(f.id).unit);
   }
+  for (const std::string& doubt : r.doubts) out += fmt::format("\nDOUBTFUL: {}", doubt);
+  if (!r.doubts.empty()) out += "\n";
   if (!r.suspects.empty()) out += "\nsuspect runs, beyond three times the spread: measure again\n";
   for (const SuspectRow& s : r.suspects) {
     out += fmt::format("  {:<24}{:>+7.1f} %\n", s.id, 100 * s.residual);
@@ -221,6 +235,7 @@ nlohmann::json calibration_json(const Calibration& r) {
                         {"common_factor", r.common_factor},
                         {"spread", r.spread},
                         {"constants", nlohmann::json::array()},
+                        {"doubts", r.doubts},
                         {"suspects", nlohmann::json::array()},
                         {"proposals", nlohmann::json::array()}};
   for (const FoundConstant& f : r.found) {

@@ -205,10 +205,10 @@ std::string stack_file(const Stack& stack, const std::string& entry) {
 }
 
 std::string device_entry(const Stack& stack, const std::string& device, const std::string& source,
-                         double residual) {
+                         double residual, bool fitted) {
   std::string text =
-      fmt::format("  {}:\n    source: {}\n    fitted: true\n    residual: {:.4f}\n    values:\n",
-                  device, source, residual);
+      fmt::format("  {}:\n    source: {}\n    fitted: {}\n    residual: {:.4f}\n    values:\n",
+                  device, source, fitted, residual);
   std::vector<Constant> ids = stack.free;
   for (Constant id : memory_constants()) ids.push_back(id);
   for (Constant id : ids) {

@@ -15,7 +15,7 @@ Constant constant_from_key(std::string_view key);  // throws Error with the near
 
 // The `devices:` entry of a software file for these constants, ready to paste.
 std::string device_entry(const Stack& stack, const std::string& device, const std::string& source,
-                         double residual);
+                         double residual, bool fitted = true);
 
 // A file that find_stack takes: this entry, laid over the software that the stack is.
 std::string stack_file(const Stack& stack, const std::string& entry);

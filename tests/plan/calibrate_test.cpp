@@ -7,10 +7,13 @@
 
 #include "base/error.h"
 #include "plan/exam.h"
+#include "plan/forecast.h"
 #include "plan/records.h"
 #include "plan/scale.h"
+#include "plan/stack_reader.h"
 #include "plan_support.h"
 #include "reference/source.h"
+#include "support/expect_error.h"
 
 namespace stretto::plan {
 namespace {
@@ -55,7 +58,8 @@ TEST(Calibrate, FindsTheRateThatMadeTheRowsAndFlagsTheOddOne) {
 // Our own runtime's memory is counted: what calibration says is how far the count is off.
 TEST(Calibrate, MemoryIsComparedWithWhatWasMeasured) {
   const Place p = place("h200", "stretto");
-  std::vector<Observation> rows = read_records(STRETTO_SOURCE_DIR "/tests/plan/own_h200.csv");
+  std::vector<Observation> rows =
+      read_records(STRETTO_SOURCE_DIR "/tests/plan/own_h200.csv", Precision::amp_bf16);
   rows.resize(3);
   EXPECT_EQ(calibration_text(calibrate(p.cluster, p.stack, rows, {}, 0)).find("memory of"),
             std::string::npos);
@@ -103,9 +107,11 @@ TEST(Calibrate, TheOrderOfRowsDoesNotMatter) {
 // and a model that was held out is predicted within the interval.
 TEST(Calibrate, OwnRunsOnAnH200AreLearnedFrom) {
   const Place p = place("h200", "stretto");
-  const auto rows = read_records(STRETTO_SOURCE_DIR "/tests/plan/own_h200.csv");
+  const auto rows =
+      read_records(STRETTO_SOURCE_DIR "/tests/plan/own_h200.csv", Precision::amp_bf16);
   ASSERT_EQ(rows.size(), 20u);
   const Calibration c = calibrate(p.cluster, p.stack, rows, {}, 0);
+  EXPECT_TRUE(c.doubts.empty());
   EXPECT_NEAR(c.spread, p.stack.residual, 1e-3);
   for (const Constant id : p.stack.free) {
     EXPECT_NEAR(c.constants[id] / p.stack.constants[id], 1, 0.02) << info(id).key;
@@ -125,7 +131,8 @@ TEST(Calibrate, OwnRunsOnAnH200AreLearnedFrom) {
 // Runs that came after the constants, at lengths and of a model (13b) that they had not seen.
 TEST(Calibrate, LaterRunsOnAnH200AreForeseen) {
   const Place p = place("h200", "stretto");
-  const auto rows = read_records(STRETTO_SOURCE_DIR "/tests/plan/own_h200_later.csv");
+  const auto rows =
+      read_records(STRETTO_SOURCE_DIR "/tests/plan/own_h200_later.csv", Precision::amp_bf16);
   ASSERT_EQ(rows.size(), 27u);
   std::vector<double> errors;
   for (const Observation& o : rows) {
@@ -140,14 +147,64 @@ TEST(Calibrate, LaterRunsOnAnH200AreForeseen) {
 TEST(Calibrate, ReadsRecordsAndRefusesBadOnes) {
   const std::string header =
       "id,layers,hidden,heads,vocab,seq_len,global_batch,dp,tp,pp,micro_batch,seconds\n";
-  const auto rows = read_record_table(header + "a,2,64,4,256,32,8,2,1,1,4,0.5\n", "t.csv");
+  const auto rows =
+      read_record_table(header + "a,2,64,4,256,32,8,2,1,1,4,0.5\n", "t.csv", Precision::fp32);
   ASSERT_EQ(rows.size(), 1u);
   EXPECT_EQ(rows[0].layout.dp, 2);
   EXPECT_DOUBLE_EQ(rows[0].seconds, 0.5);
-  EXPECT_THROW(read_record_table(header + "a,2,64,4,256,32,8,2,1,1,4,fast\n", "t.csv"), Error);
-  EXPECT_THROW(read_record_table(header + "a,2,64,4,256,32,8,0,1,1,4,1\n", "t.csv"), Error);
-  EXPECT_THROW(read_record_table("id,layers\na,2\n", "t.csv"), Error);
-  EXPECT_THROW(read_records("no/such/place"), Error);
+  EXPECT_THROW(
+      read_record_table(header + "a,2,64,4,256,32,8,2,1,1,4,fast\n", "t.csv", Precision::fp32),
+      Error);
+  EXPECT_THROW(
+      read_record_table(header + "a,2,64,4,256,32,8,0,1,1,4,1\n", "t.csv", Precision::fp32), Error);
+  EXPECT_THROW(read_record_table("id,layers\na,2\n", "t.csv", Precision::fp32), Error);
+  EXPECT_THROW(read_records("no/such/place", Precision::amp_bf16), Error);
+}
+
+TEST(Calibrate, RowsWithoutAPrecisionHaveTheClustersOwn) {
+  EXPECT_EQ(default_precision(find_cluster("h100")), Precision::amp_bf16);
+  EXPECT_EQ(default_precision(find_cluster("local")), Precision::fp32);
+  const std::string row = "a,2,64,4,256,32,8,2,1,1,4,0.5";
+  const std::string columns =
+      "id,layers,hidden,heads,vocab,seq_len,global_batch,dp,tp,pp,micro_batch,seconds";
+  const auto read = [](const std::string& text) {
+    return read_record_table(text, "t.csv", Precision::amp_bf16).at(0).work.precision;
+  };
+  EXPECT_EQ(read(columns + "\n" + row + "\n"), Precision::amp_bf16);
+  EXPECT_EQ(read(columns + ",precision\n" + row + ",\n"), Precision::amp_bf16);
+  EXPECT_EQ(read(columns + ",precision\n" + row + ",fp32\n"), Precision::fp32);
+}
+
+TEST(Calibrate, RowsThatDoNotDivideAreRefused) {
+  const auto read = [](const char* row) {
+    return read_record_table(
+        std::string(
+            "id,layers,hidden,heads,vocab,seq_len,global_batch,dp,tp,pp,micro_batch,seconds\n") +
+            row + "\n",
+        "t.csv", Precision::amp_bf16);
+  };
+  EXPECT_EQ(read("a,32,4096,32,50368,2048,512,8,4,1,3,20").size(), 1u);
+  EXPECT_ERROR(read("a,32,4096,32,50368,2048,512,8,3,1,1,20"), ExitCode::bad_data, "t.csv:2");
+  EXPECT_ERROR(read("a,32,4096,32,50368,2048,512,7,1,1,1,20"), ExitCode::bad_data, "dp 7");
+}
+
+// Runs in 16 bits that are taken for fp32, or noise: no constants describe them.
+TEST(Calibrate, AFitThatDescribesNothingSaysSo) {
+  const Place p = place("a100-80", "composer-fsdp");
+  std::vector<Observation> rows = made_rows(p, p.stack.constants);
+  EXPECT_TRUE(calibrate(p.cluster, p.stack, rows, {}, 0).doubts.empty());
+  std::vector<Observation> faster = rows, noisy = rows;
+  for (Observation& o : faster) o.seconds /= 40;
+  const Calibration bound = calibrate(p.cluster, p.stack, faster, {}, 0);
+  ASSERT_FALSE(bound.doubts.empty());
+  EXPECT_NE(calibration_text(bound).find("DOUBTFUL"), std::string::npos);
+  for (size_t i = 0; i < noisy.size(); ++i) noisy[i].seconds *= i % 2 == 0 ? 3 : 0.3;
+  const Calibration spread = calibrate(p.cluster, p.stack, noisy, {}, 0);
+  EXPECT_GT(spread.spread, 0.25);
+  ASSERT_FALSE(spread.doubts.empty());
+  EXPECT_NE(spread.doubts[0].find("spread"), std::string::npos);
+  const std::string entry = device_entry(p.stack, "a100-80", "a test", 0.3, false);
+  EXPECT_NE(entry.find("fitted: false"), std::string::npos);
 }
 
 // What the exam promises for the decisions of BLOOM, held to here so that no change loses it. The

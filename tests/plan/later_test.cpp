@@ -17,7 +17,8 @@ namespace {
 
 TEST(Later, RunsThatNoFitHasSeenMeetTheTargetOfBloom) {
   const Place p = bloom_place();
-  const auto rows = read_records(STRETTO_SOURCE_DIR "/tests/plan/bloom_later.csv");
+  const auto rows =
+      read_records(STRETTO_SOURCE_DIR "/tests/plan/bloom_later.csv", Precision::amp_bf16);
   ASSERT_EQ(rows.size(), 15u);
   std::vector<double> errors;
   for (const Observation& o : rows) {

@@ -109,7 +109,7 @@ TEST(Gelu, RecordsOfRunsMayNameIt) {
   const auto rows = read_record_table(
       "id,layers,hidden,heads,vocab,seq_len,global_batch,dp,tp,pp,micro_batch,recompute,seconds\n"
       "a,32,2560,20,50368,2048,8,1,1,1,8,gelu,0.477\n",
-      "t.csv");
+      "t.csv", Precision::fp32);
   ASSERT_EQ(rows.size(), 1u);
   EXPECT_EQ(rows[0].layout.recompute, Checkpointing::gelu);
 }
