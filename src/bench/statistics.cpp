@@ -44,21 +44,24 @@ int64_t independent_steps(std::span<const double> values) {
   return static_cast<int64_t>(n * (1 - r) / (1 + r));
 }
 
-// Half of the 95 % interval that the medians of consecutive stretches give: disturbances that last
-// longer than a step, but shorter than a stretch, are in it. 0 for fewer than four steps each.
-double stretch_width(std::span<const double> values) {
+// The 95 % interval that the medians of consecutive stretches give, as a factor up and down: it is
+// taken on logarithms, so that no disturbance leads below zero. Those that last longer than a step,
+// but shorter than a stretch, are in it. 1 for fewer than four steps each, and for times of zero.
+double stretch_factor(std::span<const double> values) {
   constexpr size_t kStretches = 6;
   constexpr double kStudent = 2.571;  // 97.5 % point, five degrees of freedom
-  if (values.size() < 4 * kStretches) return 0;
+  if (values.size() < 4 * kStretches) return 1;
   double mean = 0, medians[kStretches];
   for (size_t i = 0; i < kStretches; ++i) {
     const size_t from = i * values.size() / kStretches, to = (i + 1) * values.size() / kStretches;
-    medians[i] = median(values.subspan(from, to - from));
+    const double middle = median(values.subspan(from, to - from));
+    if (!(middle > 0)) return 1;
+    medians[i] = std::log(middle);
     mean += medians[i] / kStretches;
   }
   double squares = 0;
   for (const double m : medians) squares += (m - mean) * (m - mean);
-  return kStudent * std::sqrt(squares / (kStretches - 1) / kStretches);
+  return std::exp(kStudent * std::sqrt(squares / (kStretches - 1) / kStretches));
 }
 
 class Drawing {
@@ -144,9 +147,9 @@ Summary summarise(std::span<const double> values) {
   // Rank r of m independent values stands for the rank of the same share of all of them.
   const int64_t rank = tail_rank(m) * s.count / m;
   const auto index = static_cast<size_t>(std::max<int64_t>(0, rank - 1));
-  const double width = stretch_width(values);
-  s.low = std::min(sorted[index], s.median - width);
-  s.high = std::max(sorted[sorted.size() - 1 - index], s.median + width);
+  const double factor = stretch_factor(values);
+  s.low = std::min(sorted[index], s.median / factor);
+  s.high = std::max(sorted[sorted.size() - 1 - index], s.median * factor);
   return s;
 }
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "base/random.h"
@@ -96,6 +97,25 @@ TEST(Statistics, NeighboursThatResembleEachOtherWidenTheInterval) {
   const Summary shuffled = summarise(mixed);
   EXPECT_DOUBLE_EQ(trend.median, shuffled.median);
   EXPECT_GT(trend.high - trend.low, shuffled.high - shuffled.low);
+}
+
+// However wild the times are: steps that last a thousand times longer for a while, too.
+TEST(Statistics, IntervalIsAboveZeroAndAroundTheMedian) {
+  for (const size_t n : {1u, 2u, 5u, 12u, 24u, 25u, 60u, 400u}) {
+    for (uint64_t seed = 0; seed < 50; ++seed) {
+      const CounterRng rng(77 + seed, n);
+      std::vector<double> v;
+      for (size_t i = 0; i < n; ++i) {
+        const bool slow = seed % 2 == 0 && i >= n / 2;
+        v.push_back((slow ? 100 : 0.1) * std::exp(2 * rng.normal(i)));
+      }
+      const Summary s = summarise(v);
+      EXPECT_GT(s.low, 0) << n << " " << seed;
+      EXPECT_LE(s.low, s.median) << n << " " << seed;
+      EXPECT_LE(s.median, s.high) << n << " " << seed;
+      EXPECT_TRUE(std::isfinite(s.high)) << n << " " << seed;
+    }
+  }
 }
 
 // The interval must cover the true median about as often as it says.
