@@ -114,10 +114,20 @@ std::vector<RecordForecast> forecasts_of(const std::vector<RunRecord>& records) 
       }
       f.forecast = plan::forecast_run(r.config, r.machine, runs);
       if (f.forecast) f.memory = expected_memory(r);
+      f.known = f.known && f.forecast;
     }
     out.push_back(std::move(f));
   }
   return out;
+}
+
+double foreseen_seconds(const RunRecord& record, const RecordForecast& forecast) {
+  return forecast.forecast ? forecast.forecast->seconds : record.predicted.seconds;
+}
+
+double foreseen_memory(const RunRecord& record, const RecordForecast& forecast) {
+  const auto plan = static_cast<double>(record.memory.predicted_rank);
+  return forecast.memory > 0 ? forecast.memory : plan;
 }
 
 ForecastReport compare_forecasts(const std::vector<RunRecord>& records) {

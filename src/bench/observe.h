@@ -21,10 +21,16 @@ std::vector<plan::Observation> observations_of(const std::vector<FoundRecord>& r
 // forecast as known, and says so; all others are predicted from it.
 struct RecordForecast {
   std::optional<plan::Forecast> forecast;
-  bool known = false;  // this very run set the common factor
+  bool known = false;  // this very run set the common factor: its forecast is no prediction
   double memory = 0;   // bytes per rank that the process will take; 0: unknown (GPUs)
 };
 std::vector<RecordForecast> forecasts_of(const std::vector<RunRecord>& records);
+
+// What every table and page shows of it; 0: unknown. Seconds: told by the runs beside it where
+// there are any, else as they were foreseen before the run. Bytes per rank: of its process where
+// that is known, else of its plan.
+double foreseen_seconds(const RunRecord& record, const RecordForecast& forecast);
+double foreseen_memory(const RunRecord& record, const RecordForecast& forecast);
 
 // Bytes that a process takes for `ranks` ranks of this configuration, itself left out: the plan of
 // each rank in whole huge pages, and what libraries and threads need beside it.

@@ -14,6 +14,7 @@
 #include "bench/figures.h"
 #include "bench/launcher.h"
 #include "bench/measure.h"
+#include "bench/observe.h"
 #include "bench/safe_text.h"
 #include "bench/tables.h"
 
@@ -188,7 +189,7 @@ Figures counted_figures(const RunRecord& r) {
   return derive(untimed);
 }
 
-json row_json(const RunRecord& r) {
+json row_json(const RunRecord& r, const RecordForecast& forecast) {
   const Config& c = r.config;
   const Figures f = counted_figures(r);
   const auto& u = f.of(Convention::mpt).utilization;
@@ -227,7 +228,9 @@ json row_json(const RunRecord& r) {
           {"memory_measured", r.memory.grown_total},
           {"memory_grown", r.memory.grown_rank},
           {"limit", r.memory.limit},
-          {"predicted", r.predicted.seconds},
+          {"memory_foreseen", foreseen_memory(r, forecast)},
+          {"predicted", foreseen_seconds(r, forecast)},
+          {"known", forecast.known},
           {"terms", r.memory.predicted_terms},
           {"parts", std::move(parts)},
           {"gemm_flops", r.gemm_peak},
@@ -261,9 +264,10 @@ std::string report_page(const std::vector<RunRecord>& records, const std::string
   json data = {{"rows", json::array()}, {"terms", json::array()}};
   data["loss_spread"] = loss_spread(records);
   const std::vector<std::string> apart = incomparable(records);
+  const std::vector<RecordForecast> forecasts = forecasts_of(records);
   size_t timelines = 0;
   for (size_t i = 0; i < records.size(); ++i) {
-    json& row = data["rows"].emplace_back(row_json(records[i]));
+    json& row = data["rows"].emplace_back(row_json(records[i], forecasts[i]));
     row["apart"] = apart[i];
     json tasks = timeline(records[i]);
     if (!tasks.empty() && ++timelines <= kTimelines) row["timeline"] = std::move(tasks);

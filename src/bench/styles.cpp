@@ -172,24 +172,16 @@ Columns fugaku_columns() {
   return columns;
 }
 
-// Told by the runs beside it where there are any, else as it was before the run.
-double foreseen(F f) {
-  return f.predicted.forecast ? f.predicted.forecast->seconds : f.record.predicted.seconds;
-}
-
-// The run that told the factor of the others: its own forecast is no prediction.
-bool is_known(F f) { return f.predicted.forecast && f.predicted.known; }
-
 std::string predicted_seconds(F f) {
-  const double seconds = foreseen(f);
+  const double seconds = foreseen_seconds(f.record, f.predicted);
   if (seconds <= 0) return "";
-  return fmt::format("{:.6g}{}", seconds, is_known(f) ? " (known)" : "");
+  return fmt::format("{:.6g}{}", seconds, f.predicted.known ? " (known)" : "");
 }
 
 // Predicted over measured, less one.
 std::string prediction_error(F f) {
-  const double seconds = foreseen(f);
-  if (seconds <= 0 || is_known(f)) return "";
+  const double seconds = foreseen_seconds(f.record, f.predicted);
+  if (seconds <= 0 || f.predicted.known) return "";
   return fmt::format("{:.1f}", 100 * (seconds / f.figures.step.median - 1));
 }
 
@@ -227,12 +219,6 @@ Columns full_columns() {
   return columns;
 }
 
-// What the process of a run will take, where that is known: more than the plan of its ranks.
-std::string foreseen_memory(F f) {
-  const auto plan = static_cast<double>(f.record.memory.predicted_rank);
-  return fmt::format("{:.0f}", f.predicted.memory > 0 ? f.predicted.memory : plan);
-}
-
 // What the published styles have no column for.
 Columns predicted_columns() {
   Columns columns;
@@ -242,7 +228,10 @@ Columns predicted_columns() {
       if (std::string_view(column.name) == wanted) columns.push_back(std::move(column));
     }
   }
-  columns.insert(columns.end() - 1, {"Process predicted/rank", false, foreseen_memory});
+  columns.insert(columns.end() - 1, {"Process predicted/rank", false, [](F f) {
+                                       return fmt::format("{:.0f}",
+                                                          foreseen_memory(f.record, f.predicted));
+                                     }});
   return columns;
 }
 

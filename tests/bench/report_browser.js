@@ -28,6 +28,9 @@
   check(document.querySelectorAll('#pipeline-timeline svg rect title').length > 3, 'no tasks in the timeline');
   const loss = Chart.getChart(document.querySelector('#loss canvas'));
   check(loss.scales.x.type === 'linear' && loss.scales.x.max === Math.max(...expected.flatMap(r => r.losses.map(l => l[0]))), 'losses do not lie at their steps');
+  check(expected.filter(r => r.known).length === 1, 'not one known run');
+  check(cells('predicted').every((x, i) => x.endsWith('(known)') === expected[i].known), 'the known run is not marked');
+  check(cells('error').every((x, i) => !expected[i].known || x === '–'), 'the known run has an error');
   const failed = expected.filter(r => r.status === 'fail'), ranked = Chart.getChart(document.querySelector('#throughput canvas')).data.labels;
   check(failed.length > 0, 'no run that failed');
   for (const r of failed) {

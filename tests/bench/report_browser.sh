@@ -59,7 +59,8 @@ def write(name, count):
             r["steps"]["seconds"] = [1e-6 for _ in r["steps"]["seconds"]]
         r["reason"] = (r["reason"] + " " + hostile[i % 6]) if r["reason"] else ""
         r["log_tail"] = hostile[(i + 1) % 6]
-        r["machine"] = {"measured": {"gemm_flops": 1e11, "triad_bytes_per_second": 1e10}}
+        r["machine"] = {"cpu": {"usable": 2}, "memory": {"total_bytes": 8e9},
+                        "measured": {"gemm_flops": 1e11, "triad_bytes_per_second": 1e10}}
         r["gemm_flops"] = 5e10
         r["operators"] = {"linear_forward": {"calls": 8, "seconds": 1e-3, "flops": 5e7, "bytes": 1e6},
                           "adamw": {"calls": 1, "seconds": 1e-4, "flops": 1e5, "bytes": 1e6}}

@@ -2,9 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "bench/observe.h"
 #include "bench/sample_record.h"
+#include "bench/tables.h"
 
 namespace stretto {
 namespace {
@@ -66,6 +69,40 @@ TEST(Report, RunsThatDoNotCountHaveNoSpeedButTheirLosses) {
   }
   EXPECT_TRUE(row["mfu"].is_null());
   EXPECT_EQ(row["losses"].size(), 13u);
+}
+
+// The figures of `collect --style predicted`: what the known run says of the others.
+TEST(Report, PredictionsAreThoseOfTheTables) {
+  RunRecord one = sample_record();
+  one.label = "one";
+  one.config.threads = 1;
+  one.machine =
+      R"({"cpu": {"usable": 2}, "memory": {"total_bytes": 8e9},
+          "measured": {"gemm_flops": 2e11, "triad_bytes_per_second": 2e10,
+                       "message_seconds": 2e-6, "message_bytes_per_second": 1e10}})";
+  one.predicted = {7, 6, 8};  // before any run told how fast this build is
+  RunRecord two = one;
+  two.label = "two";
+  two.config.parallel.dp = two.memory.ranks_here = 2;
+  const std::vector<RunRecord> records = {one, two};
+  const auto forecasts = forecasts_of(records);
+  const nlohmann::json rows = data_of(report_page(records, "title", "n0"))["rows"];
+  const ResultTable table = make_table(TableStyle::predicted, records);
+  const auto column = [&](const char* name) {
+    return std::find(table.header.begin(), table.header.end(), name) - table.header.begin();
+  };
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(rows[i]["known"], i == 0);
+    EXPECT_DOUBLE_EQ(rows[i]["predicted"].get<double>(), forecasts[i].forecast->seconds);
+    EXPECT_DOUBLE_EQ(rows[i]["memory_foreseen"].get<double>(), forecasts[i].memory);
+    // The table has more devices first.
+    const auto& cells = table.rows[1 - i];
+    const double seconds = std::stod(cells[static_cast<size_t>(column("Sec/it predicted"))]);
+    const double memory = std::stod(cells[static_cast<size_t>(column("Process predicted/rank"))]);
+    EXPECT_NEAR(rows[i]["predicted"].get<double>() / seconds, 1, 1e-5);
+    EXPECT_NEAR(rows[i]["memory_foreseen"].get<double>(), memory, 1);
+  }
+  EXPECT_GT(rows[0]["memory_foreseen"].get<double>(), rows[0]["memory_rank"].get<double>());
 }
 
 TEST(Report, CarriesTheTimelineOperatorsAndWhatSetsARowApart) {

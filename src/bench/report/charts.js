@@ -149,33 +149,35 @@ function memory() {
       plugins: { legend: { labels: { boxWidth: 12 } } },
       scales: { x: axis('MiB', { stacked: true, suggestedMax: mib(near ? Math.max(most, limit) : most) }), y: Object.assign(names(), { stacked: true }) } } });
 }
-function scatter(parent, name, unit, list, x, y) {
+function scatter(parent, name, unit, list, x, y, known) {
   const most = Math.max(...list.map(r => Math.max(x(r), y(r)))), least = Math.min(...list.map(r => Math.min(x(r), y(r))));
   const wide = most > 30 * least, ends = wide ? [least / 1.3, most * 1.3] : [0, most * 1.05];
   const scale = title => axis(title, Object.assign({ min: ends[0], max: ends[1] }, wide ? powers() : {}));
   chart(parent, name, 340, { type: 'scatter',
-    data: { datasets: [{ label: 'runs', backgroundColor: COLORS[0], pointRadius: 4, data: list.map(r => ({ x: x(r), y: y(r), name: r.label })) },
+    data: { datasets: [{ label: 'runs', borderColor: COLORS[0], backgroundColor: list.map(r => known(r) ? css('--box') : COLORS[0]), pointRadius: list.map(r => known(r) ? 6 : 4),
+        data: list.map(r => ({ x: x(r), y: y(r), name: r.label + (known(r) ? ' (known)' : '') })) },
       { label: 'equal', type: 'line', borderColor: css('--soft'), borderDash: [4, 4], borderWidth: 1, pointRadius: 0, data: ends.map(v => ({ x: v, y: v })) }] },
     options: { plugins: { legend: { display: false }, tooltip: { callbacks: { label: c => `${c.raw.name || ''}: ${count(c.raw.x)} predicted, ${count(c.raw.y)} measured` } } },
       scales: { x: scale(`predicted ${unit}`), y: scale(`measured ${unit}`) } } });
 }
 function predictions() {
-  const times = good.filter(r => r.predicted > 0), sizes = good.filter(r => r.memory_grown > 0);
+  const times = good.filter(r => r.predicted > 0), told = times.filter(r => !r.known), sizes = good.filter(r => r.memory_grown > 0 && r.memory_foreseen > 0);
   if (times.length < 2 && sizes.length < 2) return;
   let text = 'On the dashed line prediction and measurement agree.';
-  if (times.length > 1) {
-    const errors = times.map(r => Math.abs(r.predicted / r.seconds - 1)), best = times.slice().sort((a, b) => a.seconds - b.seconds)[0],
+  if (told.length < times.length) text += ' A known run (hollow) tells how fast its build is on its machine; others of its kind are predicted from it.';
+  if (times.length > 1 && told.length) {
+    const errors = told.map(r => Math.abs(r.predicted / r.seconds - 1)), best = times.slice().sort((a, b) => a.seconds - b.seconds)[0],
       first = times.slice().sort((a, b) => a.predicted * b.global * b.seq - b.predicted * a.global * a.seq)[0];
     text += ` Time: median error ${percent(median(errors))}; the planner's first choice, ${first.label}, ` +
       (first === best || first.tokens === good.slice().sort((a, b) => b.tokens - a.tokens)[0].tokens ? 'was the fastest.' : `reached ${percent(first.tokens / Math.max(...times.map(r => r.tokens)))} of the fastest.`);
   }
   const s = section('Predicted and measured', text), pair = el('div', undefined, 'pair');
   s.append(pair);
-  for (const [list, name, unit, x, y] of [[times, 'predicted against measured time', 'ms', r => 1e3 * r.predicted, r => 1e3 * r.seconds],
-      [sizes, 'predicted against measured memory', 'MiB per rank', r => r.memory_rank / 2 ** 20, r => r.memory_grown / 2 ** 20]]) {
+  for (const [list, name, unit, x, y, known] of [[times, 'predicted against measured time', 'ms', r => 1e3 * r.predicted, r => 1e3 * r.seconds, r => r.known],
+      [sizes, 'predicted against measured memory', 'MiB of the process per rank', r => r.memory_foreseen / 2 ** 20, r => r.memory_grown / 2 ** 20, () => false]]) {
     if (list.length < 2) continue;
     const half = el('div'); pair.append(half);
-    scatter(half, name, unit, list, x, y);
+    scatter(half, name, unit, list, x, y, known);
   }
 }
 function heatmap() {

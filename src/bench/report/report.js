@@ -45,7 +45,7 @@ function header() {
   const facts = [['tokens per second', count(best.tokens)],
     ['95 % interval', `${count(best.low)} – ${count(best.high)}`], ['seconds per step', seconds(best.seconds)],
     ['tokens/s per device', count(best.per_device)], ['MFU (mpt)', percent(best.mfu)], ['HFU (mpt)', percent(best.hfu)],
-    ['of the GEMM rate', percent(best.gemm)], ['memory per rank', bytes(best.memory_rank)]];
+    ['of the GEMM rate', percent(best.gemm)], ['memory per rank (plan)', bytes(best.memory_rank)]];
   for (const [title, value] of facts) {
     const fact = el('div', undefined, 'fact');
     fact.append(el('span', title, 'soft'), el('b', value));
@@ -57,8 +57,8 @@ function header() {
 const COLUMNS = [['run', r => r.label, 'text'], ['status', r => r.status, 'text'], ['tokens/s', r => r.tokens, '', x => count(x)],
   ['sec/it', r => r.seconds, '', x => x.toPrecision(4)],
   ['±', r => r.tokens ? (r.high_s - r.low_s) / 2 / r.seconds : 0, '', x => percent(x)],
-  ['predicted', r => r.predicted, '', x => x.toPrecision(4)],
-  ['error', r => r.predicted && r.tokens ? r.predicted / r.seconds - 1 : 0, '', x => signed(x)],
+  ['predicted', r => r.predicted, '', (x, r) => x.toPrecision(4) + (r.known ? ' (known)' : '')],
+  ['error', r => r.predicted && r.tokens && !r.known ? r.predicted / r.seconds - 1 : 0, '', x => signed(x)],
   ['per device', r => r.per_device, '', x => count(x)],
   ['MFU', r => r.mfu ?? 0, '', x => percent(x)], ['HFU', r => r.hfu ?? 0, '', x => percent(x)],
   ['GEMM', r => r.gemm ?? 0, '', x => percent(x)], ['model', r => r.model, 'text'],
@@ -68,7 +68,7 @@ const COLUMNS = [['run', r => r.label, 'text'], ['status', r => r.status, 'text'
   ['measured', r => r.memory_grown, '', x => bytes(x)],
   ['reason', r => [r.reason, r.apart].filter(Boolean).join('; '), 'reason', x => x.length > 160 ? x.slice(0, 157) + '…' : x]];
 function table() {
-  const s = section('All runs', 'Click a heading to sort; type to filter. Runs that failed keep their row. Error is predicted over measured, less one.');
+  const s = section('All runs', 'Click a heading to sort; type to filter. Runs that failed keep their row. Error is predicted over measured, less one; a known run is what others of its kind are predicted from.');
   const filter = el('input');
   filter.type = 'search'; filter.placeholder = 'filter'; filter.id = 'filter'; filter.setAttribute('aria-label', 'filter rows');
   const box = el('div', undefined, 'scroll'), t = el('table'), head = el('tr'), body = el('tbody');
@@ -85,7 +85,7 @@ function table() {
     body.replaceChildren(...shown.map(r => {
       const line = el('tr', undefined, r.status === 'ok' ? (r.apart ? 'apart' : '') : 'failed');
       for (const [, of, kind, format] of COLUMNS) {
-        const value = of(r), text = format ? (value ? format(value) : '–') : String(value ?? '');
+        const value = of(r), text = format ? (value ? format(value, r) : '–') : String(value ?? '');
         line.append(el('td', text, kind || ''));
       }
       return line;
