@@ -185,6 +185,8 @@ std::string prediction_error(F f) {
   return fmt::format("{:.1f}", 100 * (seconds / f.figures.step.median - 1));
 }
 
+std::string known_bytes(int64_t bytes) { return bytes > 0 ? whole(bytes) : ""; }
+
 // None of a run that was not made.
 std::string measured_bytes(F f, int64_t bytes) {
   return f.record.status != RunStatus::ok && bytes == 0 ? "" : whole(bytes);
@@ -205,8 +207,9 @@ Columns full_columns() {
       {"Steps", false, [](F f) { return whole(f.figures.step.count); }},
       {"Warm-up", false, [](F f) { return whole(f.record.warmup); }},
       {"GEMM %", true, [](F f) { return percent(f.figures.gemm_fraction); }},
-      {"Mem predicted/rank", false, [](F f) { return whole(f.record.memory.predicted_rank); }},
-      {"Mem predicted", false, [](F f) { return whole(f.record.memory.predicted_total); }},
+      {"Mem predicted/rank", false,
+       [](F f) { return known_bytes(f.record.memory.predicted_rank); }},
+      {"Mem predicted", false, [](F f) { return known_bytes(f.record.memory.predicted_total); }},
       {"Mem measured/rank", false,
        [](F f) { return measured_bytes(f, f.record.memory.grown_rank); }},
       {"Mem measured", false, [](F f) { return measured_bytes(f, f.record.memory.grown_total); }},
@@ -228,10 +231,10 @@ Columns predicted_columns() {
       if (std::string_view(column.name) == wanted) columns.push_back(std::move(column));
     }
   }
-  columns.insert(columns.end() - 1, {"Process predicted/rank", false, [](F f) {
-                                       return fmt::format("{:.0f}",
-                                                          foreseen_memory(f.record, f.predicted));
-                                     }});
+  columns.insert(columns.end() - 1,
+                 {"Process predicted/rank", false, [](F f) {
+                    return known_bytes(std::llround(foreseen_memory(f.record, f.predicted)));
+                  }});
   return columns;
 }
 

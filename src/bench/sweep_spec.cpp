@@ -358,6 +358,12 @@ std::vector<PlannedPoint> plan_points(const std::vector<SweepPoint>& points,
       if (!error.hint().empty()) p.reason += "; fix: " + error.hint();
       p.config = resolved.config;
       if (p.config.micro_batch == kAuto) p.config.micro_batch = 1;
+      if (oom) {  // how much it would have needed
+        RunRecord record;
+        record.config = p.config;
+        predict_memory(record);
+        p.memory = record.memory;
+      }
     }
     planned.push_back(std::move(p));
   }

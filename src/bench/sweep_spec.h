@@ -66,7 +66,7 @@ struct PlannedPoint {
   // where that is not threads: the same configuration may be measured both ways.
   std::string id;
   Config config;
-  RunMemory memory;                  // predicted; zero when rejected
+  RunMemory memory;                  // predicted; zero when rejected for other reasons than memory
   RunPrediction predicted;           // of the step's time; zero where nothing is known
   std::string reason;                // empty: runs
   RunStatus status = RunStatus::ok;  // rejected or oom otherwise

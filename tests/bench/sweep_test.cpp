@@ -151,13 +151,18 @@ TEST(SweepSpec, FlagsThatContradictEachOtherAreRefused) {
 TEST(SweepPlan, RejectedPointsSayWhyAndDuplicatesVanish) {
   const auto planned = plan_points(
       parse("base: tiny\npoints: [{name: good}, {name: again}, {name: heads, parallel.tp: 3},\n"
-            "  {name: big, memory_limit: 1KiB}]\n"));
-  ASSERT_EQ(planned.size(), 3u);
+            "  {name: big, memory_limit: 1KiB},\n"
+            "  {name: auto, memory_limit: 1KiB, micro_batch: auto}]\n"));
+  ASSERT_EQ(planned.size(), 4u);
+  EXPECT_EQ(planned[3].status, RunStatus::oom);
+  EXPECT_GT(planned[3].memory.predicted_total, 0);  // of the smallest micro-batch
   EXPECT_TRUE(planned[0].reason.empty());
   EXPECT_GT(planned[0].memory.predicted_rank, 0);
   EXPECT_EQ(planned[1].status, RunStatus::rejected);
   EXPECT_NE(planned[1].reason.find("heads"), std::string::npos);
+  EXPECT_EQ(planned[1].memory.predicted_rank, 0);
   EXPECT_EQ(planned[2].status, RunStatus::oom);
+  EXPECT_EQ(planned[2].memory.predicted_rank, planned[0].memory.predicted_rank);
   EXPECT_ERROR(plan_points(parse("base: tiny\ngrid: {modle: 1}")), ExitCode::bad_config, "modle");
 }
 

@@ -140,6 +140,22 @@ TEST(Tables, FailuresKeepTheirRow) {
     EXPECT_NE(table.csv().find("OOM"), std::string::npos) << style;
   }
   EXPECT_NE(make_table(TableStyle::bloom, {r}).csv().find("needs 3 TiB"), std::string::npos);
+  // Memory that nobody worked out is not zero.
+  for (const int64_t bytes : {int64_t{1000}, int64_t{0}}) {
+    r.memory = {};
+    r.memory.predicted_rank = r.memory.predicted_total = bytes;
+    for (const char* style : {"predicted", "full"}) {
+      const ResultTable table = make_table(style_from_name(style), {r});
+      int told = 0;
+      for (size_t c = 0; c < table.header.size(); ++c) {
+        const std::string& name = table.header[c];
+        if (!name.starts_with("Mem predicted") && !name.starts_with("Process")) continue;
+        EXPECT_EQ(table.rows[0][c], bytes > 0 ? "1000" : "") << name;
+        ++told;
+      }
+      EXPECT_GT(told, 0) << style;
+    }
+  }
   EXPECT_ERROR(style_from_name("nice"), ExitCode::usage, "nice");
 }
 
