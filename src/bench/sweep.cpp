@@ -82,10 +82,23 @@ bool has_enough(const RunRecord& record, const SweepOptions& options) {
   return sum >= options.seconds * (1 - kRounding) || std::ssize(record.steps) >= kMostSteps;
 }
 
+// None where there is none, nor where it is damaged: that is the same as not having run.
 std::optional<RunRecord> stored_record(const PlannedPoint& point, const SweepOptions& options) {
   const std::string path = record_path(options.directory, point);
   if (!posix_fs().info(path)) return std::nullopt;
-  return read_record(posix_fs(), path);
+  try {
+    return read_record(posix_fs(), path);
+  } catch (const Error& error) {
+    if (error.code() != ExitCode::bad_data) throw;
+    return std::nullopt;
+  }
+}
+
+// Where a record that does not count is kept beside the next one.
+std::string set_aside(const PlannedPoint& point, const SweepOptions& options, const char* name) {
+  const std::string aside = join_path(point_directory(options.directory, point), name);
+  posix_fs().rename(record_path(options.directory, point), aside);
+  return printable(aside);
 }
 
 RunRecord finish(const PlannedPoint& point, const SweepOptions& options, const ProcessResult& ended,
@@ -167,18 +180,20 @@ void prepare_sweep(const SweepOptions& options) {
 
 std::optional<RunRecord> finished_record(const PlannedPoint& point, const SweepOptions& options) {
   std::optional<RunRecord> record = stored_record(point, options);
+  if (!record && posix_fs().info(record_path(options.directory, point))) {
+    spdlog::warn("{}: its record is damaged: runs again; {} keeps it", printable(point.point.label),
+                 set_aside(point, options, "damaged.json"));
+  }
   if (record && options.retry && record->status != RunStatus::ok) {
     posix_fs().remove(record_path(options.directory, point));
     return std::nullopt;
   }
   if (!record || has_enough(*record, options)) return record;
-  const std::string aside = join_path(point_directory(options.directory, point), "before.json");
   spdlog::warn(
       "{}: measured before with {} timed steps, but {} steps and {} s are asked for: runs again; "
       "{} keeps the old record",
       printable(point.point.label), record->timed_seconds().size(), options.steps, options.seconds,
-      printable(aside));
-  posix_fs().rename(record_path(options.directory, point), aside);
+      set_aside(point, options, "before.json"));
   return std::nullopt;
 }
 
@@ -190,7 +205,7 @@ bool would_run(const PlannedPoint& point, const SweepOptions& options) {
 }
 
 void clear_for_rerun(const PlannedPoint& point, const SweepOptions& options) {
-  if (!stored_record(point, options)) return;
+  if (!posix_fs().info(record_path(options.directory, point))) return;
   const PointLock lock(join_path(point_directory(options.directory, point), "lock"));
   if (lock.held()) finished_record(point, options);
 }

@@ -45,7 +45,7 @@ struct PointResult {
 
 // The record of a point that is finished. One that ended well with fewer steps or seconds than are
 // asked for now is set aside, with a warning, and does not count; nor does, with `retry`, one that
-// did not end well: it is removed.
+// did not end well: it is removed. A damaged one is set aside, too.
 std::optional<RunRecord> finished_record(const PlannedPoint& point, const SweepOptions& options);
 
 // Whether run_point would start a process for it now. Looks only: nothing is set aside.

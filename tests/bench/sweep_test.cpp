@@ -274,6 +274,19 @@ TEST_F(SweepRun, PointsWithFewerStepsThanAskedForRunAgain) {
   EXPECT_EQ(counts("started")["oom"], 1);
 }
 
+TEST_F(SweepRun, ADamagedRecordIsSetAsideAndItsPointRunsAgain) {
+  run_point(point("fine"), options_);
+  const std::string path = dir_.write("sweep/points/fine-0/record.json", "{\"schema\": 1, \"st");
+  EXPECT_TRUE(would_run(point("fine"), options_));
+  EXPECT_TRUE(std::filesystem::exists(path));  // looking changes nothing
+  EXPECT_EQ(run_point(point("fine"), options_).outcome, PointOutcome::ran);
+  EXPECT_EQ(read_record(posix_fs(), path).status, RunStatus::ok);
+  EXPECT_TRUE(std::filesystem::exists(dir_ / "sweep/points/fine-0/damaged.json"));
+  dir_.write("sweep/points/fine-0/record.json", "");
+  clear_for_rerun(point("fine"), options_);
+  EXPECT_FALSE(std::filesystem::exists(path));
+}
+
 TEST_F(SweepRun, WhatIsLeftToRunIsKnownWithoutRunningOrChangingIt) {
   EXPECT_TRUE(would_run(point("fine"), options_));
   run_point(point("fine"), options_);
