@@ -56,29 +56,6 @@ void reset_peak_resident() {
   std::ofstream("/proc/self/clear_refs") << "5";
 }
 
-RunStatus status_of(ExitCode code) {
-  switch (code) {
-    case ExitCode::out_of_memory:
-      return RunStatus::oom;
-    case ExitCode::diverged:
-      return RunStatus::diverged;
-    case ExitCode::bad_config:
-      return RunStatus::rejected;
-    case ExitCode::resumable:
-    case ExitCode::peer_lost:
-      return RunStatus::killed;
-    default:
-      return RunStatus::fail;
-  }
-}
-
-void set_failure(RunRecord& record, const Error& error) {
-  record.status = status_of(error.code());
-  record.exit_code = static_cast<int>(error.code());
-  record.reason = error.what();
-  if (!error.hint().empty()) record.reason += "; fix: " + error.hint();
-}
-
 PeakFormat peak_format(const Config& config) {
   switch (config.precision) {
     case Precision::fp32:

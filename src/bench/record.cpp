@@ -26,6 +26,29 @@ const char* name_of(RunStatus status) {
   return kNames[static_cast<int>(status)];
 }
 
+RunStatus status_of(ExitCode code) {
+  switch (code) {
+    case ExitCode::out_of_memory:
+      return RunStatus::oom;
+    case ExitCode::diverged:
+      return RunStatus::diverged;
+    case ExitCode::bad_config:
+      return RunStatus::rejected;
+    case ExitCode::resumable:
+    case ExitCode::peer_lost:
+      return RunStatus::killed;
+    default:
+      return RunStatus::fail;
+  }
+}
+
+void set_failure(RunRecord& record, const Error& error) {
+  record.status = status_of(error.code());
+  record.exit_code = static_cast<int>(error.code());
+  record.reason = error.what();
+  if (!error.hint().empty()) record.reason += "; fix: " + error.hint();
+}
+
 const char* name_of(Part part) {
   constexpr const char* kNames[] = {"matmul",  "attention", "other",   "optimizer", "copy",
                                     "comm_dp", "comm_tp",   "comm_pp", "data",      "host"};

@@ -10,6 +10,7 @@
 #include "account/memory.h"
 #include "backend/cuda/telemetry.h"
 #include "backend/profile.h"
+#include "base/error.h"
 #include "base/fs.h"
 #include "bench/build_info.h"
 #include "config/config.h"
@@ -124,6 +125,9 @@ struct RunRecord {
   bool counts() const;  // ended well, with timed steps; others have their status for figures
   int64_t devices() const { return config.world_size(); }
 };
+
+RunStatus status_of(ExitCode code);                       // of a run that failed so
+void set_failure(RunRecord& record, const Error& error);  // status, exit code and reason
 
 // The same for two runs of one configuration, whatever they are called and wherever they write.
 std::string config_hash(const Config& config);  // 16 hexadecimal digits

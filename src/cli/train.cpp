@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "bench/training_record.h"
 #include "cli/verbs.h"
 #include "config/reader.h"
 #include "config/rules.h"
@@ -27,6 +28,13 @@ struct Options {
   int ranks = 0;
 };
 
+std::vector<std::string> command_of(const Options& options) {
+  std::vector<std::string> command = {"stretto", "train"};
+  if (options.ranks > 0) command.insert(command.end(), {"-n", std::to_string(options.ranks)});
+  command.insert(command.end(), options.words.begin(), options.words.end());
+  return command;
+}
+
 void train(const Options& options) {
   ResolvedConfig resolved = load_config(options.words);
   fit_world(resolved, available_ranks(options.ranks));
@@ -35,10 +43,19 @@ void train(const Options& options) {
   fit_memory(config);
   install_stop_signals();
   ExitCode code = ExitCode::ok;
-  run_ranks(config, [&](Comm& world) {
-    const RunResult result = run_training(config, world);
-    if (world.rank() == 0) code = result.code;
-  });
+  TrainingRecord record(config, command_of(options));
+  try {
+    run_ranks(config, [&](Comm& world) {
+      RunOptions how;
+      if (world.rank() == 0) how.on_step = [&](const StepRecord& step) { record.add(step); };
+      const RunResult result = run_training(config, world, how);
+      if (world.rank() == 0) code = result.code;
+    });
+  } catch (const Error& error) {
+    record.end(error);
+    throw;
+  }
+  record.end(code);
   if (code != ExitCode::ok) throw Answered{code};
 }
 

@@ -1,0 +1,80 @@
+#include "bench/training_record.h"
+
+#include <gtest/gtest.h>
+
+#include "bench/sample_record.h"
+#include "support/temp_dir.h"
+
+namespace stretto {
+namespace {
+
+class TrainingRecordTest : public testing::Test {
+ protected:
+  TrainingRecordTest() {
+    config_ = sample_record().config;
+    config_.output = folder_.path();
+  }
+  static StepRecord step(double seconds, double loss) {
+    StepRecord one;
+    one.times.total = seconds;
+    one.loss = loss;
+    return one;
+  }
+  RunRecord kept() const {
+    const std::vector<FoundRecord> found = find_records(posix_fs(), folder_.path());
+    EXPECT_EQ(found.size(), 1u);
+    return found.empty() ? RunRecord() : found.front().record;
+  }
+
+  TempDir folder_;
+  Config config_;
+};
+
+TEST_F(TrainingRecordTest, SaysWhatRanAndHowItEnded) {
+  TrainingRecord record(config_, {"stretto", "train", "tiny"});
+  EXPECT_EQ(folder_.entries(), 0u);  // a run that is refused leaves nothing
+  record.add(step(0.5, 3));
+  EXPECT_EQ(kept().status, RunStatus::killed);  // as long as nobody says more
+  record.add(step(0.25, 2));
+  record.end(ExitCode::ok);
+  const RunRecord after = kept();
+  EXPECT_EQ(after.status, RunStatus::ok);
+  EXPECT_EQ(after.reason, "");
+  EXPECT_EQ(after.command, (std::vector<std::string>{"stretto", "train", "tiny"}));
+  EXPECT_EQ(after.timed_seconds(), (std::vector<double>{0.5, 0.25}));
+  EXPECT_EQ(after.steps.back().loss, 2);
+  EXPECT_EQ(config_hash(after.config), config_hash(config_));
+  EXPECT_FALSE(after.build.commit.empty());
+  EXPECT_FALSE(after.machine.empty());
+}
+
+TEST_F(TrainingRecordTest, KeepsTheReasonOfAFailure) {
+  TrainingRecord record(config_, {"stretto", "train"});
+  record.add(step(0.5, 3));
+  record.end(Error(ExitCode::diverged, "no finite gradients", "lower train.lr"));
+  const RunRecord after = kept();
+  EXPECT_EQ(after.status, RunStatus::diverged);
+  EXPECT_EQ(after.exit_code, static_cast<int>(ExitCode::diverged));
+  EXPECT_NE(after.reason.find("lower train.lr"), std::string::npos);
+}
+
+TEST_F(TrainingRecordTest, KeepsTheLastStepsOfALongRun) {
+  TrainingRecord record(config_, {"stretto", "train"});
+  for (int i = 1; i <= 5000; ++i) record.add(step(i, 1));
+  record.end(ExitCode::ok);
+  const std::vector<double> seconds = kept().timed_seconds();
+  EXPECT_GE(seconds.size(), 1000u);
+  EXPECT_LE(seconds.size(), 2000u);
+  EXPECT_EQ(seconds.back(), 5000);
+}
+
+TEST_F(TrainingRecordTest, WithoutAnOutputNothingIsKept) {
+  config_.output.clear();
+  TrainingRecord record(config_, {"stretto", "train"});
+  record.add(step(0.5, 3));
+  record.end(ExitCode::ok);
+  EXPECT_EQ(folder_.entries(), 0u);
+}
+
+}  // namespace
+}  // namespace stretto
