@@ -49,8 +49,9 @@ void TrainingRecord::add(const StepRecord& step) {
 void TrainingRecord::end(ExitCode code) {
   record_.status = code == ExitCode::ok ? RunStatus::ok : status_of(code);
   record_.exit_code = static_cast<int>(code);
-  record_.reason =
-      code == ExitCode::resumable ? "stopped in order; the same command continues" : "";
+  record_.reason = code == ExitCode::ok          ? ""
+                   : code == ExitCode::resumable ? "stopped in order; the same command continues"
+                                                 : "no step had finite gradients";
   write();
 }
 

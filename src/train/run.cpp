@@ -256,7 +256,7 @@ RunResult run_training(const Config& config, Comm& world, const RunOptions& opti
                    checkpoint_root(config), format_seconds(result.save_stall_seconds));
     }
   }
-  if (!result.steps.empty() && found_no_scale(config, trainer)) {
+  if (taken > 0 && found_no_scale(config, trainer)) {
     if (speaks) {
       spdlog::error("all {} steps had NaN or infinite gradients; {}", trainer.state().step,
                     advice_for_skipped(config, trainer));
