@@ -58,6 +58,14 @@ std::string without_control(std::string_view text, bool keep_lines) {
   return out;
 }
 
+std::string one_line(std::string_view text, size_t most) {
+  std::string out;
+  for (const char c : without_control(text)) {
+    if (c != ' ' || (!out.empty() && out.back() != ' ')) out += c;
+  }
+  return out.size() <= most ? out : out.substr(0, most - 3) + "...";
+}
+
 std::string csv_field(std::string_view text) {
   std::string field = without_control(text);
   const size_t first = field.find_first_not_of(' ');
@@ -80,6 +88,32 @@ std::string markdown_cell(std::string_view text) {
     } else {
       if (std::string_view("|`[]\\").find(c) != std::string_view::npos) out += '\\';
       out += c;
+    }
+  }
+  return out;
+}
+
+std::string markup_text(std::string_view text) {
+  std::string out;
+  for (const char c : without_control(text)) {
+    switch (c) {
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '&':
+        out += "&amp;";
+        break;
+      case '"':
+        out += "&quot;";
+        break;
+      case '\'':
+        out += "&#39;";
+        break;
+      default:
+        out += c;
     }
   }
   return out;

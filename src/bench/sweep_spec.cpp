@@ -16,7 +16,13 @@
 namespace stretto {
 namespace {
 
-using Choice = std::vector<std::string>;  // words that one value of one key stands for
+// Words that one value of one key stands for, and where a file has them.
+struct Choice {
+  std::vector<std::string> words;
+  std::vector<Place> places;
+
+  void add(const std::string& key, const YamlNode& value);
+};
 
 [[noreturn]] void wrong(const YamlNode& node, const std::string& what, const char* fix) {
   throw Error(ExitCode::bad_config, fmt::format("{}: {}", node.place.text(), what), fix);
@@ -27,19 +33,23 @@ const std::string& scalar(const YamlNode& node, const std::string& key) {
   return node.text;
 }
 
-std::string word_of(const std::string& key, const YamlNode& value) {
-  return key + "=" + scalar(value, key);
+void Choice::add(const std::string& key, const YamlNode& value) {
+  words.push_back(key + "=" + scalar(value, key));
+  places.push_back(value.place);
 }
 
 Choice base_words(const YamlNode& root) {
   const YamlNode* base = root.find("base");
   if (base == nullptr) return {};
-  if (base->is_scalar()) return {base->text};
+  if (base->is_scalar()) return {{base->text}, {base->place}};
   if (!base->is_sequence())
     wrong(*base, "base is a file, a name, or a list of words", "base: tiny");
-  Choice words;
-  for (const YamlNode& item : base->items) words.push_back(scalar(item, "base"));
-  return words;
+  Choice out;
+  for (const YamlNode& item : base->items) {
+    out.words.push_back(scalar(item, "base"));
+    out.places.push_back(item.place);
+  }
+  return out;
 }
 
 std::string short_key(const std::string& key) { return key.substr(key.rfind('.') + 1); }
@@ -58,6 +68,11 @@ struct Axis {
   std::vector<std::string> labels;
 };
 
+void append(const Choice& choice, SweepPoint& point) {
+  point.words.insert(point.words.end(), choice.words.begin(), choice.words.end());
+  point.places.insert(point.places.end(), choice.places.begin(), choice.places.end());
+}
+
 void add_product(const std::vector<Axis>& axes, const Choice& base, std::vector<SweepPoint>& out) {
   size_t count = 1;
   for (const Axis& axis : axes) {
@@ -69,7 +84,7 @@ void add_product(const std::vector<Axis>& axes, const Choice& base, std::vector<
   }
   for (size_t i = 0; i < count; ++i) {
     SweepPoint point;
-    point.words = base;
+    append(base, point);
     size_t rest = i;
     std::vector<size_t> digits(axes.size());
     for (size_t a = axes.size(); a-- > 0;) {  // the last axis varies fastest
@@ -77,8 +92,7 @@ void add_product(const std::vector<Axis>& axes, const Choice& base, std::vector<
       rest /= axes[a].choices.size();
     }
     for (size_t a = 0; a < axes.size(); ++a) {
-      const Choice& choice = axes[a].choices[digits[a]];
-      point.words.insert(point.words.end(), choice.begin(), choice.end());
+      append(axes[a].choices[digits[a]], point);
       const std::string& part = axes[a].labels[digits[a]];
       if (!part.empty()) point.label += (point.label.empty() ? "" : "_") + part;
     }
@@ -94,7 +108,7 @@ void read_grid(const YamlNode& grid, const Choice& base, std::vector<SweepPoint>
     const YamlNode& values = grid.items[k];
     Axis axis;
     const auto add = [&](const YamlNode& value) {
-      axis.choices.push_back({word_of(key, value)});
+      axis.choices.emplace_back().add(key, value);
       axis.labels.push_back(label_part(key == "model" ? value.text : short_key(key) + value.text));
     };
     if (values.is_sequence()) {
@@ -113,7 +127,7 @@ void read_points(const YamlNode& list, const Choice& base, std::vector<SweepPoin
   for (const YamlNode& item : list.items) {
     if (!item.is_mapping()) wrong(item, "a point is a mapping", "- {name: tp2, parallel.tp: 2}");
     SweepPoint point;
-    point.words = base;
+    Choice choice = base;
     for (size_t k = 0; k < item.keys.size(); ++k) {
       const std::string& key = item.keys[k].name;
       if (key == "timeout") {
@@ -126,9 +140,10 @@ void read_points(const YamlNode& list, const Choice& base, std::vector<SweepPoin
                 "use letters, digits, dots, dashes and underscores, 128 at most");
         }
       } else {
-        point.words.push_back(word_of(key, item.items[k]));
+        choice.add(key, item.items[k]);
       }
     }
+    append(choice, point);
     out.push_back(std::move(point));
   }
 }
@@ -136,7 +151,7 @@ void read_points(const YamlNode& list, const Choice& base, std::vector<SweepPoin
 Axis axis_of(const std::vector<std::string>& values, const std::string& key) {
   Axis axis;
   for (const std::string& value : values) {
-    axis.choices.push_back({key + "=" + value});
+    axis.choices.push_back({{key + "=" + value}, {}});
     axis.labels.push_back(label_part(short_key(key) + value));
   }
   return axis;
@@ -232,7 +247,7 @@ SweepSpec parse_sweep(const YamlNode& root) {
     if (key == "set") {
       if (!value.is_mapping()) wrong(value, "set is not a mapping", "set: {train.lr: 1e-3}");
       for (size_t i = 0; i < value.keys.size(); ++i) {
-        base.push_back(word_of(value.keys[i].name, value.items[i]));
+        base.add(value.keys[i].name, value.items[i]);
       }
     } else if (key == "steps") {
       spec.steps = parse_count(scalar(value, key));
@@ -277,13 +292,14 @@ std::vector<SweepPoint> points_of(const SweepFlags& flags) {
   }
   std::vector<Axis> axes(1);
   for (const std::string& model : flags.models) {
-    axes[0].choices.push_back({model_word(model)});
+    axes[0].choices.push_back({{model_word(model)}, {}});
     axes[0].labels.push_back(label_part(model_word(model)));
   }
   if (!flags.sequences.empty()) {
     Axis axis;
     for (const int64_t s : powers(flags.sequences, "-s")) {
-      axis.choices.push_back({fmt::format("seq_len={}", s), fmt::format("model.positions={}", s)});
+      axis.choices.push_back(
+          {{fmt::format("seq_len={}", s), fmt::format("model.positions={}", s)}, {}});
       axis.labels.push_back(fmt::format("s{}", s));
     }
     axes.push_back(std::move(axis));
@@ -297,7 +313,7 @@ std::vector<SweepPoint> points_of(const SweepFlags& flags) {
     if (!values.empty()) axes.push_back(axis_of(values, key));
   }
   std::vector<SweepPoint> grid, points;
-  add_product(axes, flags.offload ? Choice{"activation_offload=true"} : Choice{}, grid);
+  add_product(axes, flags.offload ? Choice{{"activation_offload=true"}, {}} : Choice{}, grid);
   const auto or_none = [](std::vector<int64_t> v) {
     return v.empty() ? std::vector<int64_t>{0} : v;
   };
@@ -319,6 +335,10 @@ std::vector<SweepPoint> points_of(const SweepFlags& flags) {
   return points;
 }
 
+void require_readable(const std::vector<SweepPoint>& points) {
+  for (const SweepPoint& point : points) load_config(point.words, point.places);
+}
+
 std::vector<PlannedPoint> plan_points(const std::vector<SweepPoint>& points,
                                       const std::string& machine, const std::string& launcher) {
   std::vector<PlannedPoint> planned;
@@ -326,7 +346,7 @@ std::vector<PlannedPoint> plan_points(const std::vector<SweepPoint>& points,
   for (const SweepPoint& point : points) {
     PlannedPoint p;
     p.point = point;
-    const ResolvedConfig resolved = load_config(point.words);
+    const ResolvedConfig resolved = load_config(point.words, point.places);
     p.config = resolved.config;
     const std::string hash = config_hash(p.config);
     const auto [twin, first] = seen.emplace(hash + point.reason, point.label);
@@ -356,6 +376,7 @@ std::vector<PlannedPoint> plan_points(const std::vector<SweepPoint>& points,
       p.status = oom ? RunStatus::oom : RunStatus::rejected;
       p.reason = error.what();
       if (!error.hint().empty()) p.reason += "; fix: " + error.hint();
+      p.reason = one_line(p.reason);
       p.config = resolved.config;
       if (p.config.micro_batch == kAuto) p.config.micro_batch = 1;
       if (oom) {  // how much it would have needed

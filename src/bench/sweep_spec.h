@@ -26,6 +26,7 @@ constexpr size_t kMaxPoints = 10'000;
 struct SweepPoint {
   std::string label;
   std::vector<std::string> words;  // as after `stretto bench`
+  std::vector<Place> places;       // where a file has these words; empty: flags
   double timeout = 0;              // seconds; 0: the sweep's
   std::string reason;              // why flags gave no configuration; empty: they did
 };
@@ -58,6 +59,9 @@ bool empty(const SweepFlags& flags);
 // Throws Error (usage), also where flags contradict each other. Numbers that do not come out even
 // (3 ranks with tp 2) give a point with its reason.
 std::vector<SweepPoint> points_of(const SweepFlags& flags);
+
+// Throws what plan_points() throws, without a look at the machine.
+void require_readable(const std::vector<SweepPoint>& points);
 
 // A point with its configuration, or the reason why it has none that may run.
 struct PlannedPoint {

@@ -154,6 +154,7 @@ std::vector<PlannedPoint> plan(const Options& options, SweepOptions& how) {
     throw Error(ExitCode::usage, fmt::format("--timeout {}", printable(options.timeout)),
                 "give each point some time, such as 10min");
   }
+  require_readable(points);  // before seconds of measuring
   return plan_points(points, machine_text(options), how.launcher);
 }
 

@@ -30,14 +30,6 @@ std::string speed_cells(const RunRecord& record) {
 
 }  // namespace
 
-std::string one_line(const std::string& text, size_t most) {
-  std::string out;
-  for (const char c : without_control(text)) {
-    if (c != ' ' || (!out.empty() && out.back() != ' ')) out += c;
-  }
-  return out.size() <= most ? out : out.substr(0, most - 3) + "...";
-}
-
 SweepProgress::SweepProgress(const std::vector<PlannedPoint>& points, const SweepOptions& how,
                              bool live)
     : points_(points),

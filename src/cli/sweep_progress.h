@@ -10,9 +10,6 @@
 
 namespace stretto::cli {
 
-// Reasons may have several indented lines.
-std::string one_line(const std::string& text, size_t most);
-
 class SweepProgress {
  public:
   SweepProgress(const std::vector<PlannedPoint>& points, const SweepOptions& how, bool live);

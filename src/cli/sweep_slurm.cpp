@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "bench/launcher.h"
 #include "bench/process.h"
+#include "bench/safe_text.h"
 #include "cli/sweep_progress.h"
 #include "train/signals.h"
 

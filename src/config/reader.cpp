@@ -292,16 +292,15 @@ bool is_override(std::string_view word) {
   return true;
 }
 
-YamlNode override_tree(std::string_view word) {
-  require_text(word, "command line");
+YamlNode override_tree(std::string_view word, const Place& place) {
+  require_text(word, place.text());
   const size_t equals = word.find('=');
   const std::string_view key = word.substr(0, equals);
   const std::string text(word.substr(equals + 1));
-  const Place place{Source::command_line, "command line", 0, 0};
   YamlNode node = yaml_scalar(text, place);
   // Lists, mappings and quotes are YAML; everything else is taken as it stands.
   if (!text.empty() && std::string_view("[{\"'").find(text[0]) != std::string_view::npos) {
-    node = parse_yaml(text, "command line");
+    node = parse_yaml(text, place.text());
     node.place = place;
     for (YamlNode& item : node.items) item.place = place;
     for (YamlKey& name : node.keys) name.place = place;
@@ -313,12 +312,13 @@ YamlNode override_tree(std::string_view word) {
     start = dot + 1;
   }
   if (parts.size() > kMaxYamlDepth) {
-    throw Error(ExitCode::bad_config, "command line: a key with more than 64 parts", "nest less");
+    throw Error(ExitCode::bad_config,
+                fmt::format("{}: a key with more than 64 parts", place.text()), "nest less");
   }
   for (auto part = parts.rbegin(); part != parts.rend(); ++part) {
     if (part->empty()) {
       throw Error(ExitCode::bad_config,
-                  fmt::format("command line  {}: a part of the key is empty", printable(key)),
+                  fmt::format("{}  {}: a part of the key is empty", place.text(), printable(key)),
                   "write it as a.b=value");
     }
     YamlNode parent = empty_mapping();
@@ -352,23 +352,27 @@ ResolvedConfig load_config_text(std::string_view text, const std::string& name) 
   return resolve_config(parse_yaml(text, name));
 }
 
-ResolvedConfig load_config(const std::vector<std::string>& words) {
+ResolvedConfig load_config(const std::vector<std::string>& words,
+                           const std::vector<Place>& places) {
   YamlNode root = empty_mapping();
   std::vector<YamlNode> models, overrides;  // a model name comes before changes to its fields
-  for (const std::string& word : words) {
+  for (size_t i = 0; i < words.size(); ++i) {
+    const std::string& word = words[i];
+    const Place& place = i < places.size() ? places[i] : kCommandLine;
     if (is_override(word)) {
-      overrides.push_back(override_tree(word));
+      overrides.push_back(override_tree(word, place));
       continue;
     }
     if (lookup_model(word) != nullptr) {
-      models.push_back(override_tree("model=" + word));
+      models.push_back(override_tree("model=" + word, place));
       continue;
     }
     if (!looks_like_path(word)) {
-      throw Error(ExitCode::no_input,
-                  fmt::format("'{}' is neither a file, a model, nor key=value",
-                              printable(word.substr(0, 80))),
-                  did_you_mean(word, model_names(), "`stretto models` lists the models"));
+      throw Error(
+          ExitCode::no_input,
+          fmt::format("{}'{}' is neither a file, a model, nor key=value",
+                      i < places.size() ? place.text() + "  " : "", printable(word.substr(0, 80))),
+          did_you_mean(word, model_names(), "`stretto models` lists the models"));
     }
     YamlNode tree = read_yaml_file(word);
     if (tree.is_mapping()) {

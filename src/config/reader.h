@@ -11,6 +11,8 @@
 
 namespace stretto {
 
+inline const Place kCommandLine{Source::command_line, "command line", 0, 0};
+
 struct Origin {
   std::string key;  // dotted
   Place place;
@@ -25,8 +27,10 @@ struct ResolvedConfig {
 
 // Words are read in order, but overrides beat files wherever they stand. The result has the right
 // types; `require_valid` (rules.h) checks that it makes sense. Throws Error: no_input for a missing
-// file, bad_config for everything else, listing every problem that was found.
-ResolvedConfig load_config(const std::vector<std::string>& words);
+// file, bad_config for everything else, listing every problem that was found. `places`: where words
+// were written, in their order, if not on a command line.
+ResolvedConfig load_config(const std::vector<std::string>& words,
+                           const std::vector<Place>& places = {});
 
 // The same from one text: what a file of this name would give.
 ResolvedConfig load_config_text(std::string_view text, const std::string& name);
@@ -40,6 +44,6 @@ void merge_yaml(YamlNode& base, const YamlNode& over, const std::string& path = 
 
 // Whether a command-line word is an override, and its tree: a.b=c gives {a: {b: c}}.
 bool is_override(std::string_view word);
-YamlNode override_tree(std::string_view word);
+YamlNode override_tree(std::string_view word, const Place& place = kCommandLine);
 
 }  // namespace stretto

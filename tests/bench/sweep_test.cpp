@@ -90,6 +90,20 @@ TEST(SweepSpec, RanksAndAccumulationAreWorkedOut) {
   EXPECT_ERROR(points_of(SweepFlags{}), ExitCode::usage, "-m");
 }
 
+// A mistake is found before anything is measured, and said to be where it was written.
+TEST(SweepSpec, MistakesInPointsNameFileAndLine) {
+  const auto read = [](const char* text) { require_readable(parse(text)); };
+  EXPECT_ERROR(read("base: tiny\ngrid:\n  modle: 1\n"), ExitCode::bad_config, "s.yaml:3:");
+  EXPECT_ERROR(read("base: tiny\nset:\n  seq_len: many\ngrid: {seed: [1, 2]}\n"),
+               ExitCode::bad_config, "s.yaml:3:");
+  EXPECT_ERROR(read("base: tiny\npoints:\n- {seed: 1}\n- {seed: -x}\n"), ExitCode::bad_config,
+               "s.yaml:4:");
+  EXPECT_ERROR(read("base: tinny\ngrid: {seed: 1}\n"), ExitCode::no_input, "s.yaml:1:");
+  const auto planned = plan_points(parse("base: tiny\npoints:\n- {parallel.tp: 3}\n"));
+  EXPECT_NE(planned.at(0).reason.find("s.yaml:3:"), std::string::npos) << planned[0].reason;
+  EXPECT_EQ(planned[0].reason.find("command line"), std::string::npos) << planned[0].reason;
+}
+
 // What a label says is what runs: numbers that do not come out even are rows with their reason.
 TEST(SweepSpec, FlagsThatDoNotComeOutEvenAreRejectedPoints) {
   SweepFlags flags;
@@ -164,6 +178,9 @@ TEST(SweepPlan, RejectedPointsSayWhyAndDuplicatesVanish) {
   EXPECT_EQ(planned[2].status, RunStatus::oom);
   EXPECT_EQ(planned[2].memory.predicted_rank, planned[0].memory.predicted_rank);
   EXPECT_ERROR(plan_points(parse("base: tiny\ngrid: {modle: 1}")), ExitCode::bad_config, "modle");
+  for (const PlannedPoint& p : planned)
+    EXPECT_EQ(p.reason.find_first_of("\n\t"), std::string::npos);
+  EXPECT_EQ(planned[1].reason.find("  "), std::string::npos);
 }
 
 TEST(SweepPlan, WhatStartsTheRanksIsPartOfAPoint) {
