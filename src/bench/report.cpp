@@ -33,32 +33,6 @@ std::string_view asset(std::string_view name) {
   return "";
 }
 
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : without_control(text)) {
-    switch (c) {
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '&':
-        out += "&amp;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      case '\'':
-        out += "&#39;";
-        break;
-      default:
-        out += c;
-    }
-  }
-  return out;
-}
-
 // Inside a script element only "<" could end it.
 std::string embeddable(const json& value) {
   std::string out;
@@ -282,7 +256,7 @@ std::string report_page(const std::vector<RunRecord>& records, const std::string
       "form-action 'none'\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
       "<title>{1}</title>\n<link rel=\"icon\" href=\"data:,\">\n<style nonce=\"{0}\">",
-      nonce, escaped(title));
+      nonce, markup_text(title));
   page += asset("report.css");
   page += fmt::format(
       "</style>\n</head>\n<body>\n<h1>{}</h1>\n<p id=\"finding\"></p>\n"
@@ -290,7 +264,7 @@ std::string report_page(const std::vector<RunRecord>& records, const std::string
       "<nav id=\"contents\"></nav>\n<main id=\"main\"></main>\n"
       "<noscript>This page draws its tables with its own script.</noscript>\n"
       "<script type=\"application/json\" id=\"data\" nonce=\"{}\">{}</script>\n",
-      escaped(title), escaped(origin_line(records)), nonce, embeddable(data));
+      markup_text(title), markup_text(origin_line(records)), nonce, embeddable(data));
   for (const char* script : {"chart.min.js", "report.js", "charts.js"}) {
     page += fmt::format("<script nonce=\"{}\">", nonce);
     page += asset(script);

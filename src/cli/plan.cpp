@@ -10,6 +10,7 @@
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/units.h"
+#include "bench/safe_text.h"
 #include "bench/survey.h"
 #include "cli/plan_options.h"
 #include "cli/plan_tools.h"
@@ -171,8 +172,9 @@ void run_scale(const PlanOptions& o, const plan::Cluster& cluster, const plan::S
                plan::scale_table(scale), plan::scale_chart(scale), scale.verdict);
   }
   if (!o.svg.empty()) {
-    write_text(o.svg, plan::scale_chart_svg(
-                          scale, fmt::format("{} on {}", work.model.name, cluster.name)));
+    write_text(o.svg,
+               plan::scale_chart_svg(
+                   scale, markup_text(fmt::format("{} on {}", work.model.name, cluster.name))));
   }
   if (scale.empty) refuse_empty(*scale.empty, true);
 }

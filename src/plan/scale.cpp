@@ -234,47 +234,4 @@ nlohmann::json scale_json(const ScalePlan& plan) {
   return out;
 }
 
-std::string scale_chart_svg(const ScalePlan& plan, const std::string& title) {
-  constexpr double kWidth = 640, kHeight = 400, kLeft = 80, kBottom = 50, kTop = 40, kRight = 20;
-  double low = 1e300, high = 0, most = 0;
-  for (const ScalePoint& p : plan.points) {
-    low = std::min(low, std::log2(static_cast<double>(p.devices)));
-    high = std::max(high, std::log2(static_cast<double>(p.devices)));
-    most = std::max(most, p.tokens_per_day * (1 + p.interval));
-  }
-  if (most <= 0) most = 1;
-  if (high <= low) high = low + 1;
-  const auto x = [&](int64_t n) {
-    return kLeft +
-           (std::log2(static_cast<double>(n)) - low) / (high - low) * (kWidth - kLeft - kRight);
-  };
-  const auto y = [&](double v) {
-    return kHeight - kBottom - v / most * (kHeight - kBottom - kTop);
-  };
-  std::string line, upper, lower, ticks;
-  for (const ScalePoint& p : plan.points) {
-    if (!p.feasible) continue;
-    line += fmt::format("{:.1f},{:.1f} ", x(p.devices), y(p.tokens_per_day));
-    upper += fmt::format("{:.1f},{:.1f} ", x(p.devices), y(p.tokens_per_day * (1 + p.interval)));
-    lower =
-        fmt::format("{:.1f},{:.1f} ", x(p.devices), y(p.tokens_per_day * (1 - p.interval))) + lower;
-    ticks += fmt::format(
-        "<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3\" fill=\"#1f5fa8\"/>"
-        "<text x=\"{:.1f}\" y=\"{:.0f}\" font-size=\"10\" text-anchor=\"middle\">{}</text>\n",
-        x(p.devices), y(p.tokens_per_day), x(p.devices), kHeight - kBottom + 16,
-        format_count(static_cast<double>(p.devices)));
-  }
-  return fmt::format(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {:.0f} {:.0f}\" "
-      "font-family=\"sans-serif\">\n<title>{}</title>\n"
-      "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n"
-      "<text x=\"{:.0f}\" y=\"24\" font-size=\"14\">{}</text>\n"
-      "<polygon points=\"{}{}\" fill=\"#1f5fa8\" fill-opacity=\"0.15\"/>\n"
-      "<polyline points=\"{}\" fill=\"none\" stroke=\"#1f5fa8\" stroke-width=\"2\"/>\n{}"
-      "<text x=\"{:.0f}\" y=\"{:.0f}\" font-size=\"11\" text-anchor=\"middle\">devices</text>\n"
-      "<text x=\"8\" y=\"{:.0f}\" font-size=\"11\">{} tokens/day</text>\n</svg>\n",
-      kWidth, kHeight, title, kLeft, title, upper, lower, line, ticks, kWidth / 2, kHeight - 8,
-      kTop + 10, format_count(most));
-}
-
 }  // namespace stretto::plan

@@ -58,6 +58,7 @@ ScalePlan scale_plan(const Cluster& cluster, const Stack& stack, const Workload&
 std::string scale_table(const ScalePlan& plan);
 std::string scale_chart(const ScalePlan& plan);  // ASCII
 nlohmann::json scale_json(const ScalePlan& plan);
+// `title` is markup: names in it are escaped.
 std::string scale_chart_svg(const ScalePlan& plan, const std::string& title);
 
 }  // namespace stretto::plan

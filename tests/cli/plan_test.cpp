@@ -2,8 +2,10 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "base/fs.h"
 #include "config/reader.h"
 #include "support/run_verb.h"
+#include "support/temp_dir.h"
 
 namespace stretto {
 namespace {
@@ -38,6 +40,21 @@ TEST(PlanVerb, QuestionsWithoutAnAnswerAreRefused) {
     EXPECT_NE(answer.err.find(c.what), std::string::npos) << answer.err;
     EXPECT_NE(answer.err.find(c.fix), std::string::npos) << answer.err;
   }
+}
+
+// A cluster file may hold any name.
+TEST(PlanVerb, NamesInTheChartAreText) {
+  const TempDir dir;
+  std::string text =
+      read_file(posix_fs(), STRETTO_SOURCE_DIR "/configs/clusters/h100.yaml", 1 << 20);
+  const std::string name = "name: h100\n";
+  ASSERT_NE(text.find(name), std::string::npos);
+  text.replace(text.find(name), name.size(), "name: \"<script>x</script> & co\"\n");
+  const std::string cluster = dir.write("c.yaml", text), svg = dir / "scale.svg";
+  EXPECT_EQ(run_verb({"plan", "mpt-7b", "--cluster", cluster, "--scale", "--svg", svg}).code, 0);
+  const std::string chart = read_file(posix_fs(), svg, 1 << 20);
+  EXPECT_EQ(chart.find("<script"), std::string::npos);
+  EXPECT_NE(chart.find("&lt;script&gt;x&lt;/script&gt; &amp; co"), std::string::npos);
 }
 
 // Seven devices cannot share 2048 sequences; 293 for each would be a prime.

@@ -262,7 +262,20 @@ TEST(Scale, MoreDevicesStopHelpingAtAFixedBatch) {
   const ScalePlan plan = scale_plan(p.cluster, p.stack, w, {}, request);
   ASSERT_EQ(plan.points.size(), 5u);
   EXPECT_TRUE(plan.stops_helping.has_value());
-  EXPECT_NE(scale_chart_svg(plan, "t").find("<svg"), std::string::npos);
+  const std::string svg = scale_chart_svg(plan, "t");
+  const auto times = [&](const std::string& part) {
+    size_t n = 0;
+    for (size_t at = 0; (at = svg.find(part, at)) != std::string::npos; ++at) ++n;
+    return n;
+  };
+  EXPECT_EQ(times("<svg"), 1u);
+  EXPECT_EQ(times("stroke-dasharray"), 1u);      // perfect scaling
+  EXPECT_EQ(times("r=\"7\""), 1u);               // the chosen count
+  for (const ScalePoint& point : plan.points) {  // doublings, in full
+    EXPECT_EQ(times(fmt::format(">{}<", point.devices)), 1u) << point.devices;
+  }
+  EXPECT_EQ(times(">0<"), 1u);         // tokens begin at zero
+  EXPECT_GE(times("<line"), 5u + 4u);  // a grid both ways
   EXPECT_GT(plan.points[0].cost, 0);
 }
 
