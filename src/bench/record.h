@@ -104,7 +104,8 @@ struct RunRecord {
   std::string reason;    // empty when ok
   std::string log_tail;  // last lines of a run that failed
 
-  std::vector<StepSample> steps;               // all of them, warm-up first
+  std::vector<StepSample> steps;               // all of them, warm-up first, but of `train`
+  int64_t first_step = 1;                      // which of the model's they begin with
   int64_t warmup = 0;                          // steps that do not count
   bool settled = true;                         // the warm-up ended inside the allowance
   std::array<double, kParts> parts{};          // seconds per timed step, mean over steps and ranks

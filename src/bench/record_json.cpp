@@ -30,11 +30,9 @@ json steps_json(const RunRecord& r) {
     losses.push_back(loss_json(r.steps[i].loss));
     if (r.steps[i].skipped) skipped.push_back(i);
   }
-  return {{"seconds", std::move(seconds)},
-          {"loss", std::move(losses)},
-          {"skipped", std::move(skipped)},
-          {"warmup", r.warmup},
-          {"settled", r.settled}};
+  return {
+      {"seconds", std::move(seconds)}, {"loss", std::move(losses)}, {"skipped", std::move(skipped)},
+      {"first", r.first_step},         {"warmup", r.warmup},        {"settled", r.settled}};
 }
 
 json parts_json(const RunRecord& r) {
@@ -186,6 +184,7 @@ void read_steps(const Reader& in, RunRecord& r) {
     }
     r.steps[index.get<uint64_t>()].skipped = true;
   }
+  if (in.has("first")) r.first_step = in.integer("first");
   r.warmup = in.integer("warmup", std::ssize(r.steps));
   r.settled = in.flag("settled");
 }

@@ -51,14 +51,15 @@ json optional_number(std::optional<double> value) { return value ? json(*value) 
 // At most about this many points of a loss curve: more cannot be seen.
 constexpr size_t kCurvePoints = 200;
 
-// [step, loss] of steps at even distances, from 1, and of the last one.
+// [step, loss] of steps at even distances, from the first, and of the last one.
 json curve(const RunRecord& r) {
   json out = json::array();
   const size_t n = r.steps.size();
   const size_t stride = std::max<size_t>(1, (n + kCurvePoints - 1) / kCurvePoints);
   const auto add = [&](size_t i) {
     const double loss = r.steps[i].loss;
-    out.push_back({i + 1, std::isfinite(loss) ? json(std::round(loss * 1e6) / 1e6) : json()});
+    out.push_back({r.first_step + static_cast<int64_t>(i),
+                   std::isfinite(loss) ? json(std::round(loss * 1e6) / 1e6) : json()});
   };
   for (size_t i = 0; i < n; i += stride) add(i);
   if (n > 0 && (n - 1) % stride != 0) add(n - 1);
@@ -83,7 +84,7 @@ json loss_spread(const std::vector<RunRecord>& records) {
   std::map<std::string, std::vector<const RunRecord*>> groups;
   const std::vector<const RunRecord*>* runs = nullptr;
   for (const RunRecord& r : records) {
-    if (r.status != RunStatus::ok || r.steps.size() < 2) continue;
+    if (r.status != RunStatus::ok || r.steps.size() < 2 || r.first_step != 1) continue;
     auto& group = groups[learning_hash(r)];
     group.push_back(&r);
     if (runs == nullptr || group.size() > runs->size()) runs = &group;

@@ -43,6 +43,7 @@ void TrainingRecord::add(const StepRecord& step) {
   std::vector<StepSample>& steps = record_.steps;
   if (steps.size() == 2 * kSteps) steps.erase(steps.begin(), steps.end() - kSteps);
   steps.push_back({step.times.total, step.loss, step.skipped});
+  record_.first_step = step.step + 1 - std::ssize(steps);
   if (path_.empty()) begin();
 }
 

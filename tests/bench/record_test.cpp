@@ -22,6 +22,7 @@ TEST(Record, ComesBackFromItsText) {
   r.status = RunStatus::timeout;
   r.reason = "ran past 10 s \x1b[31m";
   r.nodes = 3;
+  r.first_step = 7;
   r.launcher = "mpirun";
   r.predicted = {0.2, 0.1, 0.3};
   r.timing_overhead = 0.001;
@@ -39,6 +40,7 @@ TEST(Record, ComesBackFromItsText) {
   EXPECT_TRUE(back.steps[4].skipped);
   EXPECT_EQ(back.status, RunStatus::timeout);
   EXPECT_EQ(back.nodes, 3);
+  EXPECT_EQ(back.first_step, 7);
   EXPECT_EQ(back.launcher, "mpirun");
   EXPECT_EQ(back.timeline[1][0].kind, TaskKind::backward_weight);
   EXPECT_EQ(back.operators[static_cast<size_t>(Op::adamw)].calls, 2u);

@@ -158,6 +158,10 @@ TEST(Report, LossesOfRunsOfDifferentLengthsMeetAtTheirSteps) {
   EXPECT_EQ(data["loss_spread"]["runs"], 2);
   EXPECT_NEAR(data["loss_spread"]["most"].get<double>(), 3e-8, 1e-12);
   EXPECT_TRUE(data_of(report_page({shorter, other}, "title", "n0"))["loss_spread"].is_null());
+  longer.first_step = 51;  // of a run that went on: its steps are others
+  const nlohmann::json later = data_of(report_page({shorter, longer}, "title", "n0"));
+  EXPECT_EQ(later["rows"][1]["losses"][0][0], 51);
+  EXPECT_TRUE(later["loss_spread"].is_null());
 }
 
 TEST(Report, FiveHundredRowsStayBelowThreeMegabytes) {

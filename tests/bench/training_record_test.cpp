@@ -14,8 +14,9 @@ class TrainingRecordTest : public testing::Test {
     config_ = sample_record().config;
     config_.output = folder_.path();
   }
-  static StepRecord step(double seconds, double loss) {
+  StepRecord step(double seconds, double loss) {
     StepRecord one;
+    one.step = ++step_;
     one.times.total = seconds;
     one.loss = loss;
     return one;
@@ -28,6 +29,7 @@ class TrainingRecordTest : public testing::Test {
 
   TempDir folder_;
   Config config_;
+  int64_t step_ = 40;  // of an earlier run, which this one continues
 };
 
 TEST_F(TrainingRecordTest, SaysWhatRanAndHowItEnded) {
@@ -43,6 +45,7 @@ TEST_F(TrainingRecordTest, SaysWhatRanAndHowItEnded) {
   EXPECT_EQ(after.command, (std::vector<std::string>{"stretto", "train", "tiny"}));
   EXPECT_EQ(after.timed_seconds(), (std::vector<double>{0.5, 0.25}));
   EXPECT_EQ(after.steps.back().loss, 2);
+  EXPECT_EQ(after.first_step, 41);
   EXPECT_EQ(config_hash(after.config), config_hash(config_));
   EXPECT_FALSE(after.build.commit.empty());
   EXPECT_FALSE(after.machine.empty());
@@ -62,10 +65,12 @@ TEST_F(TrainingRecordTest, KeepsTheLastStepsOfALongRun) {
   TrainingRecord record(config_, {"stretto", "train"});
   for (int i = 1; i <= 5000; ++i) record.add(step(i, 1));
   record.end(ExitCode::ok);
-  const std::vector<double> seconds = kept().timed_seconds();
+  const RunRecord after = kept();
+  const std::vector<double> seconds = after.timed_seconds();
   EXPECT_GE(seconds.size(), 1000u);
   EXPECT_LE(seconds.size(), 2000u);
   EXPECT_EQ(seconds.back(), 5000);
+  EXPECT_EQ(after.first_step + std::ssize(seconds) - 1, 5040);
 }
 
 TEST_F(TrainingRecordTest, WithoutAnOutputNothingIsKept) {
