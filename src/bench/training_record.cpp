@@ -13,9 +13,13 @@ namespace {
 
 constexpr size_t kSteps = 1000;  // kept: the last ones; metrics.jsonl has them all
 
-std::string file_name(std::string started) {
+// A name that is free: runs may begin within a second.
+std::string new_path(Fs& fs, const std::string& directory, std::string started) {
   std::replace(started.begin(), started.end(), ':', '-');
-  return "run-" + started + ".json";
+  const std::string stem = join_path(directory, "run-" + started);
+  std::string path = stem + ".json";
+  for (int n = 2; fs.info(path); ++n) path = fmt::format("{}-{}.json", stem, n);
+  return path;
 }
 
 }  // namespace
@@ -29,13 +33,13 @@ TrainingRecord::TrainingRecord(const Config& config, std::vector<std::string> co
 }
 
 void TrainingRecord::begin() {
-  path_ = record_.config.output + "/" + file_name(record_.started);
   record_.build = build_info();
   record_.machine = to_json(survey_machine(false)).dump();
   describe_device(record_);
+  predict_memory(record_);
   record_.status = RunStatus::killed;
   record_.reason = "nothing is known of its end: killed, or still running";
-  write();
+  path_ = new_path(fs_, record_.config.output, record_.started);
 }
 
 void TrainingRecord::add(const StepRecord& step) {
@@ -44,32 +48,39 @@ void TrainingRecord::add(const StepRecord& step) {
   if (steps.size() == 2 * kSteps) steps.erase(steps.begin(), steps.end() - kSteps);
   steps.push_back({step.times.total, step.loss, step.skipped});
   record_.first_step = step.step + 1 - std::ssize(steps);
-  if (path_.empty()) begin();
+  if (path_.empty()) guarded([&] { begin(); });
 }
 
 void TrainingRecord::end(ExitCode code) {
-  record_.status = code == ExitCode::ok ? RunStatus::ok : status_of(code);
-  record_.exit_code = static_cast<int>(code);
-  record_.reason = code == ExitCode::ok          ? ""
-                   : code == ExitCode::resumable ? "stopped in order; the same command continues"
-                                                 : "no step had finite gradients";
-  write();
+  guarded([&] {
+    record_.status = code == ExitCode::ok ? RunStatus::ok : status_of(code);
+    record_.exit_code = static_cast<int>(code);
+    record_.reason = code == ExitCode::ok          ? ""
+                     : code == ExitCode::resumable ? "stopped in order; the same command continues"
+                                                   : "no step had finite gradients";
+  });
 }
 
 void TrainingRecord::end(const Error& error) {
-  set_failure(record_, error);
-  write();
+  guarded([&] { set_failure(record_, error); });
 }
 
-// A record is not worth a run.
 void TrainingRecord::write() {
   if (path_.empty()) return;
   record_.wall_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  write_record(fs_, path_, record_);
+}
+
+// Writes after `work`. A record is not worth a run: what fails is said, and no more is kept.
+void TrainingRecord::guarded(const std::function<void()>& work) {
   try {
-    write_record(fs_, path_, record_);
+    work();
+    write();
   } catch (const Error& error) {
     spdlog::warn("no record of this run: {}", error.what());
+    record_.config.output.clear();
+    path_.clear();
   }
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,7 @@ class TrainingRecord {
  private:
   void begin();
   void write();
+  void guarded(const std::function<void()>& work);
 
   Fs& fs_;
   std::string path_;  // empty: no step so far

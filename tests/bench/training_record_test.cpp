@@ -73,6 +73,22 @@ TEST_F(TrainingRecordTest, KeepsTheLastStepsOfALongRun) {
   EXPECT_EQ(after.first_step + std::ssize(seconds) - 1, 5040);
 }
 
+TEST_F(TrainingRecordTest, EachStartHasItsOwn) {
+  for (int i = 0; i < 3; ++i) {
+    TrainingRecord record(config_, {"stretto", "train"});
+    record.add(step(0.5, 3));
+    record.end(ExitCode::ok);
+  }
+  EXPECT_EQ(find_records(posix_fs(), folder_.path()).size(), 3u);
+}
+
+TEST_F(TrainingRecordTest, IsNotWorthARun) {
+  config_.output = folder_ / "gone";
+  TrainingRecord record(config_, {"stretto", "train"});
+  EXPECT_NO_THROW(record.add(step(0.5, 3)));
+  EXPECT_NO_THROW(record.end(ExitCode::ok));
+}
+
 TEST_F(TrainingRecordTest, WithoutAnOutputNothingIsKept) {
   config_.output.clear();
   TrainingRecord record(config_, {"stretto", "train"});

@@ -121,9 +121,9 @@ function throughput() {
       scales: { x: axis('tokens/s per device', { beginAtZero: true, suggestedMax: Math.max(...list.map(r => r.high / r.devices)) }), y: names() } } });
 }
 function attribution() {
-  const list = good.slice().sort((a, b) => a.seconds - b.seconds).slice(0, many);
+  const total = r => PARTS.reduce((sum, [key]) => sum + r.parts[key], 0);
+  const list = good.filter(total).sort((a, b) => a.seconds - b.seconds).slice(0, many);  // of training runs it is not kept
   if (!list.length) return;
-  const total = r => PARTS.reduce((sum, [key]) => sum + r.parts[key], 0) || 1;
   const first = list[0], biggest = PARTS.slice().sort((a, b) => first.parts[b[0]] - first.parts[a[0]])[0];
   const s = section('Where the step time goes',
     `Share of wall time, mean over steps and ranks. In ${first.label}, ${percent(first.parts[biggest[0]] / total(first))} is ${biggest[1]}.`);
