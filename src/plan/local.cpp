@@ -40,6 +40,8 @@ std::optional<MachineFigures> read_machine(const std::string& text) {
   MachineFigures m;
   m.cores = static_cast<int64_t>(std::min(1e6, number_at(object_at(machine, "cpu"), "usable")));
   m.gemm = number_at(rates, "gemm_flops");
+  m.bf16_gemm = number_at(rates, "bf16_gemm_flops");
+  if (m.bf16_gemm == 0) m.bf16_gemm = m.gemm;
   m.bandwidth = number_at(rates, "triad_bytes_per_second");
   const json memory = object_at(machine, "memory");
   m.memory = number_at(memory, "limit_bytes");
@@ -63,10 +65,9 @@ Cluster local_cluster(const MachineFigures& m, int64_t threads, int64_t ranks) {
     }
   };
   c.description = fmt::format("this machine: {} cores, measured", m.cores);
-  set("device.matrix_rate", c.matrix_flops, m.gemm * share, "GFLOP/s", 1e9,
-      "fp32 matrix product, this rank's cores");
-  set("device.vector_rate", c.vector_flops, m.gemm * share, "GFLOP/s", 1e9,
-      "the same: fp32 has no other units");
+  set("device.matrix_rate", c.matrix_flops, m.bf16_gemm * share, "GFLOP/s", 1e9,
+      "matrix product in 16 bits, this rank's cores");
+  set("device.vector_rate", c.vector_flops, m.gemm * share, "GFLOP/s", 1e9, "the same in fp32");
   set("device.memory_bandwidth", c.memory_bandwidth, m.bandwidth * share, "GB/s", 1e9,
       "triad, this rank's share");
   const double memory_share = std::min(share, 1 / static_cast<double>(std::max<int64_t>(1, ranks)));

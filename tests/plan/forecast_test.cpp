@@ -41,6 +41,19 @@ TEST(Forecast, SaysNothingWithoutMeasuredRates) {
   EXPECT_FALSE(forecast_run(gpu, machine(2, 2e11, 2e10))) << "no GPU is named";
 }
 
+TEST(Forecast, UnitsForBf16MakeItFasterAndNothingElse) {
+  Config bf16 = tiny_run();
+  bf16.precision = Precision::amp_bf16;
+  const std::string plain = machine(2, 2e11, 2e10);
+  std::string units = plain;
+  const std::string key = "\"gemm_flops\"";
+  units.insert(units.find(key), "\"bf16_gemm_flops\": 2e12, ");
+  ASSERT_TRUE(forecast_run(bf16, plain) && forecast_run(bf16, units));
+  EXPECT_LT(forecast_run(bf16, units)->estimate.gemm,
+            0.2 * forecast_run(bf16, plain)->estimate.gemm);
+  EXPECT_EQ(forecast_run(tiny_run(), units)->seconds, forecast_run(tiny_run(), plain)->seconds);
+}
+
 TEST(Forecast, RanksBeyondTheCoresTakeTurns) {
   Config two = tiny_run(), four = tiny_run();
   two.parallel.dp = 2;
