@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "base/strict_json.h"
+#include "data/compressed.h"
 #include "data/splitter.h"
 #include "data/unicode.h"
 
@@ -17,22 +18,6 @@ namespace {
 constexpr size_t kBlockBytes = size_t{1} << 20;
 // A line or a word may be longer than a block; this much is the end of patience.
 constexpr size_t kMaxBlockBytes = size_t{64} << 20;
-
-// By their first bytes.
-void refuse_compressed(File& file) {
-  constexpr struct {
-    std::string_view begin;
-    const char *name, *command;
-  } kFormats[] = {{"\x1f\x8b", "gzip", "gunzip -k"}, {"\x28\xb5\x2f\xfd", "zstd", "zstd -d"}};
-  std::array<char, 4> bytes{};
-  const std::string_view begin(bytes.data(), file.read_at(bytes.data(), bytes.size(), 0));
-  for (const auto& format : kFormats) {
-    if (!begin.starts_with(format.begin)) continue;
-    throw Error(ExitCode::bad_data,
-                fmt::format("{} is compressed with {}", file.path(), format.name),
-                fmt::format("unpack it first: {} {}", format.command, file.path()));
-  }
-}
 
 // Whether the first line is a whole JSON object.
 bool begins_with_object(File& file) {

@@ -155,6 +155,13 @@ TEST(BadTokenFile, MissingDirectoryFifoEmpty) {
   EXPECT_ERROR(parse_token_format("mds"), ExitCode::bad_config, "mds");
 }
 
+TEST(BadTokenFile, CompressedTextIsNoTextUnlessOneSaysSo) {
+  const TempDir dir;
+  const std::string path = dir.write("c.txt.gz", "\x1f\x8b\x08 and so on");
+  EXPECT_ERROR(open_tokens(path), ExitCode::bad_data, "compressed with gzip");
+  EXPECT_EQ(open_tokens(path, TokenFormat::bytes)->tokens(), 13);
+}
+
 TEST(BadTokenFile, Llmc) {
   const TempDir dir;
   std::string file(1024 + 4, '\0');
