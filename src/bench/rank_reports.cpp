@@ -80,7 +80,7 @@ void RankReports::Rank::add(const StepRecord& step) {
   std::vector<double>& rows = step.by_operator ? by_operator_ : rows_;
   rows.insert(rows.end(), t.ops.begin(), t.ops.end());
   rows.insert(rows.end(), {t.comm_dp, t.comm_tp, t.comm_pp, t.data, std::max(0.0, t.host())});
-  double clocks = 2 * static_cast<double>(step.comm_calls);  // started and waited for
+  double clocks = 2 * static_cast<double>(step.comm_calls());  // started and waited for
   for (const OpTotals& op : step.operators) {
     rows.insert(rows.end(), {static_cast<double>(op.calls), op.seconds, op.flops, op.bytes});
     clocks += static_cast<double>(op.calls);

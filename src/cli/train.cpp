@@ -1,4 +1,6 @@
 // stretto train: trains a model from a configuration.
+#include <functional>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -44,17 +46,28 @@ void train(const Options& options) {
   install_stop_signals();
   ExitCode code = ExitCode::ok;
   TrainingRecord record(config, command_of(options));
-  try {
+  const auto recorded = [&](const std::function<void()>& run) {
+    try {
+      run();
+    } catch (const Error& error) {
+      record.end(error);
+      throw;
+    } catch (const std::bad_alloc&) {
+      record.end(Error(ExitCode::out_of_memory, "out of memory", "use a smaller batch or model"));
+      throw;
+    }
+  };
+  RunOptions first;
+  first.on_step = [&](const StepRecord& step) { record.add(step); };
+  recorded([&] {  // of thread ranks, the error of the one that failed
     run_ranks(config, [&](Comm& world) {
-      RunOptions how;
-      if (world.rank() == 0) how.on_step = [&](const StepRecord& step) { record.add(step); };
-      const RunResult result = run_training(config, world, how);
-      if (world.rank() == 0) code = result.code;
+      if (world.rank() != 0) {
+        run_training(config, world);
+      } else {
+        recorded([&] { code = run_training(config, world, first).code; });  // MPI ends us at once
+      }
     });
-  } catch (const Error& error) {
-    record.end(error);
-    throw;
-  }
+  });
   record.end(code);
   if (code != ExitCode::ok) throw Answered{code};
 }

@@ -61,6 +61,16 @@ struct CommCounters {
     return all_reduce_bytes + reduce_scatter_bytes + all_gather_bytes + broadcast_bytes +
            send_bytes;
   }
+  CommCounters& operator+=(const CommCounters& more) {
+    all_reduce_bytes += more.all_reduce_bytes;
+    reduce_scatter_bytes += more.reduce_scatter_bytes;
+    all_gather_bytes += more.all_gather_bytes;
+    broadcast_bytes += more.broadcast_bytes;
+    send_bytes += more.send_bytes;
+    calls += more.calls;
+    seconds += more.seconds;
+    return *this;
+  }
 };
 
 // What one call adds to the counters of each of n ranks; `bytes` is the full tensor.

@@ -46,7 +46,7 @@ struct StepRecord {
   // (Trainer::time_operators), which by_operator says.
   std::array<OpTotals, kOps> operators{};
   bool by_operator = false;
-  uint64_t comm_calls = 0;  // of this rank, all axes
+  uint64_t comm_calls() const { return comm_dp.calls + comm_tp.calls + comm_pp.calls; }
   size_t device_bytes = 0;  // GPU memory in use after the step; 0 on the CPU
   GpuWindow gpu;            // seen since the step before; no samples on the CPU or without NVML
 

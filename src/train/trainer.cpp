@@ -34,16 +34,6 @@ void require_tokens(const Config& config, const TokenSource& source) {
                   source.name(), tokenizer));
 }
 
-void add(CommCounters& sum, const CommCounters& more) {
-  sum.all_reduce_bytes += more.all_reduce_bytes;
-  sum.reduce_scatter_bytes += more.reduce_scatter_bytes;
-  sum.all_gather_bytes += more.all_gather_bytes;
-  sum.broadcast_bytes += more.broadcast_bytes;
-  sum.send_bytes += more.send_bytes;
-  sum.calls += more.calls;
-  sum.seconds += more.seconds;
-}
-
 }  // namespace
 
 LetGoOnError::~LetGoOnError() {
@@ -286,8 +276,7 @@ void Trainer::take_times(StepRecord& record, double start) {
     const bool pp = comm->name() == "pp" || comm->name() == "embedding";
     if (comm->size() == 1) continue;  // nobody to wait for
     (tp ? t.comm_tp : pp ? t.comm_pp : t.comm_dp) += comm->counters().seconds;
-    record.comm_calls += comm->counters().calls;
-    add(tp ? record.comm_tp : pp ? record.comm_pp : record.comm_dp, comm->counters());
+    (tp ? record.comm_tp : pp ? record.comm_pp : record.comm_dp) += comm->counters();
   }
   t.data = data_seconds_;
   t.total = now() - start;

@@ -83,10 +83,12 @@ TEST_F(TrainingRecordTest, EachStartHasItsOwn) {
 }
 
 TEST_F(TrainingRecordTest, IsNotWorthARun) {
-  config_.output = folder_ / "gone";
+  config_.output = folder_.write("taken", "a file, where a directory should be");
   TrainingRecord record(config_, {"stretto", "train"});
   EXPECT_NO_THROW(record.add(step(0.5, 3)));
   EXPECT_NO_THROW(record.end(ExitCode::ok));
+  EXPECT_EQ(folder_.entries(), 1u);
+  EXPECT_THROW(write_record(posix_fs(), config_.output + "/r.json", sample_record()), Error);
 }
 
 TEST_F(TrainingRecordTest, WithoutAnOutputNothingIsKept) {

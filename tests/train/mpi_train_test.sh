@@ -47,4 +47,14 @@ dp2tp2 parallel.dp=2 parallel.tp=2
 tp2pp2 parallel.tp=2 parallel.pp=2
 interleaved parallel.dp=2 parallel.pp=2 parallel.schedule=interleaved parallel.interleave=2
 GRID
+
+# A run that fails ends its processes at once; its record says why all the same.
+timeout 120 "$launcher" "${flags[@]}" -n 2 "$program" train "$config" threads=1 train.steps=200 train.lr=1000 \
+  train.max_skipped=3 output="$work/failed" < /dev/null > /dev/null 2>&1
+if grep -q '"status": *"diverged"' "$work"/failed/run-*.json; then
+  echo "ok: the record of a run that diverged says so"
+else
+  echo "FAILED: the record of a run that diverged"
+  failures=$((failures + 1))
+fi
 exit $((failures > 0))
