@@ -159,7 +159,7 @@ double pass_bytes(const Point& p) {
       static_cast<double>(2 * shape.layers + 1) * static_cast<double>(p.n() * shape.hidden) * 2;
   const double loss = static_cast<double>(p.n() * shape.hidden) * 2 * 6;
   const auto gradient = static_cast<double>(dtype_size(p.gradients));  // read by both of the last
-  const double state = p.pure ? 12 : 26;  // moments and weights read and written, bf16 weights
+  const double state = p.pure ? 12 : 24;  // moments and weights, read and written
   return rows * (2 + 4) + loss + parameters * (state + 2 * gradient);
 }
 

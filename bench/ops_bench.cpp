@@ -38,7 +38,7 @@ class Memory {
     const size_t bytes = static_cast<size_t>(shape.count()) * dtype_size(type);
     buffers_.push_back(cpu().allocate(bytes, "bench"));
     const Tensor t(buffers_.back().data(), type, shape);
-    if (type == DType::f64 || type == DType::i32) {
+    if (type == DType::f64 || type == DType::i32 || type == DType::u16) {
       cpu().fill_zero(t);
       return t;
     }
@@ -193,7 +193,7 @@ void gradient_stats(benchmark::State& state, DType type) {
 void adamw(benchmark::State& state, DType type) {
   Memory m;
   const Tensor weight = m.make(type, {kParameters}), grad = m.make(DType::f32, {kParameters});
-  const Tensor master = type == DType::f32 ? weight : m.make(DType::f32, {kParameters});
+  const Tensor master = type == DType::f32 ? weight : m.make(DType::u16, {kParameters});
   const Tensor m1 = m.make(DType::f32, {kParameters}), m2 = m.make(DType::f32, {kParameters});
   cpu().fill_zero(m2);
   const float go[2] = {1, 0};

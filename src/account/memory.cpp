@@ -52,7 +52,7 @@ void append_optimizer(std::vector<TensorSpec>& plan, const RankShape& s, const s
   auto add = [&](const char* label, DType type) {
     plan.push_back({MemoryTerm::optimizer, prefix + label, type, {count}});
   };
-  if (types.has_master) add("master", DType::f32);
+  if (types.master) add("master", *types.master);
   add("m", types.moment);
   add("v", types.moment);
 }

@@ -1,6 +1,8 @@
 // How a model is run, as far as memory and FLOPs depend on it.
 #pragma once
 
+#include <optional>
+
 #include "base/dtype.h"
 
 namespace stretto {
@@ -16,12 +18,13 @@ constexpr Checkpointing kCheckpointings[] = {Checkpointing::none, Checkpointing:
 
 enum class PipelineSchedule { gpipe, one_f_one_b, interleaved, zero_bubble, eager_one_f_one_b };
 
-// Element types of a precision. `has_master`: fp32 weights beside the compute weights.
+// Element types of a precision. `master`: what the optimizer keeps beside the compute weights: all
+// of an f32 copy, or (u16) its lower half, where the upper one is the compute weight (SplitF32).
 struct PrecisionTypes {
   DType compute = DType::f32;
   DType gradient = DType::f32;
   DType moment = DType::f32;
-  bool has_master = false;
+  std::optional<DType> master;
 };
 
 constexpr PrecisionTypes types_of(Precision precision) {
@@ -30,11 +33,11 @@ constexpr PrecisionTypes types_of(Precision precision) {
       return {};
     case Precision::amp_bf16:
     case Precision::amp_fp8:
-      return {DType::bf16, DType::f32, DType::f32, true};
+      return {DType::bf16, DType::f32, DType::f32, DType::u16};
     case Precision::amp_fp16:
-      return {DType::f16, DType::f32, DType::f32, true};
+      return {DType::f16, DType::f32, DType::f32, DType::f32};
     case Precision::bf16:
-      return {DType::bf16, DType::bf16, DType::bf16, false};
+      return {DType::bf16, DType::bf16, DType::bf16, {}};
   }
   return {};
 }

@@ -56,13 +56,22 @@ void check_adamw(ConstTensor weight, ConstTensor master, ConstTensor m, ConstTen
   check_count("adamw: m", m, weight.count());
   check_count("adamw: v", v, weight.count());
   check_count("adamw: grad", grad, weight.count());
+  const DType type = weight.dtype();
+  const bool fits = master.none()         ? type != DType::f16
+                    : type == DType::f32  ? master.data() == weight.data()
+                    : type == DType::bf16 ? master.dtype() == DType::u16
+                                          : master.dtype() == DType::f32;
+  STRETTO_CHECK(fits, "adamw: weights {}, master {}", dtype_name(type),
+                master.none() ? "none" : dtype_name(master.dtype()));
 }
 
-// Every operand once, and once more where it is written; fp32 weights are their own master.
+// Every operand once, and once more where it is written: f16 weights are only written, the others
+// are the master or a half of it.
 double adamw_bytes(ConstTensor weight, ConstTensor master, ConstTensor m, ConstTensor v,
                    ConstTensor grad) {
-  const double copies = master.data() == weight.data() ? 0 : size_of(weight);
-  return 2 * sizes_of(master, m, v) + size_of(grad) + (master.none() ? 2 : 1) * copies;
+  const double own_master = master.data() == weight.data() ? 0 : size_of(master);
+  const double weights = (weight.dtype() == DType::f16 ? 1 : 2) * size_of(weight);
+  return weights + 2 * (own_master + sizes_of(m, v)) + size_of(grad);
 }
 
 }  // namespace

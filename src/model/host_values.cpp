@@ -4,20 +4,26 @@
 #include <memory>
 
 #include "base/parallel_for.h"
+#include "base/split_f32.h"
 
 namespace stretto {
 namespace {
 
-template <typename T, typename Convert>
-void upload(Backend& backend, Tensor t, const float* values, Convert convert) {
-  // Gigabytes of a large model pass through here: all threads convert, and touch the pages first.
+// f(i) for each element: gigabytes of a large model pass through here, so all threads take part.
+template <typename F>
+void for_all(int64_t count, F&& f) {
   constexpr int64_t kPiece = 1 << 16;
-  const int64_t count = t.count();
-  const std::unique_ptr<T[]> narrow(new T[static_cast<size_t>(count)]);
   parallel_for(omp_get_max_threads(), (count + kPiece - 1) / kPiece, [&](int64_t piece) {
     const int64_t end = std::min(count, (piece + 1) * kPiece);
-    for (int64_t i = piece * kPiece; i < end; ++i) narrow[i] = convert(values[i]);
+    for (int64_t i = piece * kPiece; i < end; ++i) f(i);
   });
+}
+
+template <typename T, typename Convert>
+void upload(Backend& backend, Tensor t, const float* values, Convert convert) {
+  // Uninitialised: the threads touch its pages first.
+  const std::unique_ptr<T[]> narrow(new T[static_cast<size_t>(t.count())]);
+  for_all(t.count(), [&](int64_t i) { narrow[i] = convert(values[i]); });
   backend.copy_from_host(t, narrow.get());
 }
 
@@ -38,7 +44,10 @@ void assign_host_values(Backend& backend, Tensor t, const float* values) {
       backend.copy_from_host(t, values);
       break;
     case DType::bf16:
-      upload<bf16_t>(backend, t, values, to_bf16);
+      upload<bf16_t>(backend, t, values, [](float x) { return split(x).high; });
+      break;
+    case DType::u16:
+      upload<uint16_t>(backend, t, values, [](float x) { return split(x).low; });
       break;
     case DType::f16:
       upload<f16_t>(backend, t, values, to_f16);
@@ -58,6 +67,24 @@ std::vector<float> host_values(Backend& backend, ConstTensor t) {
       return download<f16_t>(backend, t);
     default:
       STRETTO_CHECK(false, "values of {}", dtype_name(t.dtype()));
+  }
+}
+
+void join_halves(float* values, Backend& high_backend, ConstTensor high, Backend& low_backend,
+                 ConstTensor low) {
+  constexpr int64_t kPiece = int64_t{1} << 24;
+  std::vector<bf16_t> upper;
+  std::vector<uint16_t> lower;
+  for (int64_t begin = 0; begin < high.count(); begin += kPiece) {
+    const int64_t end = std::min(high.count(), begin + kPiece), count = end - begin;
+    upper.resize(static_cast<size_t>(count));
+    lower.resize(static_cast<size_t>(count));
+    high_backend.copy_to_host(upper.data(), high.slice(begin, end));
+    low_backend.copy_to_host(lower.data(), low.slice(begin, end));
+    for_all(count, [&](int64_t i) {
+      const auto at = static_cast<size_t>(i);
+      values[begin + i] = join({upper[at], lower[at]});
+    });
   }
 }
 

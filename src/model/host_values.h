@@ -7,10 +7,14 @@
 
 namespace stretto {
 
-// t = values, rounded to the tensor's type.
+// t = values, rounded to the tensor's type: bf16 takes the upper halves of SplitF32, u16 the lower.
 void assign_host_values(Backend& backend, Tensor t, const float* values);
 
 // The tensor's elements as floats.
 std::vector<float> host_values(Backend& backend, ConstTensor t);
+
+// values = what upper and lower halves (bf16, u16), which may lie in different memories, make up.
+void join_halves(float* values, Backend& high_backend, ConstTensor high, Backend& low_backend,
+                 ConstTensor low);
 
 }  // namespace stretto

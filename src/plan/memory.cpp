@@ -126,7 +126,7 @@ StageMemory stage_memory(const Stack& stack, const Workload& work, const Layout&
 
 double state_bytes(const Workload& work) {
   const PrecisionTypes types = types_of(work.precision, work.gradient_type);
-  return 2 * bytes_of(types.moment) + (types.has_master ? bytes_of(DType::f32) : 0);
+  return 2 * bytes_of(types.moment) + (types.master ? bytes_of(*types.master) : 0);
 }
 
 const char* name_of(Fit fit) {

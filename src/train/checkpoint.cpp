@@ -62,11 +62,12 @@ struct Copy {
   Backend& backend;   // in whose memory the source lies
   size_t tensor = 0;  // in the shard
   Tensor source;      // the range's elements
+  Tensor low;         // of weights that are the upper halves of f32: the lower ones
   std::vector<ShardPiece> pieces;
   int64_t first_position = 0;
 };
 
-void copy_out(const Copy& copy, Shard& shard) {
+void copy_out(const Copy& copy, Backend& state_backend, Shard& shard) {
   // Pieces follow each other in the rank's memory; only padding rows, at the end, are left out.
   int64_t count = 0;
   for (const ShardPiece& piece : copy.pieces) {
@@ -74,7 +75,12 @@ void copy_out(const Copy& copy, Shard& shard) {
     count += piece.count;
   }
   if (count == 0) return;
-  copy.backend.copy_to_host(shard.at(copy.tensor), copy.source.slice(0, count));
+  if (copy.low.none()) {
+    copy.backend.copy_to_host(shard.at(copy.tensor), copy.source.slice(0, count));
+  } else {
+    join_halves(reinterpret_cast<float*>(shard.at(copy.tensor)), copy.backend,
+                copy.source.slice(0, count), state_backend, copy.low.slice(0, count));
+  }
 }
 
 }  // namespace
@@ -92,32 +98,37 @@ void collect_shard(Trainer& trainer, Shard& shard) {
     Optimizer& optimizer = trainer.optimizer();
     const Tensor master = optimizer.state("master");
     const Tensor moments[2] = {optimizer.state("m"), optimizer.state("v")};
-    each_owned(layout, own,
-               [&](size_t u, int half, const FlatParameter& p, FlatRange range, int64_t place) {
-                 const bool copy_of_table = p.spec.name == "wte" && !shape.first_stage;
-                 if (copy_of_table || (p.spec.split == Split::none && tp_rank != 0)) return;
-                 const int64_t limit = real_rows(p.spec, shape.model) * p.spec.columns;
-                 const auto pieces =
-                     shard_pieces(p.spec, shape.tp, tp_rank, range.begin, range.end, limit);
-                 if (pieces.empty()) return;
-                 const Placement placement{shape_of(p.spec, shape.model), compress_runs(pieces)};
-                 const int64_t begin = state_begin(layout.units[u], half, own) + place;
-                 const int64_t end = begin + range.count();
-                 const Tensor weight = master.none() ? gpt.weights().owned(u, half).slice(
-                                                           place, place + range.count())
-                                                     : master.slice(begin, end);
-                 const auto add = [&](const std::string& name, Backend& backend, Tensor source) {
-                   copies.push_back({backend, shard.tensors.size(), source, pieces, range.begin});
-                   shard.add(name, placement, source.dtype());
-                 };
-                 Backend& state = optimizer.state_backend();
-                 add(p.spec.name, master.none() ? trainer.backend() : state, weight);
-                 for (int i = 0; i < 2; ++i)
-                   add(kMomentPrefix[i] + p.spec.name, state, moments[i].slice(begin, end));
-               });
+    each_owned(
+        layout, own,
+        [&](size_t u, int half, const FlatParameter& p, FlatRange range, int64_t place) {
+          const bool copy_of_table = p.spec.name == "wte" && !shape.first_stage;
+          if (copy_of_table || (p.spec.split == Split::none && tp_rank != 0)) return;
+          const int64_t limit = real_rows(p.spec, shape.model) * p.spec.columns;
+          const auto pieces =
+              shard_pieces(p.spec, shape.tp, tp_rank, range.begin, range.end, limit);
+          if (pieces.empty()) return;
+          const Placement placement{shape_of(p.spec, shape.model), compress_runs(pieces)};
+          const int64_t begin = state_begin(layout.units[u], half, own) + place;
+          const int64_t end = begin + range.count();
+          const auto add = [&](const std::string& name, Backend& backend, Tensor source,
+                               Tensor low = {}) {
+            copies.push_back({backend, shard.tensors.size(), source, low, pieces, range.begin});
+            shard.add(name, placement, low.none() ? source.dtype() : DType::f32);
+          };
+          Backend& state = optimizer.state_backend();
+          if (!master.none() && master.dtype() == DType::f32) {
+            add(p.spec.name, state, master.slice(begin, end));
+          } else {
+            add(p.spec.name, trainer.backend(),
+                gpt.weights().owned(u, half).slice(place, place + range.count()),
+                master.none() ? Tensor() : master.slice(begin, end));
+          }
+          for (int i = 0; i < 2; ++i)
+            add(kMomentPrefix[i] + p.spec.name, state, moments[i].slice(begin, end));
+        });
   }
   shard.allocate(trainer.state().step);
-  for (const Copy& copy : copies) copy_out(copy, shard);
+  for (const Copy& copy : copies) copy_out(copy, trainer.optimizer().state_backend(), shard);
 }
 
 std::string state_json(const TrainerState& state, const DataMark& data) {

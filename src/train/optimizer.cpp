@@ -13,7 +13,7 @@ Optimizer::Optimizer(Backend& backend, Gpt& gpt, OptimizerSettings settings)
   RankMemory& memory = gpt.memory();
   const bool offload = gpt.shape().optimizer_offload;
   const auto find = [&](const char* name) { return offload ? memory.host(name) : memory.at(name); };
-  if (types_of(gpt.shape().precision).has_master) master_ = find("master");
+  if (types_of(gpt.shape().precision).master) master_ = find("master");
   m_ = find("m");
   v_ = find("v");
   if (offload && !backend.host_memory()) host_backend_ = make_cpu_backend(1);

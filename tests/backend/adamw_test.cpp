@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/split_f32.h"
 #include "support/ops.h"
 #include "support/threads.h"
 
@@ -29,9 +30,22 @@ struct State {
 
   State(DType type, int64_t n, bool with_master, DType moments = DType::f32)
       : weight(Operand::random(type, {n}, 1)),
-        master(with_master ? weight.as(DType::f32) : Operand()),
+        master(!with_master          ? Operand()
+               : type == DType::bf16 ? Operand::zeros(DType::u16, {n})
+                                     : weight.as(DType::f32)),
         m(Operand::zeros(moments, {n})),
         v(Operand::zeros(moments, {n})) {}
+
+  // What is updated, in f32.
+  Operand whole() const {
+    if (master.dtype() != DType::u16) return master.count() > 0 ? master : weight;
+    Operand out(DType::f32, weight.shape());
+    for (int64_t i = 0; i < weight.count(); ++i) {
+      out.tensor().as<float>()[i] =
+          join({weight.tensor().as<bf16_t>()[i], master.tensor().as<uint16_t>()[i]});
+    }
+    return out;
+  }
 };
 
 TEST(AdamW, TwentyStepsFollowThePublishedFormula) {
@@ -52,12 +66,56 @@ TEST(AdamW, TwentyStepsFollowThePublishedFormula) {
       }
       EXPECT_TRUE(close(s.m, m, DType::f32, 8));
       EXPECT_TRUE(close(s.v, v, DType::f32, 8));
-      EXPECT_TRUE(close(mixed ? s.master : s.weight, theta, DType::f32, 8));
-      if (mixed) {
-        EXPECT_TRUE(s.weight.same_bits(s.master.as(type)));
-        EXPECT_TRUE(s.weight.guards_intact());
-      }
+      EXPECT_TRUE(close(s.whole(), theta, DType::f32, 8));
+      EXPECT_TRUE(s.weight.same_bits(s.whole().as(type)));
+      EXPECT_TRUE(s.weight.guards_intact());
+      EXPECT_TRUE(s.master.guards_intact());
     }
+  }
+}
+
+// bf16 weights and their lower halves take the steps of f32 weights, to the bit, but for values
+// half-way between two bf16: those are moved off.
+TEST(AdamW, HalvesFollowF32) {
+  constexpr int64_t kCount = 20011;
+  State halves(DType::bf16, kCount, true), whole(DType::f32, kCount, false);
+  whole.weight = halves.weight.as(DType::f32);
+  for (int64_t step = 1; step <= 5; ++step) {
+    const Operand grad = Operand::random(DType::f32, {kCount}, static_cast<uint64_t>(step));
+    cpu().adamw(halves.weight, halves.master, halves.m, halves.v, grad, kGo, options_at(step));
+    cpu().adamw(whole.weight, {}, whole.m, whole.v, grad, kGo, options_at(step));
+    for (int64_t i = 0; i < kCount; ++i) {
+      float& x = whole.weight.tensor().as<float>()[i];
+      x = off_tie(x);
+    }
+    ASSERT_TRUE(halves.whole().same_bits(whole.weight)) << step;
+    ASSERT_TRUE(halves.weight.same_bits(whole.weight.as(DType::bf16))) << step;
+  }
+}
+
+// Weights that decay to exactly half-way between two bf16.
+TEST(AdamW, HalvesAreMovedOffTies) {
+  Values before;
+  for (uint32_t high = 0x3f80u; high < 0x4000u; ++high) {
+    const auto tie = std::bit_cast<float>(high << 16 | 0x8000u);
+    if (tie / 0.75f * 0.75f == tie) before.push_back(tie / 0.75f);
+  }
+  const auto count = static_cast<int64_t>(before.size());
+  ASSERT_GT(count, 20);
+  State s(DType::bf16, count, true);
+  for (int64_t i = 0; i < count; ++i) {
+    const SplitF32 x = split(static_cast<float>(before[static_cast<size_t>(i)]));
+    s.weight.tensor().as<bf16_t>()[i] = x.high;
+    s.master.tensor().as<uint16_t>()[i] = x.low;
+  }
+  AdamWOptions options = options_at(1);
+  options.lr = options.weight_decay = 0.5f;
+  cpu().adamw(s.weight, s.master, s.m, s.v, Operand::zeros(DType::f32, {count}), kGo, options);
+  const Values after = s.whole().values();
+  for (size_t i = 0; i < before.size(); ++i) {
+    const float decayed = static_cast<float>(before[i]) * 0.75f;
+    ASSERT_EQ(std::bit_cast<uint32_t>(decayed) & 0xffffu, 0x8000u);
+    EXPECT_EQ(static_cast<float>(after[i]), off_tie(decayed)) << before[i];
   }
 }
 
@@ -209,10 +267,17 @@ TEST(AdamW, ThreadsDoNotMatter) {
   }
 }
 
-TEST(AdamW, RefusesHalfWeightsWithoutMaster) {
-  State s(DType::f16, 8, false);
-  EXPECT_ANY_THROW(
-      cpu().adamw(s.weight, {}, s.m, s.v, Operand::zeros(DType::f32, {8}), kGo, options_at(1)));
+TEST(AdamW, RefusesMastersThatDoNotFit) {
+  const auto refuses = [](DType type, Tensor master) {
+    State s(type, 8, false);
+    EXPECT_ANY_THROW(cpu().adamw(s.weight, master, s.m, s.v, Operand::zeros(DType::f32, {8}), kGo,
+                                 options_at(1)));
+  };
+  const Operand f32 = Operand::zeros(DType::f32, {8}), u16 = Operand::zeros(DType::u16, {8});
+  refuses(DType::f16, {});
+  refuses(DType::f16, u16);
+  refuses(DType::bf16, f32);
+  refuses(DType::f32, f32);  // which are their own
 }
 
 // Stretches of odd sizes, decayed or not, equal the same calls one by one, bit for bit; so does the

@@ -324,7 +324,7 @@ TEST(Search, OffloadingIsProposedBeforeMoreDevices) {
     const auto change = nearest_fit(p.cluster, p.stack, w, plan.nearest->layout);
     return change ? change->text : "";
   };
-  EXPECT_EQ(advice(13).rfind("gradient_dtype=bf16, ", 0), 0u) << advice(13);
+  EXPECT_EQ(advice(15).rfind("gradient_dtype=bf16, ", 0), 0u) << advice(15);
   EXPECT_EQ(advice(36).rfind("optimizer_offload=true, ", 0), 0u) << advice(36);
   EXPECT_EQ(advice(48).rfind("gradient_dtype=bf16 and optimizer_offload=true, ", 0), 0u)
       << advice(48);

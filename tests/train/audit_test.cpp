@@ -43,7 +43,8 @@ using Flip = std::function<void(Trainer&, const std::string& name)>;
 Flip flip_state(const char* state) {
   return [=](Trainer& trainer, const std::string& name) {
     const int64_t offset = trainer.gpt().layout().parameter(name).offset;
-    trainer.optimizer().state(state).as<uint32_t>()[offset] ^= 1;
+    const Tensor all = trainer.optimizer().state(state);
+    static_cast<char*>(all.slice(offset, offset + 1).data())[0] ^= 1;
   };
 }
 

@@ -77,6 +77,18 @@ HWY_INLINE V random_bits(D du, V index, RoundingKeys keys) {
   return hn::IfThenElse(even, hn::ShiftRight<16>(r), hn::And(r, hn::Set(du, 0xffffu)));
 }
 
+// The low 16 bits of each lane.
+template <class D, class V, class Lanes>
+HWY_INLINE void store_u16(D d, V bits, uint16_t* p, Lanes lanes) {
+  if constexpr (std::is_same_v<Lanes, Full>) {
+    store_low16(d, bits, p);
+  } else {
+    HWY_ALIGN uint16_t buffer[hn::MaxLanes(F32())];
+    store_low16(d, bits, buffer);
+    std::memcpy(p, buffer, lanes.count * sizeof(uint16_t));
+  }
+}
+
 // src (f32) to bf16: up with the probability of the part cut off.
 void round_stochastic(bf16_t* dst, const float* src, size_t n, uint64_t index, RoundingKeys keys) {
   const F32 d;
@@ -90,13 +102,7 @@ void round_stochastic(bf16_t* dst, const float* src, size_t n, uint64_t index, R
         const auto rounded = hn::ShiftRight<16>(hn::Add(bits, r));
         const auto quiet = hn::Or(hn::ShiftRight<16>(bits), hn::Set(du, 0x40u));
         const auto out = hn::IfThenElse(hn::RebindMask(du, hn::IsNaN(v)), quiet, rounded);
-        if constexpr (std::is_same_v<decltype(lanes), Full>) {
-          store_low16(d, out, dst + i);
-        } else {
-          HWY_ALIGN bf16_t buffer[hn::MaxLanes(F32())];
-          store_low16(d, out, buffer);
-          std::memcpy(dst + i, buffer, lanes.count * sizeof(bf16_t));
-        }
+        store_u16(d, out, &dst[i].bits, lanes);
       });
 }
 
@@ -143,6 +149,37 @@ void close_block(Tensor t, int64_t begin, int64_t n, const float* block,
                    rounding_keys(options, what, index));
 }
 
+// f32 values of weights and their lower halves, as join() has them.
+float* join_block(ConstTensor weight, ConstTensor low, int64_t begin, int64_t n, float* buffer) {
+  const auto* high = weight.as<bf16_t>() + begin;
+  const auto* rest = reinterpret_cast<const bf16_t*>(low.as<uint16_t>() + begin);
+  const F32 d;
+  const hn::RebindToSigned<F32> di;
+  for_lanes(
+      d, static_cast<size_t>(n), STRETTO_LANES {
+        const auto upper = hn::BitCast(di, load(d, high + i, lanes));
+        const auto signed_rest = hn::ShiftRight<16>(hn::BitCast(di, load(d, rest + i, lanes)));
+        store(d, hn::BitCast(d, hn::Add(upper, signed_rest)), buffer + i, lanes);
+      });
+  return buffer;
+}
+
+// The lower halves of `block`, which is moved off ties, as split() does.
+void keep_low_halves(Tensor low, int64_t begin, int64_t n, float* block) {
+  auto* dst = low.as<uint16_t>() + begin;
+  const F32 d;
+  const hn::RebindToUnsigned<F32> du;
+  for_lanes(
+      d, static_cast<size_t>(n), STRETTO_LANES {
+        const auto half = hn::Set(du, 0xffffu);
+        const auto bits = hn::BitCast(du, load(d, static_cast<const float*>(block) + i, lanes));
+        const auto tie = hn::Eq(hn::And(bits, half), hn::Set(du, 0x8000u));
+        const auto moved = hn::Or(bits, hn::IfThenElseZero(tie, hn::Set(du, 1u)));
+        store(d, hn::BitCast(d, moved), block + i, lanes);
+        store_u16(d, hn::And(moved, half), dst + i, lanes);
+      });
+}
+
 // The compute-type copy of a master weight: to nearest.
 void copy_block(Tensor t, int64_t begin, int64_t n, const float* block) {
   with_float_type(t.dtype(), [&](auto type) {
@@ -156,22 +193,28 @@ void copy_block(Tensor t, int64_t begin, int64_t n, const float* block) {
 
 void adamw_range(const AdamWUpdate& a, int64_t begin, int64_t end) {
   HWY_ALIGN float buffer[4][kBlock];
-  const bool own_master = !a.master.none() && a.master.data() != a.weight.data();
-  const Tensor& primary = own_master ? a.master : a.weight;
+  const bool split = a.weight.dtype() == DType::bf16 && !a.master.none();
+  const bool copied = a.weight.dtype() == DType::f16;
+  const Tensor& primary = copied ? a.master : a.weight;
   for (int64_t at = begin; at < end;) {
     // A block never crosses a multiple of 2^32 in the global index: its keys are one pair.
     const uint64_t index = a.options.first_index + static_cast<uint64_t>(at);
     const auto to_next = static_cast<int64_t>((uint64_t{1} << 32) - (index & 0xffffffffu));
     const int64_t n = std::min({kBlock, end - at, to_next});
-    float* p = open_block(primary, at, n, buffer[0]);
+    float* p = split ? join_block(a.weight, a.master, at, n, buffer[0])
+                     : open_block(primary, at, n, buffer[0]);
     float* m = open_block(a.m, at, n, buffer[1]);
     float* v = open_block(a.v, at, n, buffer[2]);
     const float* g = open_block(a.grad, at, n, buffer[3]);
     update_block(p, m, v, g, static_cast<size_t>(n), a.constants);
-    close_block(primary, at, n, p, a.options, 0);
+    if (split) keep_low_halves(a.master, at, n, p);
+    if (split || copied) {
+      copy_block(a.weight, at, n, p);
+    } else {
+      close_block(a.weight, at, n, p, a.options, 0);
+    }
     close_block(a.m, at, n, m, a.options, 1);
     close_block(a.v, at, n, v, a.options, 2);
-    if (own_master) copy_block(a.weight, at, n, p);
     at += n;
   }
 }
@@ -191,9 +234,6 @@ void CpuBackend::do_adamw(Tensor weight, Tensor master, Tensor m, Tensor v, Cons
   if (ctl[1] != 0) return;
   check_float_types(weight, grad);
   STRETTO_CHECK(options.step >= 1, "step {}", options.step);
-  STRETTO_CHECK(master.none() ? weight.dtype() == DType::f32 || weight.dtype() == DType::bf16
-                              : master.dtype() == DType::f32,
-                "adamw: weight {} without f32 master", dtype_name(weight.dtype()));
   for (const DType type : {m.dtype(), v.dtype()}) {
     STRETTO_CHECK(type == DType::f32 || type == DType::bf16, "moments {}", dtype_name(type));
   }

@@ -30,7 +30,7 @@ constexpr int kPacks = (kMaster && std::is_same_v<M, float>) ? kAtOnce : 8;
 // One stretch, as the kernel sees it. `first_block`: blocks of the stretches before.
 struct Stretch {
   void* weight;
-  float* master;  // null: weight is the only copy
+  void* master;  // null: weight is the only copy
   void* m;
   void* v;
   const void* grad;
@@ -48,7 +48,19 @@ __device__ void load(Pack<T, V>& pack, const T* p, int count, bool whole) {
     pack = Pack<T, V>::load_streaming(p);
   } else {
 #pragma unroll
-    for (int i = 0; i < V; ++i) pack.value[i] = i < count ? p[i] : from_float<T>(0.0f);
+    for (int i = 0; i < V; ++i) pack.value[i] = i < count ? p[i] : T{};
+  }
+}
+
+template <typename T>
+__device__ void store(T* p, const Pack<T, V>& pack, int count, bool whole) {
+  if (whole) {
+    pack.store_streaming(p);
+  } else {
+#pragma unroll
+    for (int i = 0; i < V; ++i) {
+      if (i < count) p[i] = pack.value[i];
+    }
   }
 }
 
@@ -64,21 +76,31 @@ __device__ void store(T* p, const float (&x)[V], int count, bool whole, uint64_t
 #pragma unroll
     for (int i = 0; i < V; ++i) pack.set(i, x[i]);
   }
-  if (whole) {
-    pack.store_streaming(p);
-  } else {
-#pragma unroll
-    for (int i = 0; i < V; ++i) {
-      if (i < count) p[i] = pack.value[i];
-    }
-  }
+  store(p, pack, count, whole);
 }
+
+// What stands beside weights of type W where they have a master: of bf16 its lower half, or all.
+template <typename W>
+using Master = std::conditional_t<std::is_same_v<W, bf16>, uint16_t, float>;
 
 template <typename W, typename G, typename M, bool kMaster>
 struct Element {  // one pack of everything
+  static constexpr bool kSplit = kMaster && std::is_same_v<W, bf16>;
+  static constexpr bool kReadsWeight = !kMaster || kSplit;
   Pack<G, V> g;
   Pack<M, V> m, v;
-  Pack<std::conditional_t<kMaster, float, W>, V> w;
+  Pack<W, V> w;
+  Pack<Master<W>, V> master;
+
+  __device__ __forceinline__ float weight(int i) const {
+    if constexpr (kSplit) {
+      return join(w.value[i], master.value[i]);
+    } else if constexpr (kMaster) {
+      return master.value[i];
+    } else {
+      return w[i];
+    }
+  }
 };
 
 __device__ const Stretch& find_stretch(const Stretch* table, int count, int64_t block) {
@@ -163,9 +185,11 @@ __device__ __forceinline__ void pure_block(const Stretch& s, int64_t begin, floa
   }
 }
 
-// kMaster: an f32 copy of the weights is what is updated, else they are the only copy.
+// kMaster: weights have a master, which is what is updated; else they are the only copy.
 template <typename W, typename G, typename M, bool kMaster>
-__global__ void __launch_bounds__(kThreads, kMaster || sizeof(M) == 2 ? 3 : 2)
+__global__ void __launch_bounds__(kThreads, sizeof(M) == 2 ? 3
+                                            : kMaster      ? 4
+                                                           : 2)
     adamw_kernel(const Stretch* table, int stretches, const float* control,
                  const __grid_constant__ AdamWConstants c) {
   if (control[1] != 0.0f) return;
@@ -184,7 +208,8 @@ __global__ void __launch_bounds__(kThreads, kMaster || sizeof(M) == 2 ? 3 : 2)
   }
 #pragma unroll 1
   for (int first = 0; first < kPacks<M, kMaster>; first += kAtOnce) {
-    Element<W, G, M, kMaster> e[kAtOnce];
+    using All = Element<W, G, M, kMaster>;
+    All e[kAtOnce];
 #pragma unroll
     for (int k = 0; k < kAtOnce; ++k) {
       const auto [at, n, whole] = place_of(s, begin, first + k);
@@ -193,8 +218,9 @@ __global__ void __launch_bounds__(kThreads, kMaster || sizeof(M) == 2 ? 3 : 2)
       load(e[k].m, static_cast<const M*>(s.m) + at, n, whole);
       load(e[k].v, static_cast<const M*>(s.v) + at, n, whole);
       if constexpr (kMaster) {
-        load(e[k].w, s.master + at, n, whole);
-      } else {
+        load(e[k].master, static_cast<const Master<W>*>(s.master) + at, n, whole);
+      }
+      if constexpr (All::kReadsWeight) {
         load(e[k].w, static_cast<const W*>(s.weight) + at, n, whole);
       }
     }
@@ -205,7 +231,7 @@ __global__ void __launch_bounds__(kThreads, kMaster || sizeof(M) == 2 ? 3 : 2)
       float w[V], m[V], v[V];
 #pragma unroll
       for (int i = 0; i < V; ++i) {
-        const Moved moved = update(e[k].w[i], e[k].m[i], e[k].v[i], e[k].g[i], clip, decay, c);
+        const Moved moved = update(e[k].weight(i), e[k].m[i], e[k].v[i], e[k].g[i], clip, decay, c);
         w[i] = moved.w;
         m[i] = moved.m;
         v[i] = moved.v;
@@ -213,7 +239,18 @@ __global__ void __launch_bounds__(kThreads, kMaster || sizeof(M) == 2 ? 3 : 2)
       const uint64_t index = s.first_index + static_cast<uint64_t>(at);
       store(static_cast<M*>(s.m) + at, m, n, whole, index, draws, 1);
       store(static_cast<M*>(s.v) + at, v, n, whole, index, draws, 2);
-      if constexpr (kMaster) store(s.master + at, w, n, whole, index, draws, -1);
+      if constexpr (kMaster) {
+#pragma unroll
+        for (int i = 0; i < V; ++i) {
+          if constexpr (All::kSplit) {
+            w[i] = off_tie(w[i]);
+            e[k].master.value[i] = static_cast<uint16_t>(__float_as_uint(w[i]));
+          } else {
+            e[k].master.value[i] = w[i];
+          }
+        }
+        store(static_cast<Master<W>*>(s.master) + at, e[k].master, n, whole);
+      }
       store(static_cast<W*>(s.weight) + at, w, n, whole, index, draws, kMaster ? -1 : 0);
     }
   }
@@ -243,8 +280,6 @@ AdamWConstants constants_for(const AdamWOptions& options, uint64_t first_span) {
 }
 
 void check_types(const AdamWSegment& s, const AdamWSegment& like) {
-  STRETTO_CHECK(s.master.none() ? s.weight.dtype() != DType::f16 : s.master.dtype() == DType::f32,
-                "adamw: weight {} without f32 master", dtype_name(s.weight.dtype()));
   STRETTO_CHECK(s.m.dtype() == s.v.dtype(), "moments {} and {}", dtype_name(s.m.dtype()),
                 dtype_name(s.v.dtype()));
   STRETTO_CHECK(s.weight.dtype() == like.weight.dtype() && s.m.dtype() == like.m.dtype() &&
@@ -258,7 +293,7 @@ Stretch stretch_of(const AdamWSegment& s) {
                        aligned_to_16(s.m.data()) && aligned_to_16(s.v.data()) &&
                        aligned_to_16(s.grad.data());
   return {const_cast<void*>(static_cast<const void*>(s.weight.data())),
-          own_master ? data_of<float>(s.master) : nullptr,
+          own_master ? s.master.data() : nullptr,
           s.m.data(),
           s.v.data(),
           s.grad.data(),
@@ -274,12 +309,11 @@ template <typename F>
 void with_types(const AdamWSegment& s, bool master, F&& f) {
   with_float_type(s.weight.dtype(), [&](auto w) {
     const auto with_master = [&](auto g, auto m) {
-      if (master) {
-        f(w, g, m, std::true_type{});
-      } else if constexpr (std::is_same_v<decltype(w), Type<f16>>) {
-        STRETTO_CHECK(false, "adamw: weights in f16 without a master");
+      using W = typename decltype(w)::type;
+      if constexpr (std::is_same_v<W, bf16>) {
+        master ? f(w, g, m, std::true_type{}) : f(w, g, m, std::false_type{});
       } else {
-        f(w, g, m, std::false_type{});
+        f(w, g, m, std::is_same<W, f16>{});
       }
     };
     const auto with_moment = [&](auto g) {

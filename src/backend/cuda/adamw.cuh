@@ -71,6 +71,16 @@ __device__ __forceinline__ float fast_quotient(float x, float y) {
   return x * inverse;
 }
 
+// join() and off_tie() of base/split_f32.h.
+__device__ __forceinline__ float join(bf16 high, uint16_t low) {
+  const uint32_t upper = __float_as_uint(as_float(high));
+  return __uint_as_float(upper + static_cast<uint32_t>(static_cast<int16_t>(low)));
+}
+__device__ __forceinline__ float off_tie(float x) {
+  const uint32_t bits = __float_as_uint(x);
+  return __uint_as_float(bits | ((bits & 0xffffu) == 0x8000u ? 1u : 0u));
+}
+
 // One element. Every product and sum is spelled out, so that all callers round alike.
 struct Moved {
   float w, m, v;
