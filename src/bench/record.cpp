@@ -117,6 +117,11 @@ std::vector<FoundRecord> find_records(Fs& fs, const std::string& path) {
   return found;
 }
 
+std::string results_directory(Fs& fs, const std::string& path) {
+  const auto info = fs.info(path);
+  return info && info->kind == FileKind::regular ? parent_dir(path) : path;
+}
+
 std::string utc_now() {
   const std::time_t now = std::time(nullptr);
   std::tm parts{};

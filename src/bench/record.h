@@ -147,6 +147,8 @@ struct FoundRecord {
   RunRecord record;
 };
 std::vector<FoundRecord> find_records(Fs& fs, const std::string& path);
+// Where what is made of them goes: beside a file, into a directory.
+std::string results_directory(Fs& fs, const std::string& path);
 
 std::string utc_now();
 

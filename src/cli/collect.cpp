@@ -46,10 +46,9 @@ void collect(const Options& options) {
     rows = load_reference(find_reference(std::nullopt));
   }
   const ResultTable table = make_table(style, records, rows.empty() ? nullptr : &rows);
-  const auto info = posix_fs().info(options.directory);
-  const bool is_file = info && info->kind == FileKind::regular;
-  const std::string beside = is_file ? parent_dir(options.directory) : options.directory;
-  const std::string base = options.save_path.empty() ? beside : options.save_path;
+  const std::string base = options.save_path.empty()
+                               ? results_directory(posix_fs(), options.directory)
+                               : options.save_path;
   make_dirs(posix_fs(), base);
   write_file_atomic(posix_fs(), join_path(base, "results.csv"), table.csv());
   const std::string page = table.markdown() + predictions_below(style, records);

@@ -11,7 +11,7 @@ namespace stretto::cli {
 namespace {
 
 constexpr const char* kHelp =
-    "Makes one self-contained report.html of the records in a directory\n\n"
+    "Makes one self-contained report.html of records\n\n"
     "Examples:\n"
     "  stretto report runs/sweep                       writes runs/sweep/report.html\n"
     "  stretto report runs/sweep --out page.html       somewhere else\n";
@@ -23,7 +23,9 @@ struct Options {
 void report(const Options& options) {
   const std::vector<RunRecord> records = load_records(posix_fs(), options.directory);
   const std::string path =
-      options.out.empty() ? join_path(options.directory, "report.html") : options.out;
+      options.out.empty()
+          ? join_path(results_directory(posix_fs(), options.directory), "report.html")
+          : options.out;
   write_file_atomic(posix_fs(), path, report_page(records, options.title, random_nonce()));
   fmt::print("{}\n", path);
 }
