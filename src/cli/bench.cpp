@@ -1,6 +1,7 @@
 // stretto bench: one configuration, timed honestly.
 #include <fmt/format.h>
 
+#include <cerrno>
 #include <cmath>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
@@ -186,6 +187,14 @@ std::vector<std::string> command_of(const Options& options) {
   return command;
 }
 
+// Not after minutes of measuring.
+void require_room_for(const std::string& path) {
+  const auto info = posix_fs().info(path);
+  if (info && info->kind == FileKind::directory) throw fs_error(EISDIR, "write", path, true);
+  make_dirs(posix_fs(), parent_dir(path));
+  const AtomicFile room(posix_fs(), path);
+}
+
 void bench(const Options& options) {
   if (options.steps < 1 || options.warmup < 0 || !(options.seconds >= 0)) {
     throw Error(ExitCode::usage,
@@ -199,6 +208,7 @@ void bench(const Options& options) {
   how.command = command_of(options);
   how.label = options.label;
   const Config config = load(options);
+  if (!options.out.empty() && detect_launch().rank == 0) require_room_for(options.out);
   if (!options.machine.empty()) {
     how.machine = read_file(posix_fs(), options.machine, 1 << 20);
     const auto machine = nlohmann::json::parse(how.machine, nullptr, false);
