@@ -24,13 +24,29 @@ struct Choice {
   void add(const std::string& key, const YamlNode& value);
 };
 
-[[noreturn]] void wrong(const YamlNode& node, const std::string& what, const char* fix) {
+[[noreturn]] void wrong(const YamlNode& node, const std::string& what, const std::string& fix) {
   throw Error(ExitCode::bad_config, fmt::format("{}: {}", node.place.text(), what), fix);
 }
 
 const std::string& scalar(const YamlNode& node, const std::string& key) {
   if (!node.is_scalar()) wrong(node, printable(key) + " is not one value", "write key: value");
   return node.text;
+}
+
+template <typename Number>
+Number number(const YamlNode& node, const std::string& key, Number (*parse)(std::string_view)) {
+  const std::string& text = scalar(node, key);
+  try {
+    return parse(text);
+  } catch (const Error& error) {
+    wrong(node, fmt::format("{}: {}", key, error.what()), error.hint());
+  }
+}
+
+double time_limit(const YamlNode& node) {
+  const double seconds = number(node, "timeout", parse_seconds);
+  if (!(seconds > 0)) wrong(node, "timeout must be positive", "timeout: 10min");
+  return seconds;
 }
 
 void Choice::add(const std::string& key, const YamlNode& value) {
@@ -131,8 +147,7 @@ void read_points(const YamlNode& list, const Choice& base, std::vector<SweepPoin
     for (size_t k = 0; k < item.keys.size(); ++k) {
       const std::string& key = item.keys[k].name;
       if (key == "timeout") {
-        point.timeout = parse_seconds(scalar(item.items[k], key));
-        if (!(point.timeout > 0)) wrong(item.items[k], "timeout must be positive", "timeout: 1min");
+        point.timeout = time_limit(item.items[k]);
       } else if (key == "name") {
         point.label = scalar(item.items[k], key);
         if (!is_safe_name(point.label)) {
@@ -250,11 +265,15 @@ SweepSpec parse_sweep(const YamlNode& root) {
         base.add(value.keys[i].name, value.items[i]);
       }
     } else if (key == "steps") {
-      spec.steps = parse_count(scalar(value, key));
+      spec.steps = number(value, key, parse_count);
+      if (spec.steps < 1 || spec.steps > 1'000'000) {
+        wrong(value, "steps must be 1 to 1000000", "steps: 12");
+      }
     } else if (key == "seconds") {
-      spec.seconds = parse_seconds(scalar(value, key));
+      spec.seconds = number(value, key, parse_seconds);
+      if (!(spec.seconds >= 0)) wrong(value, "seconds must not be negative", "seconds: 2");
     } else if (key == "timeout") {
-      spec.timeout = parse_seconds(scalar(value, key));
+      spec.timeout = time_limit(value);
     } else if (key != "base" && key != "grid" && key != "points") {
       throw Error(ExitCode::bad_config,
                   fmt::format("{}: unknown key {}", root.keys[k].place.text(), printable(key)),
@@ -264,9 +283,6 @@ SweepSpec parse_sweep(const YamlNode& root) {
   if (const YamlNode* grid = root.find("grid")) read_grid(*grid, base, spec.points);
   if (const YamlNode* list = root.find("points")) read_points(*list, base, spec.points);
   if (spec.points.empty()) wrong(root, "the sweep has no points", "add grid: or points:");
-  if (spec.steps < 1 || spec.steps > 1'000'000 || !(spec.timeout > 0) || !(spec.seconds >= 0)) {
-    wrong(root, "steps and timeout must be positive", "steps: 12, timeout: 10min");
-  }
   return spec;
 }
 

@@ -50,6 +50,11 @@ TEST(SweepSpec, MistakesNameTheirPlace) {
   EXPECT_ERROR(parse("points: [{name: $(reboot)}]"), ExitCode::bad_config, "name");
   EXPECT_ERROR(parse("points: [3]"), ExitCode::bad_config, "mapping");
   EXPECT_ERROR(parse("points: [{name: a, timeout: 0s}]"), ExitCode::bad_config, "timeout");
+  EXPECT_ERROR(parse("points: [{name: a, timeout: soon}]"), ExitCode::bad_config, "s.yaml:1:29");
+  for (const char* line : {"steps: few", "steps: 0", "steps: 2M", "steps: 1.5", "seconds: -1",
+                           "seconds: inf", "timeout: 0s", "timeout: soon"}) {
+    EXPECT_ERROR(parse("grid: {seed: 1}\n" + std::string(line)), ExitCode::bad_config, "s.yaml:2:");
+  }
   std::string large = "grid:\n";
   for (const char* key : {"seed", "seq_len", "threads", "micro_batch", "global_batch"}) {
     large += std::string("  ") + key + ": [1,2,3,4,5,6,7,8,9,10]\n";
