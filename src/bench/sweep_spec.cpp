@@ -289,7 +289,7 @@ SweepSpec parse_sweep(const YamlNode& root) {
 bool empty(const SweepFlags& f) {
   return f.models.empty() && f.precisions.empty() && f.sequences.empty() && f.batches.empty() &&
          f.ranks.empty() && f.micro_batches.empty() && f.accumulations.empty() && f.dp.empty() &&
-         f.tp.empty() && f.pp.empty() && f.zero.empty() && f.checkpointing.empty();
+         f.tp.empty() && f.pp.empty() && f.zero.empty() && f.checkpointing.empty() && !f.offload;
 }
 
 std::vector<SweepPoint> points_of(const SweepFlags& flags) {

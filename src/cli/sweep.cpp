@@ -170,12 +170,10 @@ std::vector<std::string> own_command() {
   std::ifstream in("/proc/self/cmdline", std::ios::binary);
   std::vector<std::string> words;
   for (std::string word; std::getline(in, word, '\0');) {
-    if (word == "--wait" || word.starts_with("--launcher=")) continue;
-    if (word == "--launcher" || word == "--partition" || word == "--account") {
-      std::getline(in, word, '\0');
-      continue;
-    }
-    words.push_back(word);
+    const std::string flag = word.substr(0, word.find('='));
+    const bool valued = flag == "--launcher" || flag == "--partition" || flag == "--account";
+    if (valued && flag == word) std::getline(in, word, '\0');
+    if (!valued && flag != "--wait") words.push_back(word);
   }
   words[0] = own_program();
   return words;
@@ -201,9 +199,6 @@ void start(const Options& options, SweepOptions how, const std::vector<PlannedPo
     submit_sweep(points, how, options.slurm, own_command());
     return;
   }
-  if (options.slurm.wait) {
-    throw Error(ExitCode::usage, "--wait is for --launcher slurm", "leave it out");
-  }
   how.launch = launch_words(launcher, probe_mpi(), geteuid() == 0);
   // A point of its own (an array's job) has its row, whatever that says.
   if (!run_all(points, how) && options.only.empty()) {
@@ -217,9 +212,14 @@ void sweep(const Options& options) {
   how.directory = options.directory;
   how.program = own_program();
   how.retry = options.retry;
-  // Jobs of an array start their ranks with srun.
-  how.launcher =
-      launcher_from_name(options.launcher) == SweepLauncher::slurm ? "srun" : options.launcher;
+  const bool slurm = launcher_from_name(options.launcher) == SweepLauncher::slurm;
+  const bool array =
+      options.slurm.wait || !options.slurm.partition.empty() || !options.slurm.account.empty();
+  if (array && !slurm) {
+    throw Error(ExitCode::usage, "--wait, --partition and --account are for --launcher slurm",
+                "leave them out, or add --launcher slurm");
+  }
+  how.launcher = slurm ? "srun" : options.launcher;  // jobs of an array start their ranks so
   std::vector<PlannedPoint> points = plan(options, how);
   keep_only(options.only, points);
   if (!options.run) {

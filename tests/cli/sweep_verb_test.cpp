@@ -102,7 +102,7 @@ TEST(SweepVerb, RetrySubmitsWhatFailedToSlurm) {
   said = answer({});
   EXPECT_TRUE(contains(said, "every point has its row")) << said;  // the old one is still there
   slurm.runs(true);
-  said = answer({"--retry", "--wait"});
+  said = answer({"--retry", "--wait", "--partition=night", "--account=us"});
   EXPECT_TRUE(contains(said, "job 7: 1 point")) << said;
   EXPECT_TRUE(contains(said, "one    ok")) << said;
   EXPECT_FALSE(contains(said, "killed")) << said;  // not the old row
