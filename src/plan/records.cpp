@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -37,17 +38,27 @@ class Cells {
     const auto result = std::from_chars(cell.data(), cell.data() + cell.size(), value);
     if (result.ec != std::errc() || result.ptr != cell.data() + cell.size() || !(value >= 0) ||
         value > 1e18) {
-      throw Error(ExitCode::bad_data,
-                  fmt::format("{}:{}: {} is '{}'", table_.name, table_.lines[row_], column,
-                              printable(cell)),
-                  "write a number that is not negative");
+      refuse(column, "write a number that is not negative");
     }
     return value;
   }
-  int64_t whole(std::string_view column) const { return static_cast<int64_t>(number(column)); }
+  int64_t whole(std::string_view column, int64_t most = int64_t{1} << 53) const {
+    const double value = number(column);
+    if (value != std::floor(value) || value > static_cast<double>(most)) {
+      refuse(column, fmt::format("write a whole number from 0 to {}", most));
+    }
+    return static_cast<int64_t>(value);
+  }
   bool has(std::string_view column) const { return !text(column, "").empty(); }
 
  private:
+  [[noreturn]] void refuse(std::string_view column, const std::string& fix) const {
+    throw Error(ExitCode::bad_data,
+                fmt::format("{}:{}: {} is '{}'", table_.name, table_.lines[row_], column,
+                            printable(text(column, ""))),
+                fix);
+  }
+
   const CsvTable& table_;
   size_t row_;
 };
@@ -87,14 +98,20 @@ Observation observation_of(const CsvTable& table, size_t row, Precision unsaid) 
   o.layout.tp = c.whole("tp");
   o.layout.pp = c.whole("pp");
   o.layout.micro_batch = c.whole("micro_batch");
-  o.layout.zero = c.has("zero") ? static_cast<int>(c.whole("zero")) : 0;
+  o.layout.zero = c.has("zero") ? static_cast<int>(c.whole("zero", 3)) : 0;
   o.layout.recompute = enum_of<Checkpointing>(
       c.text("recompute", "none"),
       {Checkpointing::none, Checkpointing::gelu, Checkpointing::selective, Checkpointing::full},
       table, row, "recompute");
   o.seconds = c.number("seconds");
   if (c.has("memory_bytes")) o.memory = c.number("memory_bytes");
-  check_workload(o.work);
+  try {
+    check_workload(o.work);
+  } catch (const Error& error) {
+    throw Error(ExitCode::bad_data,
+                fmt::format("{}:{}: {}", table.name, table.lines[row], error.what()),
+                "check the row");
+  }
   const Layout& l = o.layout;
   const auto refuse = [&](const std::string& why, const char* fix) {
     throw Error(ExitCode::bad_data,

@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kMaxField = 64 << 10;
 constexpr size_t kMaxColumns = 256;
-constexpr const char* kHint = "restore the file, or leave --dir out to use the built-in tables";
+constexpr const char* kHint = "correct the file, or restore it";
 
 [[noreturn]] void refuse(std::string_view name, int64_t line, const std::string& what) {
   throw Error(ExitCode::bad_data, fmt::format("{}:{}: {}", name, line, what), kHint);

@@ -175,6 +175,22 @@ TEST(Calibrate, RowsWithoutAPrecisionHaveTheClustersOwn) {
   EXPECT_EQ(read(columns + ",precision\n" + row + ",fp32\n"), Precision::fp32);
 }
 
+// A mistaken column must not pass as another number.
+TEST(Calibrate, RowsWithNumbersThatCannotBeAreRefused) {
+  const auto read = [](const char* row) {
+    return read_record_table(
+        std::string(
+            "layers,hidden,heads,vocab,seq_len,global_batch,dp,tp,pp,micro_batch,zero,seconds\n") +
+            row + "\n",
+        "t.csv", Precision::amp_bf16);
+  };
+  EXPECT_EQ(read("32,4096,32,50368,2048,512,8,1,1,1,3,20").at(0).layout.zero, 3);
+  EXPECT_ERROR(read("32,4096,32,50368,2048,512,8,1,1,1,4,20"), ExitCode::bad_data, "t.csv:2: zero");
+  EXPECT_ERROR(read("32,4096,32,50368,2048,512,8,1,1,1,1e12,20"), ExitCode::bad_data, "zero");
+  EXPECT_ERROR(read("32,4096,32,50368,2048,512,8.7,1,1,1,3,20"), ExitCode::bad_data, "t.csv:2: dp");
+  EXPECT_ERROR(read("32,0,32,50368,2048,512,8,1,1,1,3,20"), ExitCode::bad_data, "t.csv:2: ");
+}
+
 TEST(Calibrate, RowsThatDoNotDivideAreRefused) {
   const auto read = [](const char* row) {
     return read_record_table(
