@@ -2,11 +2,13 @@
 #include "cli/plan_tools.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 
 #include "base/error.h"
 #include "base/fs.h"
@@ -68,15 +70,35 @@ void run_exam_verb(const ExamOptions& o) {
   if (!o.write.empty()) write_text(o.write, plan::exam_markdown(exam));
 }
 
-// Records of our own runs, and tables of others.
-std::vector<plan::Observation> all_runs(const std::string& path, Precision unsaid) {
-  std::vector<plan::Observation> rows;
-  if (!path.ends_with(".json")) rows = plan::read_records(path, unsaid);
-  if (!path.ends_with(".csv")) {
-    for (plan::Observation& o : observations_of(find_records(posix_fs(), path))) {
+// Of our own runs, those on the cluster's device: constants of one tell nothing of another.
+void add_own_runs(const std::string& path, const plan::Cluster& cluster,
+                  std::vector<plan::Observation>& rows) {
+  std::set<std::string> elsewhere;
+  for (plan::Observation& o : observations_of(find_records(posix_fs(), path))) {
+    if (o.cluster->device == cluster.device) {
       rows.push_back(std::move(o));
+    } else {
+      elsewhere.insert(o.cluster->name);
     }
   }
+  if (elsewhere.empty()) return;
+  const std::string where = fmt::format("{}", fmt::join(elsewhere, ", "));
+  if (rows.empty()) {
+    throw Error(
+        ExitCode::bad_data,
+        fmt::format("the runs in '{}' were made on {}, not on {}", path, where, cluster.name),
+        fmt::format("add --cluster {}", *elsewhere.begin()));
+  }
+  spdlog::warn("calibrate: runs on {} are left out: they tell nothing of {}", where, cluster.name);
+}
+
+// Records of our own runs, and tables of others.
+std::vector<plan::Observation> all_runs(const std::string& path, const plan::Cluster& cluster) {
+  std::vector<plan::Observation> rows;
+  const auto info = posix_fs().info(path);
+  const bool directory = info && info->kind == FileKind::directory, csv = path.ends_with(".csv");
+  if (directory || csv) rows = plan::read_records(path, plan::default_precision(cluster));
+  if (directory || !csv) add_own_runs(path, cluster, rows);
   if (rows.empty()) {
     throw Error(ExitCode::no_input, fmt::format("no timed runs in '{}'", path),
                 "name a sweep's directory, a record of `stretto bench --out`, or a .csv of runs");
@@ -92,7 +114,7 @@ std::string file_word(const std::string& path) {
 void run_calibrate(const CalibrateOptions& o) {
   const plan::Cluster cluster = plan::find_cluster(o.cluster);
   plan::Stack stack = plan::find_stack(o.software, cluster);
-  const std::vector<plan::Observation> rows = all_runs(o.records, plan::default_precision(cluster));
+  const std::vector<plan::Observation> rows = all_runs(o.records, cluster);
   const std::vector<plan::Observation> candidates = plan::candidate_runs(cluster, stack, rows);
   const plan::Calibration result = plan::calibrate(cluster, stack, rows, candidates, o.propose);
   if (o.json) {
@@ -216,7 +238,8 @@ void add_plan_tools(Command& verb, const std::function<void()>& taken) {
       ->required();
   fit->add_option("--cluster", calibration->cluster, "where they ran (local)");
   fit->add_option("--software", calibration->software, "what ran (stretto)");
-  fit->add_option("--propose", calibration->propose, "how many next runs to propose (6)");
+  fit->add_option("--propose", calibration->propose, "how many next runs to propose (6)")
+      ->between(0, 1000);
   fit->add_option("--write", calibration->write, "write the constants as a file for --software");
   fit->add_flag("--json", calibration->json, "for machines");
   fit->callback([calibration, taken] {

@@ -1,10 +1,23 @@
-// Verbs that read and write records: bench, report.
+// Verbs that read and write records: bench, report, plan calibrate.
 #include "bench/sample_record.h"
 #include "support/run_verb.h"
 #include "support/temp_dir.h"
 
 namespace stretto {
 namespace {
+
+RunRecord run_on(const std::string& gpu) {  // empty: none
+  RunRecord r = sample_record();
+  r.machine =
+      R"({"cpu": {"usable": 2}, "memory": {"total_bytes": 8e9}, "gpu": {"devices": [{"name": ")" +
+      gpu + R"("}]}, "measured": {"gemm_flops": 2e11, "triad_bytes_per_second": 2e10}})";
+  r.config.device = gpu.empty() ? Device::cpu : Device::cuda;
+  return r;
+}
+
+bool says(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
 
 TEST(RecordVerbs, ReportOfOneRecordLiesBesideIt) {
   const TempDir dir;
@@ -29,6 +42,32 @@ TEST(RecordVerbs, BenchLooksForRoomForItsRecordFirst) {
           .code,
       66);
   EXPECT_TRUE(std::filesystem::is_empty(dir / "a"));
+}
+
+TEST(RecordVerbs, CalibrateFitsADeviceToItsOwnRuns) {
+  const TempDir dir;
+  write_record(posix_fs(), dir / "cpu.json", run_on(""));
+  const VerbAnswer cpu =
+      run_verb({"plan", "calibrate", dir / "cpu.json", "--write", dir / "f.yaml"});
+  EXPECT_EQ(cpu.code, 0) << cpu.err;
+  const VerbAnswer other = run_verb({"plan", "calibrate", dir / "cpu.json", "--cluster", "h200"});
+  EXPECT_EQ(other.code, 65) << other.err;
+  EXPECT_TRUE(says(other.err, "--cluster local")) << other.err;
+  write_record(posix_fs(), dir / "gpu.json", run_on("NVIDIA H200"));
+  const VerbAnswer gpu = run_verb({"plan", "calibrate", dir / "gpu.json"});
+  EXPECT_EQ(gpu.code, 65) << gpu.err;
+  EXPECT_TRUE(says(gpu.err, "--cluster h200")) << gpu.err;
+  const VerbAnswer both = run_verb({"plan", "calibrate", dir.path(), "--cluster", "h200"});
+  EXPECT_EQ(both.code, 0) << both.err;
+  EXPECT_TRUE(says(both.out, "1 timed runs")) << both.out;
+  EXPECT_TRUE(says(both.err, "local")) << both.err;
+}
+
+TEST(RecordVerbs, CalibrateTakesARecordOfAnyName) {
+  const TempDir dir;
+  write_record(posix_fs(), dir / "record", run_on(""));
+  const VerbAnswer answer = run_verb({"plan", "calibrate", dir / "record"});
+  EXPECT_EQ(answer.code, 0) << answer.err;
 }
 
 }  // namespace

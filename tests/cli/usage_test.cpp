@@ -103,6 +103,7 @@ TEST(Usage, NumbersOutOfRangeAndEmptyPathsAreRefused) {
       {"sweep", "missing.yaml", "--wait"},
       {"sweep", "missing.yaml", "--partition", "night"},
       {"sweep", "missing.yaml", "--launcher", "mpirun", "--account", "me"},
+      {"plan", "calibrate", "missing.csv", "--propose", "-1"},
       {"reference", "check", "--dir", ""},
       {"plan", "mpt-7b", "--top", "0"},
       {"generate", "run", "-t", "inf"},
