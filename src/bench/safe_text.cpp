@@ -63,7 +63,10 @@ std::string one_line(std::string_view text, size_t most) {
   for (const char c : without_control(text)) {
     if (c != ' ' || (!out.empty() && out.back() != ' ')) out += c;
   }
-  return out.size() <= most ? out : out.substr(0, most - 3) + "...";
+  if (out.size() <= most) return out;
+  size_t end = most - 3;
+  while (end > 0 && (static_cast<unsigned char>(out[end]) & 0xc0) == 0x80) --end;  // whole letters
+  return out.substr(0, end) + "...";
 }
 
 std::string csv_field(std::string_view text) {

@@ -255,6 +255,8 @@ TEST(SafeText, MarkdownAndShell) {
   EXPECT_EQ(shell_word("$(reboot)"), "'$(reboot)'");
   EXPECT_EQ(shell_word("it's"), "'it'\\''s'");
   EXPECT_EQ(shell_word(""), "''");
+  EXPECT_EQ(one_line("one  two\n  three", 10), "one two...");
+  EXPECT_EQ(one_line("\u00e9\u00e9\u00e9\u00e9", 6), "\u00e9...") << "no half letters";
   EXPECT_TRUE(is_safe_name("dp2-zero1.a"));
   for (const char* bad : {"", "..", "a/b", "-rf", ".hidden", "a b", "a\nb"}) {
     EXPECT_FALSE(is_safe_name(bad)) << bad;
