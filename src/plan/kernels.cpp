@@ -24,7 +24,9 @@ Rates make_rates(const Cluster& cluster, const Stack& stack, Precision precision
   Rates r;
   const bool fp8 = precision == Precision::amp_fp8 && cluster.matrix_flops_fp8 > 0;
   const bool fp32 = precision == Precision::fp32;
-  r.matrix_peak = fp32 ? cluster.vector_flops : cluster.matrix_flops;
+  // This machine's cores have units for bf16 at most: fp16 becomes fp32 before it is multiplied.
+  const bool as_fp32 = fp32 || (cluster.time_shared && precision == Precision::amp_fp16);
+  r.matrix_peak = as_fp32 ? cluster.vector_flops : cluster.matrix_flops;
   r.head_matrix = r.matrix_peak * c[Constant::gemm];
   r.matrix = r.head_matrix * (fp8 ? c[Constant::fp8] : 1.0);
   r.misaligned = std::min(r.matrix, cluster.vector_flops * c[Constant::misaligned]);

@@ -226,10 +226,9 @@ Candidate price(const Cluster& cluster, const Stack& stack, const Workload& work
   const FlopsPerToken flops =
       flops_per_token(Convention::mpt, work.model, work.seq_len, layout.recompute);
   const double peak = static_cast<double>(layout.devices()) *
-                      (work.precision == Precision::fp32 ? cluster.vector_flops
-                       : work.precision == Precision::amp_fp8 && cluster.matrix_flops_fp8 > 0
+                      (work.precision == Precision::amp_fp8 && cluster.matrix_flops_fp8 > 0
                            ? cluster.matrix_flops_fp8
-                           : cluster.matrix_flops);
+                           : make_rates(cluster, stack, work.precision).matrix_peak);
   c.mfu = flops.model_total() * c.tokens_per_second / peak;
   c.hfu = flops.hardware_total() * c.tokens_per_second / peak;
   return c;

@@ -52,6 +52,9 @@ TEST(Forecast, UnitsForBf16MakeItFasterAndNothingElse) {
   EXPECT_LT(forecast_run(bf16, units)->estimate.gemm,
             0.2 * forecast_run(bf16, plain)->estimate.gemm);
   EXPECT_EQ(forecast_run(tiny_run(), units)->seconds, forecast_run(tiny_run(), plain)->seconds);
+  Config fp16 = tiny_run();
+  fp16.precision = Precision::amp_fp16;  // multiplied as f32
+  EXPECT_EQ(forecast_run(fp16, units)->seconds, forecast_run(fp16, plain)->seconds);
 }
 
 TEST(Forecast, RanksBeyondTheCoresTakeTurns) {
