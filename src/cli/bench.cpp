@@ -196,11 +196,6 @@ void require_room_for(const std::string& path) {
 }
 
 void bench(const Options& options) {
-  if (options.steps < 1 || options.warmup < 0 || !(options.seconds >= 0)) {
-    throw Error(ExitCode::usage,
-                fmt::format("--steps {} --warmup {}", options.steps, options.warmup),
-                "time at least one step; 12 or more give an interval worth having");
-  }
   MeasureOptions how;
   how.steps = options.steps;
   how.warmup = options.warmup;
@@ -254,13 +249,16 @@ void add_bench(Command& app) {
   verb->add_option("config", options->words, "YAML files, dotted.key=value words, or a model name");
   verb->add_option("--from", options->from, "Run again what this record describes");
   verb->add_option("--out", options->out, "Write the record (JSON) here");
-  verb->add_option("--steps", options->steps, "Timed steps, at least")->capture_default_str();
+  verb->add_option("--steps", options->steps, "Timed steps, at least")
+      ->capture_default_str()
+      ->between(1, 1e9);
   verb->add_option("--seconds", options->seconds,
                    "Seconds of timed steps, at least (1000 steps at most)")
       ->capture_default_str()
       ->between(0, 1e9);
   verb->add_option("--warmup", options->warmup, "Most further steps that may be warm-up")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->between(0, 1e9);
   verb->add_option("--machine", options->machine,
                    "Machine as `stretto doctor --json` printed it, instead of measuring now");
   verb->add_option("--label", options->label, "Name of the run in tables");
