@@ -373,7 +373,10 @@ std::vector<PlannedPoint> plan_points(const std::vector<SweepPoint>& points,
       continue;
     }
     if (p.point.label.empty()) p.point.label = hash.substr(0, 8);
-    p.id = p.point.label.substr(0, 100) + "-" + hash.substr(0, 8);
+    const std::string& label = p.point.label;
+    const bool cut = label.size() > 100;
+    p.id = cut ? label.substr(0, 50) + label.substr(label.size() - 50) : label;
+    p.id += "-" + hash.substr(0, 8);
     if (launcher != "threads" && p.config.world_size() > 1) p.id += "-" + launcher;
     try {
       if (!point.reason.empty()) throw Error(ExitCode::bad_config, point.reason);

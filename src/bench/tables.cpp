@@ -144,7 +144,8 @@ std::vector<RunRecord> without_repeats(std::vector<RunRecord> records) {
   std::vector<RunRecord> kept;
   for (RunRecord& r : records) {
     const std::string key = config_hash(r.config) + "\n" + r.source + "\n" + r.launcher + "\n" +
-                            build_of(r) + "\n" + host_of(r);
+                            build_of(r) + "\n" + host_of(r) + "\n" +
+                            (r.status == RunStatus::rejected ? r.reason : "");
     const auto [it, is_new] = seen.emplace(key, kept.size());
     if (is_new) {
       kept.push_back(std::move(r));

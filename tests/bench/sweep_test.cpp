@@ -9,9 +9,11 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <set>
 #include <thread>
 
 #include "base/random.h"
+#include "bench/safe_text.h"
 #include "bench/sample_record.h"
 #include "config/reader.h"
 #include "support/expect_error.h"
@@ -145,6 +147,28 @@ TEST(SweepSpec, FlagsThatDoNotComeOutEvenAreRejectedPoints) {
   ASSERT_EQ(planned.size(), 2u);
   EXPECT_EQ(planned[0].config.micro_batch, 3);
   EXPECT_EQ(planned[1].reason, "8 sequences cannot be 5 micro-batches on each of 1 replicas");
+}
+
+// Directories are named after the beginning and the end of a long label: either may be its own.
+TEST(SweepPlan, PointsWithLongLabelsHaveTheirOwnPlaces) {
+  SweepFlags flags;
+  flags.models = {"mpt-125m"};
+  flags.precisions = {"amp_bf16"};
+  flags.tp = {2};
+  flags.pp = {4};
+  flags.checkpointing = {"selective", "full"};
+  flags.micro_batches = {"auto"};
+  flags.sequences = {11, 11};
+  flags.batches = {20, 20};
+  flags.zero = {0};
+  flags.ranks = {3, 5};  // rejected, before they have a place in the configuration
+  std::set<std::string> ids;
+  for (const PlannedPoint& p : plan_points(points_of(flags))) {
+    EXPECT_GT(p.point.label.size(), 100u);
+    EXPECT_TRUE(is_safe_name(p.id)) << p.id;
+    ids.insert(p.id);
+  }
+  EXPECT_EQ(ids.size(), 4u);
 }
 
 TEST(SweepSpec, FlagsThatContradictEachOtherAreRefused) {

@@ -206,6 +206,16 @@ TEST(Tables, RepeatsCollapseToTheNewestGoodRun) {
   EXPECT_EQ(kept[0].label, "newer");
 }
 
+// Flags that do not come out even are not in the configuration that they leave.
+TEST(Tables, RejectedPointsKeepTheirRows) {
+  RunRecord three = sample_record();
+  three.status = RunStatus::rejected;
+  three.reason = "3 ranks cannot be tp 2 x pp 1";
+  RunRecord five = three;
+  five.reason = "5 ranks cannot be tp 2 x pp 1";
+  EXPECT_EQ(without_repeats({three, five, sample_record(), five}).size(), 3u);
+}
+
 TEST(Tables, ThreadsAndProcessesAreTwoRows) {
   RunRecord threads = sample_record(), processes = sample_record();
   processes.launcher = "mpirun";
