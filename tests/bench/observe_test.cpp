@@ -111,6 +111,12 @@ TEST(Observe, LongNamesKeepTheirColumn) {
   EXPECT_NE(c.text.find("\n" + label + "  dp"), std::string::npos) << c.text;
 }
 
+TEST(Observe, LargeErrorsKeepTheirColumn) {
+  const ForecastReport c = compare_forecasts({run("one", 1, 1.0), run("fast", 2, 0.1)});
+  EXPECT_GT(c.worst_error, 1);
+  EXPECT_EQ(c.text.find("s+"), std::string::npos) << c.text;
+}
+
 TEST(Observe, ADisturbedRunIsNotTheKnownOne) {
   RunRecord disturbed = run("disturbed", 1, 1.0);
   for (size_t i = 0; i < disturbed.steps.size(); i += 2) disturbed.steps[i].seconds = 3;
