@@ -325,7 +325,14 @@ void add_plan(Command& app) {
   add_output_options(verb, *o);
   add_scale_options(verb, *o);
 
-  add_plan_tools(*verb, [o] { o->done = true; });
+  add_plan_tools(*verb, [o] {
+    if (*o != PlanOptions{}) {
+      throw Error(ExitCode::usage,
+                  "plan: a model, or options of plan itself, would be ignored here",
+                  "leave them out; `stretto plan VERB --help` shows what the verb takes");
+    }
+    o->done = true;
+  });
 
   verb->callback([o] {
     if (o->done) return;  // a subverb ran

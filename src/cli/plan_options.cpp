@@ -86,6 +86,13 @@ void check_options(const PlanOptions& o) {
   check_money(o);
   check_scale(o);
   if (o.json && o.csv) refuse("both --json and --csv", "choose one of them");
+  if ((o.json || o.csv) && (o.explain || o.rejected)) {
+    refuse("--explain and --rejected are text: neither goes with --json or --csv",
+           "leave them out; --json has the terms, and counts what was rejected");
+  }
+  if (!o.machine.empty() && o.cluster != "local") {
+    refuse("--machine is of --cluster local", "add --cluster local");
+  }
 }
 
 }  // namespace stretto::cli

@@ -23,6 +23,10 @@ TEST(PlanVerb, QuestionsWithoutAnAnswerAreRefused) {
            {{"--gpus", "64", "--dp", "7"}, "do not divide 64", "product divides --gpus"},
            {{"--gpus", "8", "--dp", "2", "--tp", "2", "--pp", "1"}, "is not 8", "--gpus"},
            {{"--json", "--csv"}, "both", "choose one"},
+           {{"--json", "--rejected"}, "are text", "leave them out"},
+           {{"--csv", "--explain"}, "are text", "leave them out"},
+           {{"--machine", "m.json"}, "--machine is of --cluster local", "add --cluster local"},
+           {{"compare", "runs"}, "would be ignored", "plan VERB --help"},
            {{"--tokens", "2T"}, "belong to --scale", "add --scale"},
            {{"--scale", "--deadline", "60d"}, "needs the tokens", "--tokens"},
            {{"--scale", "--tokens", "2T", "--budget", "1000"}, "no price", "--price"},
@@ -40,6 +44,14 @@ TEST(PlanVerb, QuestionsWithoutAnAnswerAreRefused) {
     EXPECT_NE(answer.err.find(c.what), std::string::npos) << answer.err;
     EXPECT_NE(answer.err.find(c.fix), std::string::npos) << answer.err;
   }
+}
+
+TEST(PlanVerb, ItsOptionsAreNotThoseOfItsVerbs) {
+  EXPECT_EQ(run_verb({"plan", "clusters", "h100"}).code, 0);
+  EXPECT_EQ(run_verb({"plan", "clusters", "h100", "--json"}).code, 64);
+  EXPECT_EQ(run_verb({"plan", "--cluster", "h200", "calibrate", "missing.csv"}).code, 64);
+  EXPECT_EQ(run_verb({"plan", "compare", "runs", "more"}).code, 64);
+  EXPECT_EQ(run_verb({"plan", "exam", "--gpus", "8", "--dir", "missing"}).code, 64);
 }
 
 // A cluster file may hold any name.
