@@ -42,14 +42,15 @@ double expected_memory(const RunRecord& r) {
 std::map<std::string, size_t> known_runs(const std::vector<RunRecord>& records) {
   std::map<std::string, size_t> known;
   for (size_t i = 0; i < records.size(); ++i) {
-    if (!timed(records[i])) continue;
-    const auto [it, first] = known.emplace(kind_of(records[i]), i);
+    const RunRecord& r = records[i];
+    if (!timed(r) || !plan::cluster_of_run(r.config, r.machine)) continue;
+    const auto [it, first] = known.emplace(kind_of(r), i);
     if (first) continue;
     const RunRecord& best = records[it->second];
-    const auto key = [](const RunRecord& r) {
-      return std::tuple(r.devices(), derive(r).step.disturbed() || r.disturbed(), r.started);
+    const auto key = [](const RunRecord& x) {
+      return std::tuple(x.devices(), derive(x).step.disturbed() || x.disturbed(), x.started);
     };
-    if (key(records[i]) < key(best)) it->second = i;
+    if (key(r) < key(best)) it->second = i;
   }
   return known;
 }

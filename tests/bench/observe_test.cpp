@@ -117,6 +117,18 @@ TEST(Observe, LargeErrorsKeepTheirColumn) {
   EXPECT_EQ(c.text.find("s+"), std::string::npos) << c.text;
 }
 
+// Such as one of `train`, whose machine was not measured: no table would show it as the known one.
+TEST(Observe, ARunThatCannotBeForecastIsNotTheKnownOne) {
+  RunRecord trained = run("trained", 1, 7.0);
+  trained.machine = R"({"cpu": {"usable": 2}})";
+  trained.started = "2026-03-01T12:00:00Z";
+  const auto rows = forecasts_of({trained, run("one", 1, 1.0), run("dp2", 2, 0.5)});
+  EXPECT_FALSE(rows[0].known || rows[0].forecast);
+  EXPECT_TRUE(rows[1].known);
+  ASSERT_TRUE(rows[1].forecast);
+  EXPECT_NEAR(rows[1].forecast->seconds, 1, 1e-9);
+}
+
 TEST(Observe, ADisturbedRunIsNotTheKnownOne) {
   RunRecord disturbed = run("disturbed", 1, 1.0);
   for (size_t i = 0; i < disturbed.steps.size(); i += 2) disturbed.steps[i].seconds = 3;
