@@ -1,5 +1,6 @@
 #include "bench/figures.h"
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -30,7 +31,9 @@ json number(double value) { return std::isfinite(value) ? json(value) : json(); 
 }  // namespace
 
 int64_t grad_accumulation(const Config& config) {
-  return rounds(config.global_batch, config.micro_batch, config.parallel.dp);
+  // That of a rejected point may be anything.
+  const int64_t micro_batch = std::clamp<int64_t>(config.micro_batch, 1, int64_t{1} << 40);
+  return rounds(config.global_batch, micro_batch, config.parallel.dp);
 }
 
 Figures derive(const RunRecord& record) {

@@ -397,7 +397,10 @@ std::vector<PlannedPoint> plan_points(const std::vector<SweepPoint>& points,
       if (!error.hint().empty()) p.reason += "; fix: " + error.hint();
       p.reason = one_line(p.reason);
       p.config = resolved.config;
-      if (p.config.micro_batch == kAuto) p.config.micro_batch = 1;
+      // A record holds definite numbers, and ranks that can be; the reason says what was asked for.
+      p.config.micro_batch = std::max<int64_t>(1, p.config.micro_batch);
+      ParallelConfig& ranks = p.config.parallel;
+      for (int64_t* n : {&ranks.dp, &ranks.tp, &ranks.pp}) *n = std::clamp<int64_t>(*n, 1, 1 << 20);
       if (oom) {  // how much it would have needed
         RunRecord record;
         record.config = p.config;

@@ -13,8 +13,10 @@
 #include <thread>
 
 #include "base/random.h"
+#include "bench/report.h"
 #include "bench/safe_text.h"
 #include "bench/sample_record.h"
+#include "bench/tables.h"
 #include "config/reader.h"
 #include "support/expect_error.h"
 #include "support/temp_dir.h"
@@ -210,6 +212,31 @@ TEST(SweepPlan, RejectedPointsSayWhyAndDuplicatesVanish) {
   for (const PlannedPoint& p : planned)
     EXPECT_EQ(p.reason.find_first_of("\n\t"), std::string::npos);
   EXPECT_EQ(planned[1].reason.find("  "), std::string::npos);
+}
+
+// Whatever was asked for: its row is read again and stands in every table and page.
+TEST(SweepPlan, RejectedPointsAreRowsThatCanBeRead) {
+  const auto planned = plan_points(parse(
+      "base: tiny\npoints: [{micro_batch: 0}, {micro_batch: -2}, {micro_batch: "
+      "9000000000000000000},"
+      "  {global_batch: 0}, {seq_len: 0}, {model.heads: 0}, {model.layers: 0}, {model.hidden: 0},"
+      "  {parallel.dp: 0}, {parallel.tp: -3}, {parallel.pp: 9000000000000000000},"
+      "  {parallel.interleave: 0}, {seq_len: 9000000000000000000, model.vocab: "
+      "9000000000000000000}]"));
+  ASSERT_EQ(planned.size(), 13u);
+  std::vector<RunRecord> rows;
+  for (const PlannedPoint& p : planned) {
+    EXPECT_EQ(p.status, RunStatus::rejected) << p.id;
+    RunRecord r = record_for(p, SweepOptions{});
+    r.status = p.status;
+    r.reason = p.reason;
+    EXPECT_NO_THROW(rows.push_back(parse_record(record_text(r), "r"))) << p.reason;
+  }
+  EXPECT_EQ(without_repeats(rows).size(), rows.size());
+  for (const char* style : {"mpt", "mosaicgpt", "bloom", "fugaku", "predicted", "full"}) {
+    EXPECT_EQ(make_table(style_from_name(style), rows).rows.size(), rows.size()) << style;
+  }
+  EXPECT_NE(report_page(rows, "title", "n0"), "");
 }
 
 TEST(SweepPlan, WhatStartsTheRanksIsPartOfAPoint) {
