@@ -101,6 +101,15 @@ std::string set_aside(const PlannedPoint& point, const SweepOptions& options, co
   return printable(aside);
 }
 
+// What the program itself said last, if anything: ": cannot write ...".
+std::string last_error(const std::string& log) {
+  constexpr std::string_view kBegin = "stretto: ";
+  const size_t at = log.rfind(kBegin);
+  if (at == std::string::npos) return "";
+  const size_t from = at + kBegin.size();
+  return ": " + log.substr(from, log.find('\n', from) - from);
+}
+
 RunRecord finish(const PlannedPoint& point, const SweepOptions& options, const ProcessResult& ended,
                  const std::string& path, const std::string& log) {
   Fs& fs = posix_fs();
@@ -113,6 +122,9 @@ RunRecord finish(const PlannedPoint& point, const SweepOptions& options, const P
     record.wall_seconds = ended.seconds;
     describe_end(record, ended.exit_code, ended.signal, ended.timed_out,
                  time_limit(point, options));
+    if (ended.exit_code != 0 && !ended.timed_out) {
+      record.reason += last_error(file_tail(log, kTailBytes));
+    }
   }
   record.log_tail = file_tail(log, kTailBytes);
   write_record(fs, path, record);

@@ -262,6 +262,7 @@ class SweepRun : public ::testing::Test {
                    "case $label in\n"
                    "  crash) kill -SEGV $$;; killed) kill -9 $$;; hang) sleep 60;;\n"
                    "  oom) exit 80;; rank) exit 81;; odd) exit 3;; slow*) sleep 0.1;;\n"
+                   "  told) echo 'stretto: no room left'; echo '  fix: make some'; exit 74;;\n"
                    "esac\n"
                    "cp \"$here/sample.json\" \"$out.tmp\" && mv \"$out.tmp\" \"$out\"\n"
                    "echo \"$label\" >> \"$here/ended\"\n");
@@ -307,6 +308,8 @@ TEST_F(SweepRun, EveryEndBecomesARow) {
     const RunRecord stored = read_record(posix_fs(), record_path(options_.directory, point(label)));
     EXPECT_EQ(stored.status, status);
   }
+  EXPECT_EQ(run_point(point("told"), options_).record.reason,
+            "ended with exit code 74 and no record: no room left");
   PlannedPoint own_limit = point("hang");
   own_limit.id = "hang-1";
   own_limit.point.timeout = 0.2;
