@@ -145,6 +145,11 @@ void run_compare(const std::string& directory, bool json) {
   std::sort(records.begin(), records.end(),
             [](const RunRecord& a, const RunRecord& b) { return a.started < b.started; });
   const ForecastReport c = compare_forecasts(records);
+  if (c.rows == 0) {
+    throw Error(ExitCode::no_input,
+                fmt::format("'{}' holds no two timed runs to compare", directory),
+                "run `stretto sweep SPEC --run` first; their machine must be measured");
+  }
   if (json) {
     const nlohmann::json out = {{"rows", c.rows},
                                 {"median_error", c.median_error},
@@ -154,11 +159,6 @@ void run_compare(const std::string& directory, bool json) {
                                 {"disturbed_runs", c.disturbed}};
     fmt::print("{}\n", out.dump(2));
     return;
-  }
-  if (c.rows == 0) {
-    throw Error(ExitCode::no_input,
-                fmt::format("'{}' holds no two timed runs to compare", directory),
-                "run `stretto sweep SPEC --run` first; their machine must be measured");
   }
   fmt::print(
       "{}\nThe known run tells how fast this build is on this machine; {} others are predicted "

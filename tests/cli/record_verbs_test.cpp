@@ -44,6 +44,17 @@ TEST(RecordVerbs, BenchLooksForRoomForItsRecordFirst) {
   EXPECT_TRUE(std::filesystem::is_empty(dir / "a"));
 }
 
+// No errors are not errors of zero.
+TEST(RecordVerbs, NothingToCompareIsNoSuccess) {
+  const TempDir dir;
+  write_record(posix_fs(), dir / "one.json", run_on(""));
+  for (const char* form : {"-q", "--json"}) {
+    const VerbAnswer answer = run_verb({"plan", "compare", dir.path(), form});
+    EXPECT_EQ(answer.code, 66) << form;
+    EXPECT_EQ(answer.out, "") << form;
+  }
+}
+
 TEST(RecordVerbs, CalibrateFitsADeviceToItsOwnRuns) {
   const TempDir dir;
   write_record(posix_fs(), dir / "cpu.json", run_on(""));
