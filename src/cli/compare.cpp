@@ -178,7 +178,7 @@ void compare(const Options& options) {
   if (options.json) {
     nlohmann::json out = nlohmann::json::array();
     for (const Comparison& c : all) out.push_back(to_json(c));
-    fmt::print("{}\n", out.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+    print_json(out);
   } else {
     print(all);
   }

@@ -25,7 +25,7 @@ void show(const Options& options) {
   if (options.json) {
     const nlohmann::json document = {{"config", to_json(resolved.config)},
                                      {"origins", origins_json(resolved)}};
-    fmt::print("{}\n", document.dump(2));
+    print_json(document);
   } else {
     fmt::print("{}", to_yaml(resolved));
   }
@@ -63,7 +63,7 @@ void check(const Options& options) {
     }
   }
   if (options.json) {
-    fmt::print("{}\n", nlohmann::json({{"ok", errors == 0}, {"findings", list}}).dump(2));
+    print_json(nlohmann::json({{"ok", errors == 0}, {"findings", list}}));
   } else {
     fmt::print("{}: {} error{}, {} advice\n", errors == 0 ? "valid" : "not valid", errors,
                errors == 1 ? "" : "s", findings.size() - errors);
@@ -104,7 +104,7 @@ void add_config(Command& app) {
   check_verb->callback([options] { check(*options); });
 
   Command* schema_verb = verb->add_subcommand("schema", "JSON Schema (draft 2020-12)");
-  schema_verb->callback([] { fmt::print("{}\n", config_schema().dump(2)); });
+  schema_verb->callback([] { print_json(config_schema()); });
 }
 
 }  // namespace stretto::cli

@@ -119,7 +119,7 @@ void prepare(const PrepareArguments& a) {
                                    {"input_bytes", done.bytes},
                                    {"seconds", seconds},
                                    {"vocab", tokenizer.vocab_size()}};
-    fmt::print("{}\n", record.dump());
+    print_json(record, -1);
     return;
   }
   spdlog::info("{}: {} tokens, {} documents from {} in {} ({:.1f} MB/s)", a.output,
@@ -190,7 +190,7 @@ void info(const InfoArguments& a) {
                                    {"highest_id", scan.highest},
                                    {"distinct_ids", scan.distinct},
                                    {"samples", samples}};
-    fmt::print("{}\n", record.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+    print_json(record);
     return;
   }
   fmt::print("{}\n  format     {}\n  tokens     {}\n", printable(a.path), source->format(),

@@ -135,7 +135,7 @@ void add_doctor(Command& app) {
     }
     const MachineInfo machine = survey_machine(!options->quick, options->disk);
     if (options->json) {
-      fmt::print("{}\n", to_json(machine).dump(2));
+      print_json(to_json(machine));
     } else {
       print_page(machine);
     }

@@ -82,13 +82,13 @@ void evaluate(const Options& o) {
   });
   const double perplexity = std::exp(result.loss);
   if (o.json) {
-    fmt::print("{}\n", nlohmann::json{{"checkpoint", checkpoint.path()},
-                                      {"file", o.file},
-                                      {"device", name_of(settings.config.device)},
-                                      {"loss", result.loss},
-                                      {"perplexity", perplexity},
-                                      {"tokens", result.tokens}}
-                           .dump());
+    print_json(nlohmann::json{{"checkpoint", checkpoint.path()},
+                              {"file", o.file},
+                              {"device", name_of(settings.config.device)},
+                              {"loss", result.loss},
+                              {"perplexity", perplexity},
+                              {"tokens", result.tokens}},
+               -1);
     return;
   }
   fmt::print("loss {:.4f} | perplexity {:.2f} | {} tokens in sequences of {} | {} | {}\n",

@@ -37,13 +37,13 @@ struct Options {
 
 void report(const Options& o, const ExchangeResult& result) {
   if (o.json) {
-    fmt::print("{}\n", nlohmann::json{{"path", o.target},
-                                      {"family", result.family},
-                                      {"tensors", result.tensors},
-                                      {"files", result.files},
-                                      {"bytes", result.bytes},
-                                      {"tokenizer", result.tokenizer}}
-                           .dump());
+    print_json(nlohmann::json{{"path", o.target},
+                              {"family", result.family},
+                              {"tensors", result.tensors},
+                              {"files", result.files},
+                              {"bytes", result.bytes},
+                              {"tokenizer", result.tokenizer}},
+               -1);
     return;
   }
   fmt::print("{}: {} model, {} tensors, {} in {} file{}{}\n", o.target, result.family,

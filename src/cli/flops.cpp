@@ -158,7 +158,7 @@ void run_flops(const std::vector<std::string>& words, bool json) {
   if (json) {
     nlohmann::json out = work_json(work);
     out["memory"] = memory_json(stage_memory(work.config));
-    fmt::print("{}\n", out.dump(2));
+    print_json(out);
     return;
   }
   print_head(work);

@@ -68,13 +68,13 @@ void show(const std::string& name, bool json) {
     if (!json) return print_all();
     nlohmann::json list = nlohmann::json::array();
     for (const RegistryModel& model : registry_models()) list.push_back(model_json(model));
-    fmt::print("{}\n", list.dump(2));
+    print_json(list);
     return;
   }
   find_model(name);  // an unknown name throws here, with the nearest ones
   const RegistryModel& model = *lookup_model(name);
   if (!json) return print_one(model);
-  fmt::print("{}\n", model_json(model).dump(2));
+  print_json(model_json(model));
 }
 
 }  // namespace

@@ -165,7 +165,7 @@ void run_scale(const PlanOptions& o, const plan::Cluster& cluster, const plan::S
   }
   const plan::ScalePlan scale = plan::scale_plan(cluster, stack, work, constraints_of(o), request);
   if (o.json) {
-    fmt::print("{}\n", plan::scale_json(scale).dump(2));
+    print_json(plan::scale_json(scale));
   } else {
     fmt::print("{} on {}, {} sequences of {} tokens per step, software {}\n\n{}\n{}\n{}\n",
                work.model.name, cluster.name, work.global_batch, work.seq_len, stack.name,
@@ -263,7 +263,7 @@ void run_plan(const PlanOptions& asked) {
   plan::check_division(limits);
   const plan::Plan result = plan::make_plan(cluster, stack, work, limits);
   if (o.json) {
-    fmt::print("{}\n", plan::plan_json(result, o.top).dump(2));
+    print_json(plan::plan_json(result, o.top));
   } else if (o.csv) {
     fmt::print("{}", plan::plan_csv(result, o.top));
   } else {

@@ -16,6 +16,7 @@
 #include "bench/observe.h"
 #include "bench/safe_text.h"
 #include "bench/tables.h"
+#include "cli/verbs.h"
 #include "config/suggest.h"
 #include "plan/exam.h"
 #include "plan/fields.h"
@@ -118,7 +119,7 @@ void run_calibrate(const CalibrateOptions& o) {
   const std::vector<plan::Observation> candidates = plan::candidate_runs(cluster, stack, rows);
   const plan::Calibration result = plan::calibrate(cluster, stack, rows, candidates, o.propose);
   if (o.json) {
-    fmt::print("{}\n", plan::calibration_json(result).dump(2));
+    print_json(plan::calibration_json(result));
   } else {
     fmt::print("{}", plan::calibration_text(result));
   }
@@ -157,7 +158,7 @@ void run_compare(const std::string& directory, bool json) {
                                 {"memory_median_error", c.memory_error},
                                 {"memory_worst_error", c.worst_memory_error},
                                 {"disturbed_runs", c.disturbed}};
-    fmt::print("{}\n", out.dump(2));
+    print_json(out);
     return;
   }
   fmt::print(

@@ -121,7 +121,7 @@ void run_check(const Options& options) {
   ReferenceCheck check = check_reference(rows);
   require_as_many_rows(check, check_reference(load_reference()));
   if (options.json) {
-    fmt::print("{}\n", check_json(check, tables.origin).dump(2));
+    print_json(check_json(check, tables.origin));
   } else {
     print_check(check, rows, tables.origin);
   }

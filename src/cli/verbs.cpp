@@ -1,6 +1,14 @@
 #include "cli/verbs.h"
 
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
 namespace stretto::cli {
+
+void print_json(const nlohmann::json& value, int indent) {
+  fmt::print("{}\n", value.dump(indent, ' ', false, nlohmann::json::error_handler_t::replace));
+}
 
 void add_verbs(Command& app) {
   add_train(app);

@@ -1,6 +1,8 @@
 // Each verb lives in one file of this folder and adds itself to the program here.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
+
 #include "cli/command.h"
 
 namespace stretto::cli {
@@ -30,6 +32,9 @@ void add_verify(Command& app);
 void add_version(Command& app);
 
 void add_verbs(Command& app);
+
+// One JSON value on stdout. Names of files may be any bytes: those that are no text are replaced.
+void print_json(const nlohmann::json& value, int indent = 2);
 
 // Parses the words and runs the verb they name. Errors of the verb pass through.
 int parse_and_run(int argc, char** argv, const char* examples);

@@ -74,6 +74,31 @@ TEST(RecordVerbs, CalibrateFitsADeviceToItsOwnRuns) {
   EXPECT_TRUE(says(both.err, "local")) << both.err;
 }
 
+// A run without a label has the name of its file, which may be any bytes.
+TEST(RecordVerbs, CalibrateNamesFilesThatAreNoText) {
+  const TempDir dir;
+  for (int i = 0; i < 5; ++i) {
+    RunRecord r = run_on("");
+    r.label.clear();
+    for (StepSample& step : r.steps) step.seconds = i == 0 ? 9 : 0.1;
+    r.config.seed = i;
+    write_record(posix_fs(), dir / ("\xff" + std::to_string(i) + ".json"), r);
+  }
+  const VerbAnswer answer = run_verb({"plan", "calibrate", dir.path(), "--json"});
+  EXPECT_EQ(answer.code, 0) << answer.err;
+  EXPECT_TRUE(says(answer.out, "0.json")) << answer.out;  // a suspect
+}
+
+TEST(RecordVerbs, JsonOfFilesWhoseNamesAreNoText) {
+  const TempDir dir;
+  const std::string file = dir.write("\xff.yaml", "model: tiny\n");
+  for (const char* verb : {"show", "check"}) {
+    const VerbAnswer answer = run_verb({"config", verb, file, "micro_batch=3", "--json"});
+    EXPECT_NE(answer.code, 70) << answer.err;
+    EXPECT_NE(answer.out, "") << verb;
+  }
+}
+
 TEST(RecordVerbs, CalibrateTakesARecordOfAnyName) {
   const TempDir dir;
   write_record(posix_fs(), dir / "record", run_on(""));
