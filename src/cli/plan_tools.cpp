@@ -93,16 +93,20 @@ void add_own_runs(const std::string& path, const plan::Cluster& cluster,
   spdlog::warn("calibrate: runs on {} are left out: they tell nothing of {}", where, cluster.name);
 }
 
-// Records of our own runs, and tables of others.
-std::vector<plan::Observation> all_runs(const std::string& path, const plan::Cluster& cluster) {
+// Tables of anybody's runs; records, which are of our own software.
+std::vector<plan::Observation> all_runs(const std::string& path, const plan::Cluster& cluster,
+                                        const plan::Stack& stack) {
   std::vector<plan::Observation> rows;
   const auto info = posix_fs().info(path);
   const bool directory = info && info->kind == FileKind::directory, csv = path.ends_with(".csv");
   if (directory || csv) rows = plan::read_records(path, plan::default_precision(cluster));
-  if (directory || !csv) add_own_runs(path, cluster, rows);
+  if ((directory || !csv) && stack.own_runtime) add_own_runs(path, cluster, rows);
   if (rows.empty()) {
-    throw Error(ExitCode::no_input, fmt::format("no timed runs in '{}'", path),
-                "name a sweep's directory, a record of `stretto bench --out`, or a .csv of runs");
+    throw Error(
+        ExitCode::no_input, fmt::format("no timed runs of {} in '{}'", stack.name, path),
+        stack.own_runtime
+            ? "name a sweep's directory, a record of `stretto bench --out`, or a .csv of runs"
+            : "name a .csv of its runs; records are those of stretto");
   }
   return rows;
 }
@@ -115,7 +119,7 @@ std::string file_word(const std::string& path) {
 void run_calibrate(const CalibrateOptions& o) {
   const plan::Cluster cluster = plan::find_cluster(o.cluster);
   plan::Stack stack = plan::find_stack(o.software, cluster);
-  const std::vector<plan::Observation> rows = all_runs(o.records, cluster);
+  const std::vector<plan::Observation> rows = all_runs(o.records, cluster, stack);
   const std::vector<plan::Observation> candidates = plan::candidate_runs(cluster, stack, rows);
   const plan::Calibration result = plan::calibrate(cluster, stack, rows, candidates, o.propose);
   if (o.json) {

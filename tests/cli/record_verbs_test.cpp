@@ -64,6 +64,10 @@ TEST(RecordVerbs, CalibrateFitsADeviceToItsOwnRuns) {
   const VerbAnswer other = run_verb({"plan", "calibrate", dir / "cpu.json", "--cluster", "h200"});
   EXPECT_EQ(other.code, 65) << other.err;
   EXPECT_TRUE(says(other.err, "--cluster local")) << other.err;
+  const VerbAnswer software =
+      run_verb({"plan", "calibrate", dir / "cpu.json", "--software", "composer-fsdp"});
+  EXPECT_EQ(software.code, 66) << "a record is of our own software";
+  EXPECT_TRUE(says(software.err, "of composer-fsdp")) << software.err;
   write_record(posix_fs(), dir / "gpu.json", run_on("NVIDIA H200"));
   const VerbAnswer gpu = run_verb({"plan", "calibrate", dir / "gpu.json"});
   EXPECT_EQ(gpu.code, 65) << gpu.err;
