@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <sstream>
 
 #include "base/log.h"
 #include "base/units.h"
@@ -250,6 +251,17 @@ void finish_point(SweepPoint& point, const SweepFlags& flags, int64_t batch_toke
   }
 }
 
+// A configuration's problems are lines, each with its fix; a row has one line for all.
+std::string reason_of(const Error& error) {
+  std::string text = error.what(), line, reason;
+  if (!error.hint().empty()) text += "\n  fix: " + error.hint();
+  for (std::istringstream lines(text); std::getline(lines, line);) {
+    const bool goes_on = line.starts_with("    ");  // with the sentence above
+    reason += (reason.empty() ? "" : goes_on ? " " : "; ") + line;
+  }
+  return one_line(reason);
+}
+
 }  // namespace
 
 SweepSpec parse_sweep(const YamlNode& root) {
@@ -393,9 +405,7 @@ std::vector<PlannedPoint> plan_points(const std::vector<SweepPoint>& points,
     } catch (const Error& error) {
       const bool oom = error.code() == ExitCode::out_of_memory;
       p.status = oom ? RunStatus::oom : RunStatus::rejected;
-      p.reason = error.what();
-      if (!error.hint().empty()) p.reason += "; fix: " + error.hint();
-      p.reason = one_line(p.reason);
+      p.reason = reason_of(error);
       p.config = resolved.config;
       // A record holds definite numbers, and ranks that can be; the reason says what was asked for.
       p.config.micro_batch = std::max<int64_t>(1, p.config.micro_batch);

@@ -62,7 +62,8 @@ void collect(const Options& options) {
         "--style full, column Notes",
         apart, records.size());
   }
-  spdlog::info("{} rows in {}/results.csv and results.md", table.rows.size(), base);
+  spdlog::info("{} row{} in {}/results.csv and results.md", table.rows.size(),
+               table.rows.size() == 1 ? "" : "s", base);
 }
 
 }  // namespace
@@ -70,7 +71,8 @@ void collect(const Options& options) {
 void add_collect(Command& app) {
   Command* verb = app.add_subcommand("collect", kHelp);
   auto options = std::make_shared<Options>();
-  verb->add_option("directory", options->directory, "Where the records are")->required();
+  verb->add_option("directory", options->directory, "Where the records are, or one of them")
+      ->required();
   verb->add_option("--style", options->style, "mpt, mosaicgpt, bloom, fugaku, predicted or full")
       ->capture_default_str();
   verb->add_option("--against", options->against, "`reference`: add the nearest published row");

@@ -14,7 +14,8 @@ constexpr const char* kHelp =
     "Makes one self-contained report.html of records\n\n"
     "Examples:\n"
     "  stretto report runs/sweep                       writes runs/sweep/report.html\n"
-    "  stretto report runs/sweep --out page.html       somewhere else\n";
+    "  stretto report runs/sweep --out page.html       somewhere else\n"
+    "  stretto report run.json                         one record; the page lies beside it\n";
 
 struct Options {
   std::string directory, out, title = "Stretto: what was measured";
@@ -35,7 +36,8 @@ void report(const Options& options) {
 void add_report(Command& app) {
   Command* verb = app.add_subcommand("report", kHelp);
   auto options = std::make_shared<Options>();
-  verb->add_option("directory", options->directory, "Where the records are")->required();
+  verb->add_option("directory", options->directory, "Where the records are, or one of them")
+      ->required();
   verb->add_option("--out", options->out, "File to write (DIR/report.html)");
   verb->add_option("--title", options->title, "Heading of the page");
   verb->callback([options] { report(*options); });

@@ -5,9 +5,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "account/parameters.h"
 #include "base/log.h"
@@ -158,9 +160,18 @@ std::vector<PlannedPoint> plan(const Options& options, SweepOptions& how) {
   return plan_points(points, machine_text(options), how.launcher);
 }
 
-// The shorter of the absolute path and the one from here, so that printed commands can be pasted.
+// A command to paste: the name alone where the shell finds this program by it, else the shorter of
+// the absolute path and the one from here.
 std::string program_as_typed(const std::string& path) {
   std::error_code failed;
+  const std::string name = std::filesystem::path(path).filename().string();
+  const char* const search = std::getenv("PATH");
+  std::istringstream directories(search != nullptr ? search : "");
+  for (std::string directory; std::getline(directories, directory, ':');) {
+    if (directory.empty() || access((directory + "/" + name).c_str(), X_OK) != 0) continue;
+    if (std::filesystem::equivalent(directory + "/" + name, path, failed)) return name;
+    break;  // another program of this name comes first
+  }
   const std::string near = std::filesystem::relative(path, failed).string();
   return failed || near.empty() || near.size() >= path.size() ? path : near;
 }

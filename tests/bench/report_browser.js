@@ -56,6 +56,11 @@
   check(body().length === 0, 'the filter keeps rows that do not match');
   type('');
   check(body().length === expected.length, 'rows do not come back');
+  const run = (label, seq, predicted, seconds) => ({ label, model: 'm', seq, precision: 'fp32', global: 8, predicted, seconds });
+  const both = [run('a', 64, 2, 3), run('b', 64, 3, 2)], other = [run('c', 128, 4, 5), run('d', 128, 5, 6)];
+  check(firstChoice(both) === "; the planner's first choice, a, reached 66.67 % of the fastest", `first choice: ${firstChoice(both)}`);
+  check(firstChoice([both[0], other[1]]) === '', 'a choice between runs of other work');  // the shorter sequence is faster, and no choice
+  check(firstChoice(both.concat(other)).includes('fastest in 1 of 2 comparisons of equal work, and reached 66.67 %'), 'first choices');
   check(csvField('=1+1') === "'=1+1" && csvField('-1.5') === '-1.5' && csvField('a"b') === '"a""b"', 'CSV fields');
   document.documentElement.dataset.result = wrong.length ? wrong.join('; ') : 'ok';
 })();

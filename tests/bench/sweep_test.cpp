@@ -212,6 +212,10 @@ TEST(SweepPlan, RejectedPointsSayWhyAndDuplicatesVanish) {
   for (const PlannedPoint& p : planned)
     EXPECT_EQ(p.reason.find_first_of("\n\t"), std::string::npos);
   EXPECT_EQ(planned[1].reason.find("  "), std::string::npos);
+  // Several problems, each with its fix, are told apart.
+  EXPECT_NE(planned[1].reason.find("; fix: use 1, 2 or 4; "), std::string::npos)
+      << planned[1].reason;
+  EXPECT_EQ(planned[1].reason.find(") fix:"), std::string::npos) << planned[1].reason;
 }
 
 // Whatever was asked for: its row is read again and stands in every table and page.

@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 
 #include "bench/published.h"
 #include "bench/safe_text.h"
 #include "bench/sample_record.h"
 #include "reference/source.h"
 #include "support/expect_error.h"
+#include "support/temp_dir.h"
 
 namespace stretto {
 namespace {
@@ -48,6 +50,20 @@ TEST(Tables, FullShowsPredictedBesideMeasured) {
   EXPECT_EQ(cell("Error %"), "-10.0");
   EXPECT_EQ(cell("Mem predicted/rank"), "1000");
   EXPECT_EQ(cell("Mem measured/rank"), "1200");
+}
+
+TEST(Tables, WhereRecordsLieBelowADirectoryTheyAreNamed) {
+  const TempDir dir;
+  EXPECT_ERROR(load_records(posix_fs(), dir.path()), ExitCode::no_input, "holds no records");
+  for (const char* run : {"a", "b", "empty"}) std::filesystem::create_directory(dir / run);
+  dir.write("a/run-2026-01-01T00-00-00Z.json", "{}");
+  std::filesystem::create_directory(dir / "b/points");
+  try {
+    load_records(posix_fs(), dir.path());
+    FAIL() << "no records, and no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.hint(), "name one of those below it: " + (dir / "a") + ", " + (dir / "b"));
+  }
 }
 
 std::vector<ReferenceRow> mpt_rows() {
