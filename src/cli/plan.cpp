@@ -29,7 +29,7 @@ namespace stretto::cli {
 namespace {
 
 constexpr const char* kExamples =
-    "The fastest way to train a model on a cluster, before it is rented.\n\n"
+    "The fastest way to train a model on a cluster, before it is rented\n\n"
     "Examples:\n"
     "  stretto plan mpt-7b --cluster h100 --gpus 64\n"
     "  stretto plan bloom-176b --cluster jean-zay-a100 --gpus 384 --global-batch 2048 \\\n"
@@ -125,8 +125,9 @@ plan::Constraints constraints_of(const PlanOptions& o) {
 
 [[noreturn]] void refuse_empty(const plan::Plan& p, bool scale) {
   const std::string what =
-      fmt::format("plan: no layout of {} on {} devices can run", p.work.model.name,
-                  scale ? "any of these counts of" : fmt::format("{}", p.constraints.devices));
+      fmt::format("plan: no layout of {} on {} device{} can run", p.work.model.name,
+                  scale ? "any of these counts of" : fmt::format("{}", p.constraints.devices),
+                  !scale && p.constraints.devices == 1 ? "" : "s");
   if (!p.nearest) {
     throw Error(ExitCode::bad_config, what,
                 scale ? "allow more layouts; for one count of --gpus, --rejected lists why"

@@ -164,7 +164,7 @@ std::vector<std::string> doubts_of(const Calibration& c) {
   std::vector<std::string> out;
   if (c.spread > kMostSpread) {
     out.push_back(
-        fmt::format("the runs spread by {:.0f} % around what was fitted, more than {:.0f}",
+        fmt::format("the runs spread by {:.0f} % around what was fitted, more than {:.0f} %",
                     100 * c.spread, 100 * kMostSpread));
   }
   for (const FoundConstant& f : c.found) {

@@ -20,12 +20,13 @@ std::string header(const Plan& p) {
   const double half = interval_of(p.stack, p.constraints.devices);
   return fmt::format(
       "{}: {} layers, hidden {}, {} heads, {} parameters; {} sequences of {} tokens, {}\n"
-      "{} devices of {} ({}); software {}\n"
+      "{} device{} of {} ({}); software {}\n"
       "constants: {}; interval +-{:.0f} %, most of it common to all lines\n",
       p.work.model.name, p.work.model.layers, p.work.model.hidden, p.work.model.heads,
       format_count(static_cast<double>(parameter_formula(p.work.model))), p.work.global_batch,
-      p.work.seq_len, name_of(p.work.precision), p.constraints.devices, p.cluster.name,
-      p.cluster.description, p.stack.name, p.stack.fit_source, 100 * half);
+      p.work.seq_len, name_of(p.work.precision), p.constraints.devices,
+      p.constraints.devices == 1 ? "" : "s", p.cluster.name, p.cluster.description, p.stack.name,
+      p.stack.fit_source, 100 * half);
 }
 
 // The words that make `stretto train` run this layout. After the plain name of a model what is the
@@ -101,11 +102,13 @@ std::string table(const Plan& p, size_t top) {
                   "layout", "s/it", "interval", "tokens/s", "MFU", "HFU", "memory", "bubble",
                   "imbal.", "tp", "dp", "pp", "passes");
   bool any_tie = false;
+  std::vector<Layout> shown;
   for (size_t i = 0; i < std::min(top, p.ranked.size()); ++i) {
     const Candidate& c = p.ranked[i];
     const Estimate& e = c.estimate;
     const bool tied = (i > 0 && p.ranked[i - 1].tie == c.tie);
     any_tie = any_tie || tied;
+    shown.push_back(c.layout);
     const auto share = [&](double seconds) {
       return fmt::format("{:.1f}%", 100 * seconds / e.seconds);
     };
@@ -124,7 +127,7 @@ std::string table(const Plan& p, size_t top) {
         "  = cannot be told apart from the line above; ties are ordered by memory, a layout before "
         "the same one that recomputes more\n";
   }
-  return out;
+  return out + fmt::format("  ({})\n", legend_of(shown));
 }
 
 std::string why(const Plan& p) {

@@ -176,12 +176,14 @@ std::string scale_table(const ScalePlan& plan) {
   std::string out =
       fmt::format("{:>9}  {:<46}{:>9}{:>9}{:>10}{:>9}{:>14}{:>7}{:>9}{:>14}\n", "devices", "layout",
                   "s/it", "MFU", "straggler", "goodput", "tokens/day", "+-", "days", "cost $");
+  std::vector<Layout> shown;
   for (size_t i = 0; i < plan.points.size(); ++i) {
     const ScalePoint& p = plan.points[i];
     if (!p.feasible) {
       out += fmt::format("{:>9}  nothing fits, or the batch cannot be divided\n", p.devices);
       continue;
     }
+    shown.push_back(p.best.layout);
     out += fmt::format(
         "{:>9}{} {:<46}{:>9.3g}{:>8.1f}%{:>10.3f}{:>8.1f}%{:>14}{:>6.0f}%{:>9}{:>14}\n", p.devices,
         plan.best && *plan.best == i ? '*' : ' ', describe(p.best.layout), p.best.estimate.seconds,
@@ -189,7 +191,7 @@ std::string scale_table(const ScalePlan& plan) {
         100 * p.interval, p.days > 0 ? fmt::format("{:.1f}", p.days) : "-",
         p.cost > 0 ? with_commas(static_cast<int64_t>(p.cost)) : "-");
   }
-  return out;
+  return shown.empty() ? out : out + fmt::format("  ({})\n", legend_of(shown));
 }
 
 std::string scale_chart(const ScalePlan& plan) {

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "account/stages.h"
 
 namespace stretto::plan {
@@ -16,6 +18,28 @@ std::string describe(const Layout& l) {
   if (l.recompute != Checkpointing::none) text += fmt::format(" {}", name_of(l.recompute));
   if (l.sequence_parallel && l.tp > 1) text += " sp";
   if (l.embedding_counts && l.pp > 1) text += " +emb";
+  return text;
+}
+
+std::string legend_of(const std::vector<Layout>& layouts) {
+  const auto any = [&](const auto& has) {
+    return std::any_of(layouts.begin(), layouts.end(), has);
+  };
+  std::string text = "mbs: micro-batch";
+  if (any([](const Layout& l) { return l.zero_group > 0; })) text += "; zero3/8: in groups of 8";
+  if (any([](const Layout& l) { return l.schedule == PipelineSchedule::zero_bubble; })) {
+    text += "; zb: zero bubble";
+  }
+  if (any([](const Layout& l) { return l.interleave > 1; })) text += "; v: chunks per rank";
+  if (any([](const Layout& l) { return l.recompute != Checkpointing::none; })) {
+    text += "; gelu, selective, full: recomputation";
+  }
+  if (any([](const Layout& l) { return l.sequence_parallel && l.tp > 1; })) {
+    text += "; sp: sequence parallel";
+  }
+  if (any([](const Layout& l) { return l.embedding_counts && l.pp > 1; })) {
+    text += "; +emb: the embedding counts as a layer";
+  }
   return text;
 }
 

@@ -48,6 +48,8 @@ inline int64_t micro_batches(const Workload& work, const Layout& layout) {
 }
 
 std::string describe(const Layout& layout);  // "dp8 tp4 pp12 mbs2 zero1 full"
+// What the short words of these descriptions stand for: "mbs: micro-batch; sp: ...".
+std::string legend_of(const std::vector<Layout>& layouts);
 
 // Transformer layers on each pipeline stage (each rank, its chunks together).
 std::vector<int64_t> stage_layers(const ModelShape& model, const Layout& layout);

@@ -88,11 +88,25 @@ TEST(PlanVerb, ModelsAndDevicesThatCannotBeAreNamed) {
 }
 
 // The plan is printed all the same: it says what would fit.
+TEST(PlanVerb, ShortWordsOfLayoutsAreExplained) {
+  const std::string plain = run_verb({"plan", "mpt-125m", "--gpus", "8", "--tp", "1", "--pp", "1",
+                                      "--zero", "0", "--recompute", "none"})
+                                .out;
+  EXPECT_NE(plain.find("(mbs: micro-batch)"), std::string::npos) << plain;
+  const std::string cut = run_verb({"plan", "mpt-7b", "--gpus", "64", "--tp", "2", "--pp", "4",
+                                    "--schedule", "zero_bubble", "--recompute", "full"})
+                              .out;
+  for (const char* word : {"zb: zero bubble", "full: recomputation", "sp: sequence parallel"}) {
+    EXPECT_NE(cut.find(word), std::string::npos) << word << "\n" << cut;
+  }
+}
+
 TEST(PlanVerb, NothingThatFitsIsNoSuccess) {
   const VerbAnswer answer = run_verb({"plan", "mpt-70b", "--gpus", "1"});
   EXPECT_EQ(answer.code, 80);
   EXPECT_NE(answer.out.find("it would fit with"), std::string::npos) << answer.out;
-  EXPECT_NE(answer.err.find("no layout of mpt-70b on 1 devices"), std::string::npos) << answer.err;
+  EXPECT_NE(answer.err.find("no layout of mpt-70b on 1 device can"), std::string::npos)
+      << answer.err;
   const VerbAnswer json = run_verb({"plan", "mpt-70b", "--gpus", "1", "--json"});
   EXPECT_EQ(json.code, 80);
   EXPECT_NE(json.err.find("fix: it would fit with 16 devices"), std::string::npos) << json.err;
