@@ -1,14 +1,22 @@
 // stretto train: trains a model from a configuration.
+#include <chrono>
+#include <cstdlib>
 #include <functional>
 #include <new>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "base/cores.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "bench/training_record.h"
+#include "cli/run_notes.h"
 #include "cli/verbs.h"
+#include "comm/launch.h"
 #include "config/reader.h"
 #include "config/rules.h"
+#include "train/cores.h"
 #include "train/launch.h"
 #include "train/run.h"
 #include "train/signals.h"
@@ -37,6 +45,39 @@ std::vector<std::string> command_of(const Options& options) {
   return command;
 }
 
+// Says once, early in a run, that other programs want the cores, too. Processes of one job cannot
+// tell each other from others.
+class BusyCores {
+ public:
+  explicit BusyCores(const Config& config)
+      : cores_(allowed_cores()), threads_(threads_per_rank(config, config.world_size())) {
+    wanted_ = static_cast<double>(threads_ * config.world_size());
+    asked_ = config.device != Device::cpu || detect_launch().size > 1;
+  }
+
+  void begin() {
+    watch_.emplace(cores_);
+    start_ = std::chrono::steady_clock::now();
+  }
+
+  void after_step() {
+    constexpr std::chrono::seconds kLongEnough(2);
+    if (asked_ || std::chrono::steady_clock::now() - start_ < kLongEnough) return;
+    asked_ = true;
+    const std::string note = busy_note(watch_->use(watch_->own_seconds(), wanted_), threads_,
+                                       std::getenv("OMP_WAIT_POLICY"));
+    if (!note.empty()) spdlog::warn("{}", note);
+  }
+
+ private:
+  std::vector<int> cores_;  // before ranks are bound to some of them
+  int64_t threads_;
+  double wanted_;
+  bool asked_;
+  std::optional<CoreWatch> watch_;
+  std::chrono::steady_clock::time_point start_;
+};
+
 void train(const Options& options) {
   ResolvedConfig resolved = load_config(options.words);
   fit_world(resolved, available_ranks(options.ranks));
@@ -58,7 +99,16 @@ void train(const Options& options) {
     }
   };
   RunOptions first;
-  first.on_step = [&](const StepRecord& step) { record.add(step); };
+  BusyCores busy(config);
+  first.on_start = [&](Trainer& trainer) {
+    const double bytes = static_cast<double>(trainer.gpt().memory().planned_bytes());
+    if (trainer.state().step < config.train.steps) spdlog::info("{}", start_note(config, bytes));
+    busy.begin();
+  };
+  first.on_step = [&](const StepRecord& step) {
+    record.add(step);
+    busy.after_step();
+  };
   recorded([&] {  // of thread ranks, the error of the one that failed
     run_ranks(config, [&](Comm& world) {
       if (world.rank() != 0) {

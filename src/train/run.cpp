@@ -219,9 +219,11 @@ RunResult run_training(const Config& config, Comm& world, const RunOptions& opti
       result.eval_loss = trainer.evaluate(config.train.eval_batches);
       metrics.write(fmt::format("{{\"step\":{},\"eval_loss\":{}}}", record.step,
                                 json_number(result.eval_loss)));
-      if (speaks)
+      if (speaks) {
         fmt::print("eval at step {} | loss {:.4f} | perplexity {:.2f}\n", record.step,
                    result.eval_loss, std::exp(result.eval_loss));
+        std::fflush(stdout);
+      }
     }
     const Next next = last ? Next{} : agreed_next(world, config.output, options);
     const int signal = next.signal;

@@ -1,0 +1,48 @@
+#include "cli/run_notes.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <vector>
+
+#include "account/flops.h"
+#include "base/log.h"
+#include "base/units.h"
+#include "config/suggest.h"
+
+namespace stretto::cli {
+namespace {
+
+std::string layout_text(const Config& config) {
+  if (config.world_size() == 1) return "";
+  const ParallelConfig& p = config.parallel;
+  std::vector<std::string> axes;
+  if (p.dp > 1) axes.push_back(fmt::format("dp {}", p.dp));
+  if (p.tp > 1) axes.push_back(fmt::format("tp {}", p.tp));
+  if (p.pp > 1) axes.push_back(fmt::format("pp {}", p.pp));
+  const std::string zero = p.zero > 0 ? fmt::format(", ZeRO {}", p.zero) : "";
+  return fmt::format(", {} ranks ({}{})", config.world_size(), fmt::join(axes, " x "), zero);
+}
+
+}  // namespace
+
+std::string start_note(const Config& config, double bytes) {
+  return fmt::format("{}: {} parameters in {} on {}{}, {} per rank; {} sequences of {} {} a step",
+                     printable(config.model.name), with_commas(parameter_formula(config.model)),
+                     name_of(config.precision), name_of(config.device), layout_text(config),
+                     format_bytes(bytes), config.global_batch, config.seq_len,
+                     config.data.path.empty() ? "random tokens (data.path is not set)"
+                                              : "tokens of " + printable(config.data.path));
+}
+
+std::string busy_note(const CoreUse& use, int64_t threads_per_rank, const char* wait_policy) {
+  if (!use.disturbed() || threads_per_rank < 2) return "";
+  if (wait_policy != nullptr && lower(wait_policy) == "passive") return "";
+  return fmt::format(
+      "{}, and threads that wait for each other do so busily: threads=1, or "
+      "OMP_WAIT_POLICY=passive "
+      "in the environment, may be many times faster",
+      describe(use));
+}
+
+}  // namespace stretto::cli

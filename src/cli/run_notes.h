@@ -1,0 +1,19 @@
+// What `train` says beside its steps: what begins, and that others use its cores.
+#pragma once
+
+#include <string>
+
+#include "config/config.h"
+#include "machine/core_use.h"
+
+namespace stretto::cli {
+
+// "tiny: 842,496 parameters in fp32 on cpu, 3 ranks (dp 3), 19.01 MiB per rank; 8 sequences of 128
+// random tokens a step". `bytes`: the memory plan of a rank.
+std::string start_note(const Config& config, double bytes);
+
+// What may help where others take cores that threads of a rank wait for busily; empty: all is well,
+// or nothing would help. `wait_policy`: the variable OMP_WAIT_POLICY, null without one.
+std::string busy_note(const CoreUse& use, int64_t threads_per_rank, const char* wait_policy);
+
+}  // namespace stretto::cli

@@ -1,0 +1,36 @@
+#include "cli/run_notes.h"
+
+#include <gtest/gtest.h>
+
+#include "config/reader.h"
+
+namespace stretto::cli {
+namespace {
+
+TEST(RunNotes, TheStartSaysWhatTrainsOnWhat) {
+  EXPECT_EQ(start_note(load_config({"tiny", "global_batch=8"}).config, 3 << 20),
+            "tiny: 842,496 parameters in fp32 on cpu, 3.00 MiB per rank; 8 sequences of 128 random "
+            "tokens (data.path is not set) a step");
+  const std::string cut = start_note(
+      load_config({"tiny", "parallel.dp=2", "parallel.tp=4", "parallel.zero=1", "data.path=my.txt"})
+          .config,
+      0);
+  EXPECT_NE(cut.find(", 8 ranks (dp 2 x tp 4, ZeRO 1), "), std::string::npos) << cut;
+  EXPECT_NE(cut.find(" of 128 tokens of my.txt a step"), std::string::npos) << cut;
+}
+
+TEST(RunNotes, BusyCoresAreSaidWhereSomethingHelps) {
+  const CoreUse alone{2, 2, 0.05, 0}, shared{2, 2, 0.9, 0}, room{4, 2, 1.9, 0.1};
+  EXPECT_EQ(busy_note(alone, 2, nullptr), "");
+  EXPECT_EQ(busy_note(room, 2, nullptr), "");  // others have the cores that nobody wanted
+  EXPECT_EQ(busy_note({}, 2, nullptr), "");    // nothing is known
+  const std::string note = busy_note(shared, 2, nullptr);
+  EXPECT_NE(note.find("other programs took 0.9 of 2 cores"), std::string::npos) << note;
+  EXPECT_NE(note.find("threads=1"), std::string::npos) << note;
+  EXPECT_EQ(busy_note(shared, 1, nullptr), "");  // that is it already
+  EXPECT_EQ(busy_note(shared, 2, "PASSIVE"), "");
+  EXPECT_NE(busy_note(shared, 2, "active"), "");
+}
+
+}  // namespace
+}  // namespace stretto::cli
