@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <ctime>
+#include <sstream>
 
 #include "base/log.h"
+#include "bench/safe_text.h"
 
 namespace stretto {
 namespace {
@@ -42,11 +44,20 @@ RunStatus status_of(ExitCode code) {
   }
 }
 
+std::string reason_of(const Error& error) {
+  std::string text = error.what(), line, reason;
+  if (!error.hint().empty()) text += "\n  fix: " + error.hint();
+  for (std::istringstream lines(text); std::getline(lines, line);) {
+    const bool goes_on = line.starts_with("    ");  // with the sentence above
+    reason += (reason.empty() ? "" : goes_on ? " " : "; ") + line;
+  }
+  return one_line(reason);
+}
+
 void set_failure(RunRecord& record, const Error& error) {
   record.status = status_of(error.code());
   record.exit_code = static_cast<int>(error.code());
-  record.reason = error.what();
-  if (!error.hint().empty()) record.reason += "; fix: " + error.hint();
+  record.reason = reason_of(error);
 }
 
 const char* name_of(Part part) {

@@ -127,6 +127,8 @@ struct RunRecord {
   int64_t devices() const { return config.world_size(); }
 };
 
+// In one line: a configuration's problems are several, each with its fix.
+std::string reason_of(const Error& error);
 RunStatus status_of(ExitCode code);                       // of a run that failed so
 void set_failure(RunRecord& record, const Error& error);  // status, exit code and reason
 

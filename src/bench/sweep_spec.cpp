@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <sstream>
 
 #include "base/log.h"
 #include "base/units.h"
@@ -249,17 +248,6 @@ void finish_point(SweepPoint& point, const SweepFlags& flags, int64_t batch_toke
     }
     add("micro_batch", c.micro_batch);
   }
-}
-
-// A configuration's problems are lines, each with its fix; a row has one line for all.
-std::string reason_of(const Error& error) {
-  std::string text = error.what(), line, reason;
-  if (!error.hint().empty()) text += "\n  fix: " + error.hint();
-  for (std::istringstream lines(text); std::getline(lines, line);) {
-    const bool goes_on = line.starts_with("    ");  // with the sentence above
-    reason += (reason.empty() ? "" : goes_on ? " " : "; ") + line;
-  }
-  return one_line(reason);
 }
 
 }  // namespace
