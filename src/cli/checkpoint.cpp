@@ -86,9 +86,9 @@ void print_text(const std::vector<Row>& rows, bool verify) {
       fmt::print("{:<10} damaged: {}\n", step_name(row.step), row.problem);
       continue;
     }
-    fmt::print("{:<10} {:>10}  {} files, {} tensors, {}, {}{}\n", step_name(row.step),
-               format_bytes(static_cast<double>(row.bytes)), row.files, row.tensors, row.model,
-               row.layout,
+    fmt::print("{:<10} {:>10}  {} file{}, {} tensors, {}, {}{}\n", step_name(row.step),
+               format_bytes(static_cast<double>(row.bytes)), row.files, row.files == 1 ? "" : "s",
+               row.tensors, row.model, row.layout,
                verify ? fmt::format(", verified in {}", format_seconds(row.seconds)) : "");
   }
 }
@@ -123,8 +123,15 @@ void add_checkpoint(Command& app) {
   for (const bool verify : {false, true}) {
     Command* sub = verb->add_subcommand(
         verify ? "verify" : "list",
-        verify ? "Reads every byte and compares digests; 65 when something is damaged"
-               : "Shows the checkpoints of a run");
+        verify
+            ? "Reads every byte and compares digests; 65 when something is damaged\n\n"
+              "Examples:\n"
+              "  stretto checkpoint verify runs/a           every checkpoint of a run\n"
+              "  stretto checkpoint verify runs/a/checkpoints/step-40\n"
+            : "Shows the checkpoints of a run\n\n"
+              "Examples:\n"
+              "  stretto checkpoint list runs/a             steps, sizes, layout that wrote them\n"
+              "  stretto checkpoint list runs/a --json\n");
     auto options = std::make_shared<Options>();
     sub->add_option("DIR", options->path, "a run, its checkpoints/, or one step-N")->required();
     sub->add_flag("--json", options->json, "machine-readable");

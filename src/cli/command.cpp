@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "cli/verbs.h"
+#include "config/foreign_names.h"
 #include "config/suggest.h"
 
 namespace stretto::cli {
@@ -37,18 +38,18 @@ CLI::Validator fits_int64() {
       "");
 }
 
-// A verb's description holds its examples; lists of verbs show its summary alone: the first line
-// that is neither indented nor the word "Examples:".
+// A verb's description is a line, then examples; lists of verbs show that line alone.
 class HelpFormatter : public CLI::Formatter {
  public:
+  std::string make_description(const CLI::App* verb) const override {
+    const std::string text = verb->get_description();
+    return text.substr(0, text.find_last_not_of('\n') + 1) + "\n\n";
+  }
+
   std::string make_subcommand(const CLI::App* verb) const override {
-    std::istringstream lines(verb->get_description());
-    std::string line;
-    while (std::getline(lines, line)) {
-      if (!line.empty() && line[0] != ' ' && line != "Examples:") break;
-    }
+    const std::string text = verb->get_description();
     std::stringstream out;
-    CLI::detail::format_help(out, verb->get_name(), line, column_width_);
+    CLI::detail::format_help(out, verb->get_name(), text.substr(0, text.find('\n')), column_width_);
     return out.str();
   }
 };
@@ -64,11 +65,25 @@ std::string verb_of(const CLI::App& app) {
   return words;
 }
 
+// --lr 3, --tensor-model-parallel-size: an option elsewhere, a word here ("train.lr=...").
+std::string setting_meant(const CLI::App& app) {
+  for (const std::string& word : app.remaining(true)) {
+    if (!word.starts_with("--")) continue;
+    const std::string name = word.substr(2, word.find('=') - 2);
+    if (const std::string key = key_called(name); !key.empty()) return key;
+  }
+  return "";
+}
+
 [[noreturn]] void refuse(const CLI::App& app, const CLI::ParseError& error) {
   const std::string verb = verb_of(app);
   const std::string command = verb.empty() ? "stretto" : "stretto " + verb;
-  throw Error(ExitCode::usage, fmt::format("{}{}", verb.empty() ? "" : verb + ": ", error.what()),
-              fmt::format("`{} --help` shows its words, options and examples", command));
+  const std::string what = fmt::format("{}{}", verb.empty() ? "" : verb + ": ", error.what());
+  const std::string help =
+      fmt::format("`{} --help` shows its words, options and examples", command);
+  const std::string key = setting_meant(app);
+  throw Error(ExitCode::usage, what,
+              key.empty() ? help : fmt::format("write {}=VALUE; {}", key, help));
 }
 
 // Caught before CLI11 does, which would only say that a verb is missing.

@@ -7,10 +7,13 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "cli/text_table.h"
 #include "cli/verbs.h"
 #include "config/reader.h"
 #include "config/rules.h"
+#include "config/schema.h"
 #include "config/serialize.h"
+#include "config/suggest.h"
 
 namespace stretto::cli {
 namespace {
@@ -29,6 +32,36 @@ void show(const Options& options) {
   } else {
     fmt::print("{}", to_yaml(resolved));
   }
+}
+
+// "steps", "f32 or bf16", "a number or auto": what may stand behind the =.
+std::string values_of(const Key& key) {
+  if (key.type == ValueType::flag) return "true or false";
+  if (!key.words.empty()) return join_or(key.words);
+  const bool number = key.type != ValueType::text;
+  if (number && !key.special.empty()) return fmt::format("a number or {}", key.special);
+  if (key.type == ValueType::bytes) return "bytes, such as 80GiB";
+  if (key.type == ValueType::seconds) return "seconds, or such as 30min";
+  return number ? (key.unit.empty() ? "a number" : key.unit) : "text";
+}
+
+void list_keys(const std::string& part) {
+  TextTable table({"key", "default", "meaning [values]"});
+  std::vector<std::string> names;
+  const Config defaults;
+  for (const Key& key : config_keys()) {
+    names.push_back(key.name);
+    if (key.name.find(lower(part)) == std::string::npos) continue;
+    // What a model's fields are without a model says nothing.
+    const bool of_model = key.name.starts_with("model.");
+    table.add({key.name, of_model ? "" : render_key(key.name, defaults),
+               fmt::format("{} [{}]", key.doc, values_of(key))});
+  }
+  if (table.empty()) {
+    throw Error(ExitCode::usage, fmt::format("no key has '{}' in its name", printable(part)),
+                did_you_mean(part, names, "`stretto config keys` lists all"));
+  }
+  fmt::print("{}", table.text());
 }
 
 nlohmann::json finding_json(const Finding& finding, const ResolvedConfig& resolved) {
@@ -87,23 +120,48 @@ void add_words(Command* verb, const std::shared_ptr<Options>& options) {
 void add_config(Command& app) {
   Command* verb = app.add_subcommand(
       "config",
+      "Show, check or describe configurations\n\n"
       "Examples:\n"
+      "  stretto config keys train                                  what can be set, and to what\n"
       "  stretto config show configs/runs/tiny.yaml train.lr=3e-4   resolved, with origins\n"
-      "  stretto config check my.yaml parallel.tp=4                 every rule; exit 0 or 78\n"
-      "  stretto config schema > stretto.schema.json                completion in editors\n\n"
-      "Show, check or describe configurations");
+      "  stretto config check configs/runs/tiny.yaml parallel.tp=4  every rule; exit 0 or 78\n"
+      "  stretto config schema > stretto.schema.json                completion in editors\n");
   verb->require_subcommand(1);
   const auto options = std::make_shared<Options>();
 
-  Command* show_verb = verb->add_subcommand("show", "The resolved values and their origins");
+  const auto part = std::make_shared<std::string>();
+  Command* keys_verb =
+      verb->add_subcommand("keys",
+                           "Every key: default, meaning, what it takes\n\n"
+                           "Examples:\n"
+                           "  stretto config keys               all of them\n"
+                           "  stretto config keys parallel      those with this in their name\n");
+  keys_verb->add_option("PART", *part, "Part of the name");
+  keys_verb->callback([part] { list_keys(*part); });
+
+  Command* show_verb =
+      verb->add_subcommand("show",
+                           "The resolved values and their origins\n\n"
+                           "Examples:\n"
+                           "  stretto config show configs/runs/tiny.yaml train.lr=3e-4\n"
+                           "  stretto config show mpt-125m --json\n");
   add_words(show_verb, options);
   show_verb->callback([options] { show(*options); });
 
-  Command* check_verb = verb->add_subcommand("check", "Check every rule without running");
+  Command* check_verb = verb->add_subcommand(
+      "check",
+      "Check every rule without running\n\n"
+      "Examples:\n"
+      "  stretto config check configs/runs/tiny.yaml parallel.tp=4   exit code 0 or 78\n"
+      "  stretto config check mpt-125m micro_batch=3 --json\n");
   add_words(check_verb, options);
   check_verb->callback([options] { check(*options); });
 
-  Command* schema_verb = verb->add_subcommand("schema", "JSON Schema (draft 2020-12)");
+  Command* schema_verb = verb->add_subcommand(
+      "schema",
+      "JSON Schema (draft 2020-12)\n\n"
+      "Examples:\n"
+      "  stretto config schema > stretto.schema.json   completion in editors\n");
   schema_verb->callback([] { print_json(config_schema()); });
 }
 

@@ -122,9 +122,10 @@ void prepare(const PrepareArguments& a) {
     print_json(record, -1);
     return;
   }
-  spdlog::info("{}: {} tokens, {} documents from {} in {} ({:.1f} MB/s)", a.output,
+  spdlog::info("{}: {} tokens, {} document{} from {} in {} ({:.1f} MB/s)", a.output,
                with_commas(done.tokens), with_commas(done.documents),
-               format_bytes(static_cast<double>(done.bytes)), format_seconds(seconds), rate);
+               done.documents == 1 ? "" : "s", format_bytes(static_cast<double>(done.bytes)),
+               format_seconds(seconds), rate);
 }
 
 struct InfoArguments {
@@ -210,7 +211,7 @@ void info(const InfoArguments& a) {
 void add_prepare(Command& verb) {
   auto* sub = verb.add_subcommand(
       "prepare",
-      "Text to token file.\n\nExamples:\n"
+      "Text to token file\n\nExamples:\n"
       "  stretto data prepare corpus.txt --tokenizer tokenizer.json -o corpus\n"
       "  stretto data prepare *.jsonl --tokenizer tokenizer.json -o train --threads 16\n"
       "  stretto data prepare corpus.txt --tokenizer tokenizer.json -o corpus.bin --format llmc");
@@ -232,7 +233,7 @@ void add_prepare(Command& verb) {
 
 void add_info(Command& verb) {
   auto* sub = verb.add_subcommand("info",
-                                  "What a token file holds.\n\nExamples:\n"
+                                  "What a token file holds\n\nExamples:\n"
                                   "  stretto data info corpus.bin --tokenizer tokenizer.json\n"
                                   "  stretto data info train.bin --format u16");
   auto a = std::make_shared<InfoArguments>();
@@ -252,7 +253,7 @@ void add_info(Command& verb) {
 void add_data(Command& app) {
   Command* verb =
       app.add_subcommand("data",
-                         "Make and inspect token files.\n\nExamples:\n"
+                         "Makes and inspects token files\n\nExamples:\n"
                          "  stretto data prepare corpus.txt --tokenizer tokenizer.json -o corpus\n"
                          "  stretto data info corpus.bin --tokenizer tokenizer.json");
   verb->require_subcommand(1);

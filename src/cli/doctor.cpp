@@ -15,13 +15,13 @@
 namespace stretto::cli {
 namespace {
 
-constexpr const char* kExamples =
+constexpr const char* kHelp =
+    "One page on this machine: what it has, what it delivers, what is missing\n\n"
     "Examples:\n"
     "  stretto doctor                  measures for a few seconds, all cores\n"
     "  stretto doctor --quick          looks only, measures nothing\n"
     "  stretto doctor --disk /scratch  tests the disk that runs will write to\n"
-    "  stretto doctor --json           for machines\n\n"
-    "One page on this machine: what it has, what it delivers, what is missing";
+    "  stretto doctor --json           for machines\n";
 
 void line(const char* title, const std::string& text) { fmt::print("{:<12} {}\n", title, text); }
 
@@ -121,7 +121,7 @@ void add_doctor(Command& app) {
     bool json = false, quick = false;
     std::string disk = ".";
   };
-  Command* verb = app.add_subcommand("doctor", kExamples);
+  Command* verb = app.add_subcommand("doctor", kHelp);
   auto options = std::make_shared<Options>();
   verb->add_flag("--json", options->json, "For machines");
   verb->add_flag("--quick", options->quick, "Measure nothing");

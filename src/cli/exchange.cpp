@@ -27,7 +27,8 @@ constexpr const char* kImportHelp =
     "Reads a Hugging Face GPT-2 or MPT model as step 0 of a run\n\n"
     "Examples:\n"
     "  stretto import gpt2 -o runs/gpt2              config.json and *.safetensors in gpt2/\n"
-    "  stretto generate runs/gpt2 --prompt \"Hello\"\n";
+    "  stretto generate runs/gpt2 --prompt \"Hello\"\n"
+    "  stretto train gpt2-124m output=runs/gpt2 data.path=my.bin   trains it further\n";
 
 struct Options {
   std::string source, target, tokenizer, format = "hf";

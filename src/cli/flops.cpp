@@ -18,12 +18,12 @@
 namespace stretto::cli {
 namespace {
 
-constexpr const char* kExamples =
+constexpr const char* kHelp =
+    "Parameters, FLOPs by operator under every convention, and memory by term\n\n"
     "Examples:\n"
     "  stretto flops mpt-125m                            a model of `stretto models`\n"
     "  stretto flops configs/runs/tiny.yaml seq_len=64   a run, with changes\n"
-    "  stretto flops mpt-7b parallel.tp=2 parallel.pp=4 --json\n\n"
-    "Parameters, FLOPs by operator under every convention, and memory by term";
+    "  stretto flops mpt-7b parallel.tp=2 parallel.pp=4 --json\n";
 
 struct Work {
   Config config;
@@ -174,7 +174,7 @@ void add_flops(Command& app) {
     std::vector<std::string> words;
     bool json = false;
   };
-  Command* verb = app.add_subcommand("flops", kExamples);
+  Command* verb = app.add_subcommand("flops", kHelp);
   auto options = std::make_shared<Options>();
   verb->add_option("WORDS", options->words, "YAML files, key=value overrides, or a model name")
       ->required();

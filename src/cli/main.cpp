@@ -20,13 +20,14 @@ constexpr const char* kExamples =
     "Stretto trains GPT language models, measures what the hardware delivers, and plans the\n"
     "fastest topology.\n\n"
     "Examples:\n"
-    "  stretto train configs/runs/tiny.yaml             train a small GPT, a few seconds\n"
-    "  stretto train -n 4 tiny parallel.tp=2            the same on four ranks, dp 2 x tp 2\n"
-    "  stretto bench tiny                               time a configuration honestly\n"
-    "  stretto sweep -m tiny -s 6 7 --tp 1 2 --run      time a grid of them\n"
-    "  stretto plan bloom-176b --cluster jean-zay-a100  the fastest layout on a cluster\n"
-    "  stretto flops mpt-125m                           parameters, FLOPs and memory\n"
-    "  stretto doctor                                   what this machine delivers\n";
+    "  stretto train configs/runs/tiny.yaml          train a small GPT, a few seconds\n"
+    "  stretto train -n 4 tiny parallel.tp=2         such a model on four ranks, dp 2 x tp 2\n"
+    "  stretto bench tiny                            time a configuration honestly\n"
+    "  stretto sweep -m tiny -s 6 7 --tp 1 2 --run   time a grid of them\n"
+    "  stretto plan mpt-7b --cluster h100 --gpus 64  the fastest layout on a cluster\n"
+    "  stretto flops mpt-125m                        parameters, FLOPs and memory\n"
+    "  stretto config keys                           what can be set\n"
+    "  stretto doctor                                what this machine delivers\n";
 
 // Whatever becomes of stderr, the exit code says it too.
 int report(const Error& error) {

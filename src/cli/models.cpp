@@ -87,11 +87,11 @@ void add_models(Command& app) {
   const auto options = std::make_shared<Options>();
   Command* verb = app.add_subcommand(
       "models",
+      "The models known by name\n\n"
       "Examples:\n"
       "  stretto models                  every known model with its exact parameter count\n"
       "  stretto models gpt2-124m        one model in full\n"
-      "  stretto models --json           for scripts\n\n"
-      "The models known by name");
+      "  stretto models --json           for scripts\n");
   verb->add_option("NAME", options->name, "One model");
   verb->add_flag("--json", options->json, "Print JSON");
   verb->callback([options] { show(options->name, options->json); });

@@ -40,11 +40,11 @@ struct CalibrateOptions {
   bool json = false;
 };
 
-constexpr const char* kExamExamples =
+constexpr const char* kExamHelp =
+    "Accuracy on the published tables, groups held out\n\n"
     "Examples:\n"
     "  stretto plan exam                         every table, about ten seconds\n"
-    "  stretto plan exam --table H100 --rows     one of them, row by row\n\n"
-    "Accuracy on the published tables, groups held out";
+    "  stretto plan exam --table H100 --rows     one of them, row by row\n";
 
 struct ExamOptions {
   std::string directory;
@@ -206,7 +206,7 @@ void write_text(const std::string& path, const std::string& text) {
 
 void add_plan_tools(Command& verb, const std::function<void()>& taken) {
   auto exam = std::make_shared<ExamOptions>();
-  Command* sub = verb.add_subcommand("exam", kExamExamples);
+  Command* sub = verb.add_subcommand("exam", kExamHelp);
   sub->add_option("--dir", exam->directory, "read the tables from this directory");
   sub->add_option("--table", exam->table, "only tables with this in their name");
   sub->add_option("--write", exam->write, "also write the report as Markdown");
@@ -217,7 +217,12 @@ void add_plan_tools(Command& verb, const std::function<void()>& taken) {
     run_exam_verb(*exam);
   });
   auto names = std::make_shared<std::vector<std::string>>();
-  Command* list = verb.add_subcommand("clusters", "Known clusters; of one, every field");
+  Command* list =
+      verb.add_subcommand("clusters",
+                          "Known clusters; of one, every field\n\n"
+                          "Examples:\n"
+                          "  stretto plan clusters         names, and the software that is known\n"
+                          "  stretto plan clusters h100    every number with unit and source\n");
   list->add_option("names", *names, "print every field of these, with unit and source");
   list->callback([names, taken] {
     taken();
@@ -228,7 +233,10 @@ void add_plan_tools(Command& verb, const std::function<void()>& taken) {
     bool json = false;
   };
   auto compared = std::make_shared<CompareOptions>();
-  Command* beside = verb.add_subcommand("compare", "Predicted beside measured, for a sweep's runs");
+  Command* beside = verb.add_subcommand("compare",
+                                        "Predicted beside measured, for a sweep's runs\n\n"
+                                        "Examples:\n"
+                                        "  stretto plan compare runs/bench/topologies\n");
   beside->add_option("records", compared->directory, "a sweep's directory, or one with records")
       ->required();
   beside->add_flag("--json", compared->json, "the errors only, for machines");

@@ -16,13 +16,13 @@
 namespace stretto::cli {
 namespace {
 
-constexpr const char* kExamples =
+constexpr const char* kHelp =
+    "The published result tables: shown, and recomputed from their own columns\n\n"
     "Examples:\n"
     "  stretto reference check                   every derived figure, strictly\n"
     "  stretto reference check --dir my_tables   the same over another copy\n"
     "  stretto reference show mpt                a table: mpt, mosaicgpt, bloom, fugaku\n"
     "  stretto reference show bloom/T21 --json   a part of one, for machines\n\n"
-    "The published result tables: shown, and recomputed from their own columns\n\n"
     "Tables come from reference/ in the current directory when it holds them, else from the copy\n"
     "inside the program. Exit code 1: a figure does not reproduce and is no known anomaly.";
 
@@ -250,17 +250,27 @@ void run_show(const Options& options) {
 }  // namespace
 
 void add_reference(Command& app) {
-  Command* verb = app.add_subcommand("reference", kExamples);
+  Command* verb = app.add_subcommand("reference", kHelp);
   verb->require_subcommand(1);
   auto options = std::make_shared<Options>();
   const auto add_common = [&](Command* sub) {
     sub->add_option("--dir", options->directory, "Directory with the four CSV files");
     sub->add_flag("--json", options->json, "For machines");
   };
-  Command* check = verb->add_subcommand("check", "Recompute every derived figure");
+  Command* check = verb->add_subcommand(
+      "check",
+      "Recompute every derived figure\n\n"
+      "Examples:\n"
+      "  stretto reference check                   exit code 1: a figure does not reproduce\n"
+      "  stretto reference check --dir my_tables   the same over another copy\n");
   add_common(check);
   check->callback([options] { run_check(*options); });
-  Command* show = verb->add_subcommand("show", "Print a table");
+  Command* show = verb->add_subcommand(
+      "show",
+      "Print a table\n\n"
+      "Examples:\n"
+      "  stretto reference show mpt                a table: mpt, mosaicgpt, bloom, fugaku\n"
+      "  stretto reference show bloom/T21 --json   a part of one, for machines\n");
   show->add_option("table", options->table, "mpt, mosaicgpt, bloom, fugaku or a part: bloom/T21")
       ->required();
   add_common(show);

@@ -193,7 +193,7 @@ void import(const std::string& input, const std::string& output) {
 void add_training(Command& verb) {
   auto* sub = verb.add_subcommand(
       "train",
-      "Learn a vocabulary from text.\n\nExamples:\n"
+      "Learn a vocabulary from text\n\nExamples:\n"
       "  stretto tokenizer train corpus.txt -o tokenizer.json --vocab 8192\n"
       "  stretto tokenizer train *.jsonl -o tok/ --pattern llama3     vocab.json and merges.txt");
   auto a = std::make_shared<TrainArguments>();
@@ -222,7 +222,7 @@ void add_encode_decode(Command& verb) {
   auto e = std::make_shared<Arguments>();
   auto* encoder =
       verb.add_subcommand("encode",
-                          "Text to token ids.\n\nExamples:\n"
+                          "Text to token ids\n\nExamples:\n"
                           "  echo Hello | stretto tokenizer encode tokenizer.json\n"
                           "  stretto tokenizer encode tokenizer.json book.txt --json > ids.json");
   encoder->add_option("tokenizer", e->tokenizer, "tokenizer.json, vocab.json or a directory")
@@ -234,7 +234,7 @@ void add_encode_decode(Command& verb) {
 
   auto d = std::make_shared<Arguments>();
   auto* decoder = verb.add_subcommand("decode",
-                                      "Token ids to text.\n\nExamples:\n"
+                                      "Token ids to text\n\nExamples:\n"
                                       "  echo 15496 995 | stretto tokenizer decode tokenizer.json");
   decoder->add_option("tokenizer", d->tokenizer, "tokenizer.json, vocab.json or a directory")
       ->required();
@@ -250,7 +250,7 @@ void add_import(Command& verb) {
   auto a = std::make_shared<Arguments>();
   auto* sub = verb.add_subcommand(
       "import",
-      "Check a tokenizer and write it in the other form.\n\nExamples:\n"
+      "Check a tokenizer and write it in the other form\n\nExamples:\n"
       "  stretto tokenizer import gpt2/vocab.json -o tokenizer.json   merges.txt lies beside it\n"
       "  stretto tokenizer import tokenizer.json -o gpt2/             vocab.json and merges.txt");
   sub->add_option("input", a->input, "tokenizer.json, vocab.json or a directory")->required();
@@ -263,7 +263,7 @@ void add_import(Command& verb) {
 void add_tokenizer(Command& app) {
   Command* verb = app.add_subcommand(
       "tokenizer",
-      "Train, run and convert byte-level BPE tokenizers.\n\nExamples:\n"
+      "Trains, runs and converts byte-level BPE tokenizers\n\nExamples:\n"
       "  stretto tokenizer train corpus.txt -o tokenizer.json --vocab 8192\n"
       "  echo Hello | stretto tokenizer encode tokenizer.json | stretto tokenizer decode "
       "tokenizer.json");

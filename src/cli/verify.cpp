@@ -146,8 +146,13 @@ void verify(const Options& options) {
                             resolved.config.model.layers, resolved.config.global_batch),
                 "use a model or a batch that can be cut, or --ranks 1 for one process alone");
   }
-  const auto rows = run_verify(
-      cases, [](const VerifyRow& row) { spdlog::info("{}: {}", row.name, verdict(row)); });
+  // Those that others are compared with give no row.
+  const auto compared = std::count_if(cases.begin(), cases.end(),
+                                      [](const VerifyCase& one) { return !one.against.empty(); });
+  int64_t done = 0;
+  const auto rows = run_verify(cases, [&](const VerifyRow& row) {
+    spdlog::info("[{}/{}] {}: {}", ++done, compared, row.name, verdict(row));
+  });
   if (options.json) {
     print_json(options, rows, left_out);
   } else {

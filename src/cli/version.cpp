@@ -55,11 +55,11 @@ void print_text(const BuildInfo& build) {
 
 void add_version(Command& app) {
   Command* verb = app.add_subcommand("version",
+                                     "What this program was built from\n\n"
                                      "Examples:\n"
                                      "  stretto version           versions of all parts\n"
                                      "  stretto version --json    the same for programs\n"
-                                     "  stretto --version         short for stretto version\n\n"
-                                     "What this program was built from");
+                                     "  stretto --version         short for stretto version\n");
   const auto json = std::make_shared<bool>(false);
   verb->add_flag("--json", *json, "One JSON object; null for a part that is not there");
   verb->callback([json] { *json ? print_json(build_info()) : print_text(build_info()); });

@@ -3,10 +3,10 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <map>
 
 #include "base/error.h"
 #include "base/log.h"
+#include "config/foreign_names.h"
 #include "config/interpolate.h"
 #include "config/problems.h"
 #include "config/registry.h"
@@ -28,45 +28,6 @@ YamlNode empty_mapping() {
   return node;
 }
 
-// Names of the same thing in other frameworks: too far from ours for an edit distance.
-const std::map<std::string, std::string, std::less<>>& foreign_names() {
-  static const std::map<std::string, std::string, std::less<>> names = {
-      {"n_layers", "layers"},
-      {"num_layers", "layers"},
-      {"n_layer", "layers"},
-      {"d_model", "hidden"},
-      {"hidden_size", "hidden"},
-      {"n_embd", "hidden"},
-      {"n_heads", "heads"},
-      {"num_attention_heads", "heads"},
-      {"n_head", "heads"},
-      {"vocab_size", "vocab"},
-      {"max_position_embeddings", "positions"},
-      {"max_seq_len", "seq_len"},
-      {"seq_length", "seq_len"},
-      {"global_train_batch_size", "global_batch"},
-      {"global_batch_size", "global_batch"},
-      {"device_train_microbatch_size", "micro_batch"},
-      {"micro_batch_size", "micro_batch"},
-      {"max_duration", "steps"},
-      {"train_iters", "steps"},
-      {"learning_rate", "lr"},
-      {"tensor_model_parallel_size", "tp"},
-      {"pipeline_model_parallel_size", "pp"},
-      {"sharding_strategy", "zero"},
-      {"zero_stage", "zero"},
-      {"grad_clip", "clip"}};
-  return names;
-}
-
-// The full name of a key that ends in `.last`, or an empty text.
-std::string key_ending_in(std::string_view last) {
-  for (const Key& key : config_keys()) {
-    if (key.name == last || key.name.ends_with("." + std::string(last))) return key.name;
-  }
-  return "";
-}
-
 // "a.b.c" as a file has it: "a: {b: {c: VALUE}}".
 std::string nested(std::string_view path) {
   const size_t dot = path.find('.');
@@ -78,10 +39,7 @@ std::string hint_for_unknown(const std::string& path) {
   if (find_key(path) != nullptr) {  // a.b: written with a dot inside a file
     return fmt::format("write it as {}, or on the command line", nested(path));
   }
-  const std::string last = path.substr(path.rfind('.') + 1);
-  const auto foreign = foreign_names().find(last);
-  const std::string known =
-      key_ending_in(foreign != foreign_names().end() ? foreign->second : last);
+  const std::string known = key_called(path);
   if (!known.empty()) return fmt::format("did you mean '{}'?", known);
   std::vector<std::string> names = {"variables"};
   std::string last_section;
@@ -90,7 +48,7 @@ std::string hint_for_unknown(const std::string& path) {
     const std::string section = key.name.substr(0, key.name.find('.'));
     if (section != key.name && section != last_section) names.push_back(last_section = section);
   }
-  return did_you_mean(path, names, "`stretto config schema` lists every key");
+  return did_you_mean(path, names, "`stretto config keys` lists every key");
 }
 
 // "train", "train.loss_scale": keys lie below it.

@@ -208,9 +208,10 @@ void add_train(std::vector<Key>& keys) {
   keys.push_back(count("train.decay", "steps", 0, kMaxSteps,
                        "wsd: length of the final decay; others: 0 = to the end",
                        FIELD(train.decay)));
-  keys.push_back(real("train.beta1", 0, 1, "Adam", FIELD(train.beta1)));
-  keys.push_back(real("train.beta2", 0, 1, "Adam", FIELD(train.beta2)));
-  keys.push_back(real("train.eps", 0, 1, "Adam", FIELD(train.eps)));
+  keys.push_back(real("train.beta1", 0, 1, "Adam: memory of gradients", FIELD(train.beta1)));
+  keys.push_back(real("train.beta2", 0, 1, "Adam: memory of their squares", FIELD(train.beta2)));
+  keys.push_back(
+      real("train.eps", 0, 1, "Adam: added to the root of the squares", FIELD(train.eps)));
   keys.push_back(
       real("train.weight_decay", 0, 1e3, "decoupled, on matrices only", FIELD(train.weight_decay)));
   keys.push_back(
@@ -221,18 +222,18 @@ void add_train(std::vector<Key>& keys) {
                        FIELD(train.ramp_up.increment)));
   keys.push_back(count("train.ramp_up.samples", "sequences", 0, kMaxSteps,
                        "consumed when the full batch is reached", FIELD(train.ramp_up.samples)));
-  keys.push_back(
-      real("train.loss_scale.initial", 0, 0x1p100, "amp_fp16", FIELD(train.loss_scale.initial)));
-  keys.push_back(
-      real("train.loss_scale.minimum", 0, 0x1p100, "amp_fp16", FIELD(train.loss_scale.minimum)));
+  keys.push_back(real("train.loss_scale.initial", 0, 0x1p100, "amp_fp16: the scale it begins with",
+                      FIELD(train.loss_scale.initial)));
+  keys.push_back(real("train.loss_scale.minimum", 0, 0x1p100, "amp_fp16: the least it may be",
+                      FIELD(train.loss_scale.minimum)));
   keys.push_back(count("train.loss_scale.growth_interval", "steps", 1, kMaxSteps,
                        "good steps before the scale doubles",
                        FIELD(train.loss_scale.growth_interval)));
   keys.push_back(count("train.loss_scale.hysteresis", "steps", 1, kMaxSteps,
                        "overflows tolerated before the scale halves",
                        FIELD(train.loss_scale.hysteresis)));
-  keys.push_back(
-      count("train.eval_every", "steps", 0, kMaxSteps, "0: never", FIELD(train.eval_every)));
+  keys.push_back(count("train.eval_every", "steps", 0, kMaxSteps,
+                       "steps between evaluations; 0: never", FIELD(train.eval_every)));
   keys.push_back(count("train.eval_batches", "batches", 1, 1e9, "global batches per evaluation",
                        FIELD(train.eval_batches)));
   keys.push_back(count("train.max_skipped", "steps", 1, kMaxSteps,
@@ -242,30 +243,34 @@ void add_train(std::vector<Key>& keys) {
                        "compare what must be equal on all replicas; 0: never",
                        FIELD(train.audit_every)));
   keys.push_back(number<double>(ValueType::seconds, "train.watchdog", "seconds", 0, kMaxSeconds,
-                                "without progress before a rank counts as hung",
+                                "time without progress before a rank counts as hung",
                                 FIELD(train.watchdog)));
 }
 
 void add_rest(std::vector<Key>& keys) {
   keys.push_back(
       text("data.path", "text or token file; empty: synthetic tokens", FIELD(data.path)));
-  keys.push_back(
-      text("data.eval_path", "empty: a held-out tail of data.path", FIELD(data.eval_path)));
+  keys.push_back(text("data.eval_path", "what is evaluated; empty: a held-out tail of data.path",
+                      FIELD(data.eval_path)));
   keys.push_back(choice("data.format", names(TokenFormat::bytes),
                         "layout of both files; u16: raw uint16 without a header (nanoGPT)",
                         FIELD(data.format)));
   keys.push_back(
       real("data.eval_fraction", 0, 1, "held-out share of data.path", FIELD(data.eval_fraction)));
-  keys.push_back(text("data.tokenizer", "tokenizer file", FIELD(data.tokenizer)));
+  keys.push_back(text("data.tokenizer",
+                      "the tokenizer that made the tokens; generate, eval and export use it",
+                      FIELD(data.tokenizer)));
   keys.push_back(count("checkpoint.every", "steps", 0, kMaxSteps,
-                       "0: only at the end and on a signal", FIELD(checkpoint.every)));
+                       "steps between saves; 0: only at the end and on a signal",
+                       FIELD(checkpoint.every)));
   keys.push_back(
       count("checkpoint.keep", "", 1, 1e6, "newest checkpoints kept", FIELD(checkpoint.keep)));
   keys.push_back(count("checkpoint.keep_every", "steps", 0, kMaxSteps,
                        "checkpoints of these steps stay for good; 0: none",
                        FIELD(checkpoint.keep_every)));
   keys.push_back(flag("checkpoint.async", "write while training goes on", FIELD(checkpoint.async)));
-  keys.push_back(choice("log.format", names(LogFormat::json), "console line", FIELD(log.format)));
+  keys.push_back(choice("log.format", names(LogFormat::json),
+                        "form of a step's line on the console", FIELD(log.format)));
   keys.push_back(
       count("log.every", "steps", 1, kMaxSteps, "steps per console line", FIELD(log.every)));
 }

@@ -169,7 +169,9 @@ TEST(DataVerb, DoesNotOverwriteWhatItReads) {
     refuse(f.dir / "link", f.dir / "./x", format);
   }
   refuse(index, f.dir / "y", "megatron");
-  EXPECT_EQ(stretto_run({"data", "prepare", text, "-t", "bytes", "-o", f.dir / "z"}).code, 0);
+  const Answer made = stretto_run({"data", "prepare", text, "-t", "bytes", "-o", f.dir / "z"});
+  EXPECT_EQ(made.code, 0);
+  EXPECT_NE(made.err.find(" 1 document from "), std::string::npos) << made.err;
 }
 
 TEST(DataVerb, RefusesWhatItCannotRead) {

@@ -39,6 +39,8 @@ void flip_bit(const std::string& path, std::streamoff at) {
 
 TEST(CheckpointVerb, ListsAndVerifies) {
   const Model m;
+  const std::string lines = stretto_run({"checkpoint", "list", m.run}).out;
+  EXPECT_NE(lines.find("  1 file, "), std::string::npos) << lines;
   const json list = json::parse(stretto_run({"checkpoint", "list", m.run, "--json"}).out);
   ASSERT_EQ(list.size(), 1u);
   EXPECT_EQ(list[0]["step"], 3);

@@ -1,5 +1,9 @@
 // A mistake on the command line names the mistake and the way on, and exits 64.
+#include <algorithm>
+#include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <sstream>
 
 #include "support/run_verb.h"
 #include "support/temp_dir.h"
@@ -44,6 +48,105 @@ TEST(Usage, MissingWordsAndUnknownOptionsPointToTheVerbsHelp) {
   }
 }
 
+// Options of other programs are words here.
+TEST(Usage, AnOptionThatIsASettingIsWrittenOut) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"--lr", "train.lr=VALUE"},
+      {"--tensor-model-parallel-size", "parallel.tp=VALUE"},
+      {"--train-iters=5", "train.steps=VALUE"},
+      {"--save-interval", "checkpoint.every=VALUE"}};
+  for (const auto& [option, word] : cases) {
+    const VerbAnswer answer = run_verb({"train", "tiny", option, "3"});
+    EXPECT_EQ(answer.code, 64) << option;
+    EXPECT_NE(answer.err.find(word), std::string::npos) << answer.err;
+  }
+  EXPECT_EQ(run_verb({"train", "tiny", "--colour", "3"}).err.find("VALUE"), std::string::npos);
+}
+
+// The names of verbs below "Subcommands:" in a help text.
+std::vector<std::string> verbs_in(const std::string& help) {
+  std::vector<std::string> verbs;
+  const size_t list = help.find("Subcommands:\n");
+  std::istringstream lines(list == std::string::npos ? "" : help.substr(list));
+  std::string line;
+  std::getline(lines, line);
+  while (std::getline(lines, line)) {
+    if (line.starts_with("  ") && line.size() > 2 && line[2] != ' ') {
+      verbs.push_back(line.substr(2, line.find(' ', 2) - 2));
+    }
+  }
+  return verbs;
+}
+
+// The examples of a help text that take no time, files of one's own or a shell; a line that ends
+// in a backslash goes on in the next one.
+std::vector<std::vector<std::string>> quick_examples(const std::string& help) {
+  std::vector<std::vector<std::string>> examples;
+  std::istringstream lines(help.substr(0, help.find("Usage: ")));
+  for (std::string line, more; std::getline(lines, line);) {
+    while (line.ends_with('\\') && std::getline(lines, more)) {
+      line = line.substr(0, line.size() - 1) + more.substr(more.find_first_not_of(' '));
+    }
+    if (!line.starts_with("  stretto ")) continue;
+    line = line.substr(10, line.find("  ", 10) - 10);  // a remark stands behind two spaces
+    std::istringstream split(line);
+    std::vector<std::string> words{std::istream_iterator<std::string>(split), {}};
+    const std::string& verb = words[0];
+    const bool quick = verb == "plan" || verb == "flops" || verb == "config" || verb == "models" ||
+                       verb == "version" || verb == "reference";
+    const bool own = std::any_of(words.begin(), words.end(), [](const std::string& word) {
+      return word == ">" || word == "local" || word == "exam" || word == "compare" ||
+             word == "calibrate" || word == "run.yaml" || word == "my_tables";
+    });
+    if (quick && !own) examples.push_back(std::move(words));
+  }
+  return examples;
+}
+
+void expect_examples(const std::vector<std::string>& verb, size_t& seen) {
+  std::vector<std::string> words = verb;
+  words.push_back("--help");
+  const std::string help = run_verb(words).out;
+  const std::string name = verb.empty() ? "" : verb.front() + " " + verb.back();
+  const size_t examples = help.find("\n\nExamples:\n  "), usage = help.find("\n\nUsage: ");
+  EXPECT_NE(examples, std::string::npos) << name;
+  EXPECT_LT(examples, usage) << name;
+  ++seen;
+  for (const std::vector<std::string>& words_of : quick_examples(help)) {
+    const VerbAnswer answer = run_verb(words_of);
+    EXPECT_EQ(answer.code, 0) << name << ": " << words_of[0] << " " << words_of[1] << answer.err;
+  }
+  for (const std::string& below : verbs_in(help)) {
+    std::vector<std::string> longer = verb;
+    longer.push_back(below);
+    expect_examples(longer, seen);
+  }
+}
+
+TEST(Usage, EveryHelpIsALineThenExamplesThatRun) {
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::current_path(STRETTO_SOURCE_DIR);  // configs/runs/tiny.yaml
+  size_t seen = 0;
+  expect_examples({}, seen);
+  std::filesystem::current_path(before);
+  EXPECT_GT(seen, 35u);  // verbs and those below them
+}
+
+TEST(Usage, KeysAreListedWithDefaultsMeaningAndValues) {
+  const VerbAnswer all = run_verb({"config", "keys"});
+  EXPECT_EQ(all.code, 0);
+  for (const char* part : {"model.layers ", "precision ", "train.lr ", "log.every "}) {
+    EXPECT_NE(all.out.find(std::string("\n") + part), std::string::npos) << part;
+  }
+  const VerbAnswer few = run_verb({"config", "keys", "Schedule"});
+  EXPECT_EQ(few.code, 0);
+  EXPECT_NE(few.out.find("parallel.schedule  1f1b     order of pipeline work [gpipe"),
+            std::string::npos)
+      << few.out;
+  EXPECT_EQ(few.out.find("train.lr"), std::string::npos) << few.out;
+  EXPECT_EQ(run_verb({"config", "keys", "colour"}).code, 64);
+}
+
 TEST(Usage, NoWordsAtAllShowTheHelp) {
   const VerbAnswer answer = run_verb({});
   EXPECT_EQ(answer.code, 0);
@@ -73,6 +176,8 @@ TEST(Usage, AnyVerbMayBeQuietOrVerbose) {
   EXPECT_FALSE(says({}, {"--quiet"}));
   EXPECT_TRUE(says({}, {"-v"}));
   EXPECT_TRUE(says({"-q"}, {"-v"}));
+  const std::string counted = run_verb(verify).err;
+  EXPECT_NE(counted.find("info: [1/"), std::string::npos) << counted;
   EXPECT_EQ(run_verb({"verify", "-x", "gpt2-124m"}).code, 64);
   EXPECT_NE(run_verb({"-q", "trian"}).err.find("did you mean 'train'?"), std::string::npos);
 }
@@ -134,6 +239,15 @@ TEST(Usage, FilesWithoutWhatTheyShouldHoldAreRefused) {
   }
   const VerbAnswer exam = run_verb({"plan", "exam", "--dir", dir.path()});
   EXPECT_EQ(exam.code, 65) << exam.err;
+}
+
+TEST(Usage, TheReportOfOneRecordLiesBesideIt) {
+  const TempDir dir;
+  const std::string record = dir / "run.json";
+  std::filesystem::copy_file(STRETTO_SOURCE_DIR "/tests/fuzz/corpus/record/dp2.json", record);
+  const VerbAnswer answer = run_verb({"report", record});
+  EXPECT_EQ(answer.code, 0) << answer.err;
+  EXPECT_TRUE(std::filesystem::exists(dir / "report.html")) << answer.out;
 }
 
 // A grid without a single cut model would prove nothing.

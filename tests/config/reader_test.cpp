@@ -1,6 +1,7 @@
 // Words to Config: files, overrides, models, interpolation, units, and mistakes with their place.
 #include "config/reader.h"
 
+#include "config/foreign_names.h"
 #include "config/registry.h"
 #include "config/schema.h"
 #include "config/support.h"
@@ -176,7 +177,7 @@ TEST(Reader, MistakesNameThePlaceAndTheFix) {
       {"model: tiny\nlr: 1\n", "lr: unknown key", "'train.lr'"},
       {"model: tiny\ndevice_train_microbatch_size: 1\n", "unknown key", "'micro_batch'"},
       {"model: tiny\nparallel.tp: 2\n", "parallel.tp: unknown key", "parallel: {tp: VALUE}"},
-      {"model: tiny\nqwertz: 2\n", "qwertz: unknown key", "config schema"},
+      {"model: tiny\nqwertz: 2\n", "qwertz: unknown key", "config keys"},
       {"model: tiny\nseq_len: many\n", "my.yaml:2:10  seq_len: many", "2048"},
       {"model: tiny\nseq_len: 1.5\n", "whole number", "whole number"},
       {"model: tiny\nseq_len: [1]\n", "takes a whole number, not a list", "seq_len: VALUE"},
@@ -230,6 +231,22 @@ TEST(Reader, AllMistakesAtOnce) {
   EXPECT_CONTAINS(text, "my.yaml:3:12  parallel.tq");
   EXPECT_CONTAINS(text, "fix: did you mean 'parallel.tp', 'parallel.dp' or 'parallel.pp'?");
   EXPECT_CONTAINS(text, "my.yaml:4:7  seed: x");
+}
+
+TEST(Reader, NamesOfOtherFrameworksAreKnown) {
+  const std::pair<const char*, const char*> cases[] = {{"max_steps", "train.steps"},
+                                                       {"optimizer.learning_rate", "train.lr"},
+                                                       {"tensor_parallel_degree", "parallel.tp"},
+                                                       {"save_interval", "checkpoint.every"},
+                                                       {"log-interval", "log.every"},
+                                                       {"lr", "train.lr"},
+                                                       {"data_path", "data.path"},
+                                                       {"block_size", "seq_len"}};
+  for (const auto& [name, key] : cases) EXPECT_EQ(key_called(name), key) << name;
+  EXPECT_EQ(key_called("colour"), "");
+  const Error error = load_error("model: tiny\nmax_steps: 4\n");
+  EXPECT_CONTAINS(error.hint(), "did you mean 'train.steps'?");
+  EXPECT_CONTAINS(load_error("model: tiny\ncolour: 4\n").hint(), "stretto config keys");
 }
 
 TEST(Reader, OverridesAreReadStrictlyToo) {

@@ -114,6 +114,10 @@ TEST(YamlFile, MissingDirectoryLargeUnreadable) {
   error = error_of([&] { read_yaml_file(dir / ""); });
   EXPECT_EQ(error.code(), ExitCode::bad_config);
   EXPECT_CONTAINS(std::string(error.what()), "is a directory");
+  EXPECT_CONTAINS(error.hint(), "name a file in it");
+  std::filesystem::create_directories(dir / "run/checkpoints");
+  error = error_of([&] { read_yaml_file(dir / "run"); });
+  EXPECT_CONTAINS(error.hint(), "output=" + (dir / "run"));
 
   error = error_of([&] { read_yaml_file("/dev/null"); });
   EXPECT_CONTAINS(std::string(error.what()), "is not a file");
