@@ -25,6 +25,8 @@ def evaluate(stretto, run, path, vocab):
 
 
 def main():
+    if len(sys.argv) != 4:
+        raise SystemExit(__doc__.strip())
     stretto, run, directory = sys.argv[1:4]
     model = AutoModelForCausalLM.from_pretrained(directory, dtype=torch.float32).eval()
     config = json.load(open(f"{directory}/config.json"))

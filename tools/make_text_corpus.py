@@ -15,6 +15,8 @@ ROOTS = ["/usr/share/man", "/usr/share/doc", "/usr/share/info", "/usr/lib/python
 
 
 def main():
+    if len(sys.argv) < 2 or sys.argv[1].startswith("-"):
+        raise SystemExit(__doc__.strip())
     out, size = sys.argv[1], float(sys.argv[2]) * 1e6 if len(sys.argv) > 2 else 100e6
     files = sorted({p for root in ROOTS for p in Path(root).rglob("*") if p.is_file()
                     and not p.is_symlink()
