@@ -100,6 +100,18 @@ TEST(TrainVerb, RanksThatContradictThemselvesAreRefused) {
   EXPECT_TRUE(given.says("2 ranks, but parallel.dp x tp x pp = 1 x 1 x 1")) << given.err;
 }
 
+TEST(TrainVerb, SaysWhatItTrainsOnWhat) {
+  const std::vector<std::string> words = {"train",         "tiny-100k",     "seq_len=16",
+                                          "train.steps=1", "micro_batch=1", "global_batch=2",
+                                          "threads=1"};
+  const Answer answer = stretto_run(words);
+  EXPECT_EQ(answer.code, 0) << answer.err;
+  EXPECT_NE(answer.err.find("info: tiny-100k: 120,576 parameters in fp32 on cpu, "),
+            std::string::npos)
+      << answer.err;
+  EXPECT_NE(answer.err.find("2 sequences of 16 random tokens"), std::string::npos) << answer.err;
+}
+
 TEST(TrainVerb, SaysWhereSettingsComeFrom) {
   const TempDir dir(Where::memory);
   std::vector<std::string> words = command(dir / "run");
