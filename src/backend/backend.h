@@ -242,8 +242,8 @@ class Backend {
   // sqrt(stats[0]) * grad_scale; with clip > 0 the multiplier is grad_scale * min(1, clip / norm).
   void clip_control(Tensor control, ConstTensor stats, float clip, float grad_scale);
   // One fused pass: weights in the compute type, master, moments m and v, grad. The master of f32
-  // weights is none or themselves, that of f16 f32; of bf16 it is their lower halves (SplitF32, u16),
-  // or none: then they are rounded stochastically. Does nothing where control[1] is set.
+  // weights is none or themselves, that of f16 f32; of bf16 it is their lower halves (SplitF32,
+  // u16), or none: then they are rounded stochastically. Does nothing where control[1] is set.
   void adamw(Tensor weight, Tensor master, Tensor m, Tensor v, ConstTensor grad,
              ConstTensor control, const AdamWOptions& options);
   // The same for many stretches, in one pass where the backend can. All have the same types;

@@ -140,7 +140,7 @@ ForecastReport compare_forecasts(const std::vector<RunRecord>& records) {
     layout = std::max(layout, describe(plan::layout_of(r.config)).size() + 2);
   }
   out.text =
-      fmt::format("{:<{}}{:<{}}{:>10}{:>11}{:>10}{:>14}{:>11}{:>10}\n", "run", name, "layout",
+      fmt::format("{:<{}}{:<{}}{:>10}{:>11}{:>11}{:>14}{:>11}{:>11}\n", "run", name, "layout",
                   layout, "measured", "predicted", "error", "memory/rank", "predicted", "error");
   std::vector<double> errors, memory;
   for (size_t i = 0; i < records.size(); ++i) {
@@ -149,7 +149,7 @@ ForecastReport compare_forecasts(const std::vector<RunRecord>& records) {
     const double seconds = derive(r).step.median;
     if (!f.forecast || !timed(r) || seconds <= 0) continue;
     const double error = f.forecast->seconds / seconds - 1;
-    out.text += fmt::format("{:<{}}{:<{}}{:>10}{:>11}{:>10}", printable(r.label), name,
+    out.text += fmt::format("{:<{}}{:<{}}{:>10}{:>11}{:>11}", printable(r.label), name,
                             describe(plan::layout_of(r.config)), layout, format_seconds(seconds),
                             format_seconds(f.forecast->seconds),
                             f.known ? "known" : fmt::format("{:+.1f} %", 100 * error));
@@ -159,7 +159,7 @@ ForecastReport compare_forecasts(const std::vector<RunRecord>& records) {
     if (f.memory > 0 && used > 0) {
       const double wrong = f.memory / used - 1;
       memory.push_back(std::abs(wrong));
-      out.text += fmt::format("{:>14}{:>11}{:>10}", format_bytes(used), format_bytes(f.memory),
+      out.text += fmt::format("{:>14}{:>11}{:>11}", format_bytes(used), format_bytes(f.memory),
                               fmt::format("{:+.1f} %", 100 * wrong));
     }
     out.text += "\n";

@@ -80,7 +80,8 @@ TEST(Offload, StateCrossesOnceInEachDirection) {
   EXPECT_NEAR(e.host_link, 10 * parameters / 1e9, 0.01 * e.host_link);
   Workload pure = w;
   pure.precision = Precision::bf16;  // moments in bf16, no master
-  EXPECT_NEAR(estimate(p.cluster, p.stack, pure, l).host_link, e.host_link * 4 / 10, 0.01 * e.host_link);
+  EXPECT_NEAR(estimate(p.cluster, p.stack, pure, l).host_link, e.host_link * 4 / 10,
+              0.01 * e.host_link);
   Layout sharded = l;
   sharded.dp = 4;
   sharded.zero = 1;
