@@ -36,7 +36,10 @@ TEST(CudaCheck, EveryFailureHasItsCodeAndAdvice) {
       FAIL() << cudaGetErrorName(each.status);
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), each.code) << error.what();
-      EXPECT_NE(std::string(error.what()).find(cudaGetErrorName(each.status)), std::string::npos);
+      const std::string what = error.what();
+      EXPECT_NE(what.find(cudaGetErrorName(each.status)), std::string::npos) << what;
+      const bool has_place = what.find("cuda_check_test.cpp") != std::string::npos;
+      EXPECT_EQ(has_place, each.code != ExitCode::os_error) << what;
       EXPECT_NE(error.hint().find(each.advice), std::string::npos) << error.hint();
     }
   }

@@ -64,10 +64,13 @@ Advice advice_for(cudaError_t status) {
 
 void cuda_failed(cudaError_t status, const char* call, const char* file, int line) {
   const Advice advice = advice_for(status);
-  throw Error(advice.code,
-              fmt::format("CUDA: {} failed with {} ({}) at {}:{}", call, cudaGetErrorName(status),
-                          cudaGetErrorString(status), short_name(file), line),
-              advice.hint);
+  std::string what =
+      fmt::format("GPU: {} ({})", cudaGetErrorString(status), cudaGetErrorName(status));
+  // Where it was noticed says nothing of a machine that cannot run GPU code at all.
+  if (advice.code != ExitCode::os_error) {
+    what += fmt::format(" in {} at {}:{}", call, short_name(file), line);
+  }
+  throw Error(advice.code, what, advice.hint);
 }
 
 void throw_if_gpu_failed(const char* call, const char* file, int line) {
