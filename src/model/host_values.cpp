@@ -9,11 +9,11 @@
 namespace stretto {
 namespace {
 
-// f(i) for each element: gigabytes of a large model pass through here, so all threads take part.
+// f(i) for each element: gigabytes of a large model pass through here.
 template <typename F>
-void for_all(int64_t count, F&& f) {
+void for_all(int threads, int64_t count, F&& f) {
   constexpr int64_t kPiece = 1 << 16;
-  parallel_for(omp_get_max_threads(), (count + kPiece - 1) / kPiece, [&](int64_t piece) {
+  parallel_for(threads, (count + kPiece - 1) / kPiece, [&](int64_t piece) {
     const int64_t end = std::min(count, (piece + 1) * kPiece);
     for (int64_t i = piece * kPiece; i < end; ++i) f(i);
   });
@@ -23,7 +23,7 @@ template <typename T, typename Convert>
 void upload(Backend& backend, Tensor t, const float* values, Convert convert) {
   // Uninitialised: the threads touch its pages first.
   const std::unique_ptr<T[]> narrow(new T[static_cast<size_t>(t.count())]);
-  for_all(t.count(), [&](int64_t i) { narrow[i] = convert(values[i]); });
+  for_all(omp_get_max_threads(), t.count(), [&](int64_t i) { narrow[i] = convert(values[i]); });
   backend.copy_from_host(t, narrow.get());
 }
 
@@ -44,7 +44,7 @@ void assign_host_values(Backend& backend, Tensor t, const float* values) {
       backend.copy_from_host(t, values);
       break;
     case DType::bf16:
-      upload<bf16_t>(backend, t, values, [](float x) { return split(x).high; });
+      upload<bf16_t>(backend, t, values, to_bf16);
       break;
     case DType::u16:
       upload<uint16_t>(backend, t, values, [](float x) { return split(x).low; });
@@ -72,19 +72,17 @@ std::vector<float> host_values(Backend& backend, ConstTensor t) {
 
 void join_halves(float* values, Backend& high_backend, ConstTensor high, Backend& low_backend,
                  ConstTensor low) {
-  constexpr int64_t kPiece = int64_t{1} << 24;
-  std::vector<bf16_t> upper;
-  std::vector<uint16_t> lower;
+  constexpr int64_t kPiece = int64_t{1} << 22;
+  // Saves come between steps: ranks of one machine keep to their own threads.
+  const int threads = high_backend.host_memory() ? high_backend.threads() : omp_get_max_threads();
+  const auto room = static_cast<size_t>(std::min(high.count(), kPiece));
+  const std::unique_ptr<bf16_t[]> upper(new bf16_t[room]);
+  const std::unique_ptr<uint16_t[]> lower(new uint16_t[room]);
   for (int64_t begin = 0; begin < high.count(); begin += kPiece) {
     const int64_t end = std::min(high.count(), begin + kPiece), count = end - begin;
-    upper.resize(static_cast<size_t>(count));
-    lower.resize(static_cast<size_t>(count));
-    high_backend.copy_to_host(upper.data(), high.slice(begin, end));
-    low_backend.copy_to_host(lower.data(), low.slice(begin, end));
-    for_all(count, [&](int64_t i) {
-      const auto at = static_cast<size_t>(i);
-      values[begin + i] = join({upper[at], lower[at]});
-    });
+    high_backend.copy_to_host(upper.get(), high.slice(begin, end));
+    low_backend.copy_to_host(lower.get(), low.slice(begin, end));
+    for_all(threads, count, [&](int64_t i) { values[begin + i] = join({upper[i], lower[i]}); });
   }
 }
 

@@ -7,7 +7,8 @@
 
 namespace stretto {
 
-// t = values, rounded to the tensor's type: bf16 takes the upper halves of SplitF32, u16 the lower.
+// t = values, rounded to the tensor's type; u16 takes the lower halves of SplitF32, whose upper
+// ones are what bf16 takes.
 void assign_host_values(Backend& backend, Tensor t, const float* values);
 
 // The tensor's elements as floats.

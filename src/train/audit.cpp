@@ -72,8 +72,8 @@ struct Copies {
   }
 };
 
-// The optimizer's state as checkpoints call it, with the master copies; nothing where ranks share
-// it.
+// The optimizer's state by the names that checkpoints use, with the master; nothing where ranks
+// share it.
 std::vector<std::pair<std::string, Tensor>> replicated_state(Trainer& trainer) {
   if (trainer.gpt().shape().zero > 0) return {};
   std::vector<std::pair<std::string, Tensor>> all;

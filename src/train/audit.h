@@ -6,7 +6,7 @@
 //   over tp         what tensor-parallel ranks replicate: norms, biases after a sum, positions
 //   over the ends   the tied token table of the first and last pipeline stage
 //
-// With ZeRO 0, where each rank has all of it, the optimizer's state (master copies, moments) too.
+// With ZeRO 0, where each rank has all of it, the optimizer's state (master, moments) too.
 #pragma once
 
 #include <cstdint>

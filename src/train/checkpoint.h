@@ -11,7 +11,7 @@
 namespace stretto {
 
 // This rank's part: what its optimizer owns, replicated data on one rank only. Weights as fp32
-// where there is a master copy. `shard` may be one from an earlier step: its buffer is used again.
+// where there is a master. `shard` may be one from an earlier step: its buffer is used again.
 void collect_shard(Trainer& trainer, Shard& shard);
 
 // Step, config and trainer state; the files come when they are written.

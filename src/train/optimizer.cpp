@@ -49,7 +49,8 @@ void Optimizer::assign(size_t unit, int64_t begin, const float* values, int64_t 
   for (const OwnedStretch& s :
        owned_stretches(flat, {begin, begin + count}, sharded ? gpt_.layout().dp : 1,
                        sharded ? gpt_.comms().dp->rank() : 0)) {
-    assign_host_values(state_backend(), master_.slice(s.shard_begin, s.shard_begin + s.count),
+    assign_host_values(state_backend(),
+                       state("master").slice(s.shard_begin, s.shard_begin + s.count),
                        values + (s.flat_begin - begin));
   }
 }

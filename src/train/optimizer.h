@@ -33,9 +33,9 @@ class Optimizer {
  public:
   Optimizer(Backend& backend, Gpt& gpt, OptimizerSettings settings);
 
-  // Initial weights for weights and master copies.
+  // Initial weights, with their master.
   void initialise(uint64_t seed);
-  // Weights (and master copies) of flat range [begin, begin + count) of a unit.
+  // Weights (and their master) of flat range [begin, begin + count) of a unit.
   void assign(size_t unit, int64_t begin, const float* values, int64_t count);
 
   // One update from the finished gradients. `scale` is the loss scale they carry; `step` counts

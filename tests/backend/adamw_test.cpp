@@ -93,6 +93,31 @@ TEST(AdamW, HalvesFollowF32) {
   }
 }
 
+// With nothing to learn no bit changes: zeros with their signs, subnormals, the smallest and
+// largest, what rounds to infinity.
+TEST(AdamW, HalvesOfEdgesStayAsTheyAre) {
+  std::vector<uint32_t> bits;
+  for (const uint32_t x : {0x00000000u, 0x00000001u, 0x00007fffu, 0x00008001u, 0x007fffffu,
+                           0x00800000u, 0x3f7fffffu, 0x7f7f7fffu, 0x7f7fffffu, 0x7f800000u}) {
+    bits.push_back(x);
+    bits.push_back(x | 0x80000000u);
+  }
+  const auto count = static_cast<int64_t>(bits.size());
+  State s(DType::bf16, count, true);
+  for (int64_t i = 0; i < count; ++i) {
+    const SplitF32 x = split(std::bit_cast<float>(bits[static_cast<size_t>(i)]));
+    s.weight.tensor().as<bf16_t>()[i] = x.high;
+    s.master.tensor().as<uint16_t>()[i] = x.low;
+  }
+  AdamWOptions options = options_at(1);
+  options.lr = 0;
+  cpu().adamw(s.weight, s.master, s.m, s.v, Operand::zeros(DType::f32, {count}), kGo, options);
+  const Operand after = s.whole();
+  for (int64_t i = 0; i < count; ++i) {
+    EXPECT_EQ(std::bit_cast<uint32_t>(after.tensor().as<float>()[i]), bits[static_cast<size_t>(i)]);
+  }
+}
+
 // Weights that decay to exactly half-way between two bf16.
 TEST(AdamW, HalvesAreMovedOffTies) {
   Values before;

@@ -174,7 +174,10 @@ void keep_low_halves(Tensor low, int64_t begin, int64_t n, float* block) {
         const auto half = hn::Set(du, 0xffffu);
         const auto bits = hn::BitCast(du, load(d, static_cast<const float*>(block) + i, lanes));
         const auto tie = hn::Eq(hn::And(bits, half), hn::Set(du, 0x8000u));
-        const auto moved = hn::Or(bits, hn::IfThenElseZero(tie, hn::Set(du, 1u)));
+        const auto one = hn::Set(du, 1u);
+        const auto odd = hn::And(hn::ShiftRight<16>(bits), one);  // goes up, by one; even down
+        const auto step = hn::Sub(hn::Add(odd, odd), one);
+        const auto moved = hn::Add(bits, hn::IfThenElseZero(tie, step));
         store(d, hn::BitCast(d, moved), block + i, lanes);
         store_u16(d, hn::And(moved, half), dst + i, lanes);
       });

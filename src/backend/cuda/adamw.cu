@@ -304,7 +304,7 @@ Stretch stretch_of(const AdamWSegment& s) {
           aligned ? 1 : 0};
 }
 
-// Calls f with the three element types, and whether there is a master copy.
+// Calls f with the three element types, and whether there is a master.
 template <typename F>
 void with_types(const AdamWSegment& s, bool master, F&& f) {
   with_float_type(s.weight.dtype(), [&](auto w) {

@@ -5,6 +5,7 @@
 
 #include "backend/cuda/device.cuh"
 #include "backend/cuda/stochastic.cuh"
+#include "base/split_f32.h"
 
 namespace stretto::cuda {
 
@@ -73,12 +74,10 @@ __device__ __forceinline__ float fast_quotient(float x, float y) {
 
 // join() and off_tie() of base/split_f32.h.
 __device__ __forceinline__ float join(bf16 high, uint16_t low) {
-  const uint32_t upper = __float_as_uint(as_float(high));
-  return __uint_as_float(upper + static_cast<uint32_t>(static_cast<int16_t>(low)));
+  return __uint_as_float(joined_bits(__bfloat16_as_ushort(high), low));
 }
 __device__ __forceinline__ float off_tie(float x) {
-  const uint32_t bits = __float_as_uint(x);
-  return __uint_as_float(bits | ((bits & 0xffffu) == 0x8000u ? 1u : 0u));
+  return __uint_as_float(bits_off_tie(__float_as_uint(x)));
 }
 
 // One element. Every product and sum is spelled out, so that all callers round alike.
