@@ -246,7 +246,7 @@ void bench(const Options& options) {
 void add_bench(Command& app) {
   Command* verb = app.add_subcommand("bench", kHelp);
   auto options = std::make_shared<Options>();
-  verb->add_option("config", options->words, "YAML files, dotted.key=value words, or a model name");
+  verb->add_settings(options->words);
   verb->add_option("--from", options->from, "Run again what this record describes");
   verb->add_option("--out", options->out, "Write the record (JSON) here");
   verb->add_option("--steps", options->steps, "Timed steps, at least")

@@ -54,19 +54,26 @@ class HelpFormatter : public CLI::Formatter {
   }
 };
 
+constexpr const char* kSettings = "config";  // the positional of add_settings()
+
 // "train", "config show": the verb that was being read when an error came up; empty: none yet.
-std::string verb_of(const CLI::App& app) {
-  const CLI::App* at = &app;
+struct ReadVerb {
+  const CLI::App* app;
   std::string words;
-  while (!at->get_subcommands().empty()) {
-    at = at->get_subcommands().front();
-    words += (words.empty() ? "" : " ") + at->get_name();
+};
+ReadVerb verb_of(const CLI::App& app) {
+  ReadVerb verb{&app, ""};
+  while (!verb.app->get_subcommands().empty()) {
+    verb.app = verb.app->get_subcommands().front();
+    verb.words += (verb.words.empty() ? "" : " ") + verb.app->get_name();
   }
-  return words;
+  return verb;
 }
 
-// --lr 3, --tensor-model-parallel-size: an option elsewhere, a word here ("train.lr=...").
-std::string setting_meant(const CLI::App& app) {
+// --lr 3, --tensor-model-parallel-size: an option elsewhere, a word of a configuration here
+// ("train.lr=...").
+std::string setting_meant(const CLI::App& app, const CLI::App& verb) {
+  if (verb.get_option_no_throw(kSettings) == nullptr) return "";
   for (const std::string& word : app.remaining(true)) {
     if (!word.starts_with("--")) continue;
     const std::string name = word.substr(2, word.find('=') - 2);
@@ -76,12 +83,12 @@ std::string setting_meant(const CLI::App& app) {
 }
 
 [[noreturn]] void refuse(const CLI::App& app, const CLI::ParseError& error) {
-  const std::string verb = verb_of(app);
+  const auto [read, verb] = verb_of(app);
   const std::string command = verb.empty() ? "stretto" : "stretto " + verb;
   const std::string what = fmt::format("{}{}", verb.empty() ? "" : verb + ": ", error.what());
   const std::string help =
       fmt::format("`{} --help` shows its words, options and examples", command);
-  const std::string key = setting_meant(app);
+  const std::string key = setting_meant(app, *read);
   throw Error(ExitCode::usage, what,
               key.empty() ? help : fmt::format("write {}=VALUE; {}", key, help));
 }
@@ -178,6 +185,10 @@ STRETTO_INTEGER_OPTION(std::optional<int64_t>)
 
 Option Command::add_flag(const std::string& name, bool& value, const std::string& help) {
   return Option(app_of(native_).add_flag(name, value, help));
+}
+
+Option Command::add_settings(std::vector<std::string>& words) {
+  return add_option(kSettings, words, "YAML files, dotted.key=value words, or a model name");
 }
 
 void Command::callback(std::function<void()> run) { app_of(native_).callback(std::move(run)); }

@@ -58,6 +58,8 @@ class Command {
                     const std::string& help);
   Option add_option(const std::string& name, std::optional<double>& value, const std::string& help);
   Option add_flag(const std::string& name, bool& value, const std::string& help);
+  // The words of a configuration, positional.
+  Option add_settings(std::vector<std::string>& words);
 
   // Runs after parsing, when the verb was named. Throws Error.
   void callback(std::function<void()> run);

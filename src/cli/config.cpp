@@ -110,8 +110,7 @@ void check(const Options& options) {
 }
 
 void add_words(Command* verb, const std::shared_ptr<Options>& options) {
-  verb->add_option("WORDS", options->words, "YAML files, key=value overrides, or a model name")
-      ->required();
+  verb->add_settings(options->words)->required();
   verb->add_flag("--json", options->json, "Print JSON");
 }
 

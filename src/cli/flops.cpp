@@ -176,8 +176,7 @@ void add_flops(Command& app) {
   };
   Command* verb = app.add_subcommand("flops", kHelp);
   auto options = std::make_shared<Options>();
-  verb->add_option("WORDS", options->words, "YAML files, key=value overrides, or a model name")
-      ->required();
+  verb->add_settings(options->words)->required();
   verb->add_flag("--json", options->json, "Print JSON");
   verb->callback([options] { run_flops(options->words, options->json); });
 }

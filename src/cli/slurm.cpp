@@ -80,8 +80,7 @@ void slurm(const Options& options) {
 void add_slurm(Command& app) {
   Command* verb = app.add_subcommand("slurm", kHelp);
   auto options = std::make_shared<Options>();
-  verb->add_option("config", options->words, "YAML files, dotted.key=value words, or a model name")
-      ->required();
+  verb->add_settings(options->words)->required();
   verb->add_option("-N,--nodes", options->nodes, "nodes")->capture_default_str();
   verb->add_option("--ntasks-per-node", options->tasks,
                    "ranks per node (default: dp x tp x pp / nodes)");

@@ -5,11 +5,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "account/parameters.h"
 #include "base/log.h"
@@ -23,6 +21,7 @@
 #include "cli/sweep_slurm.h"
 #include "cli/text_table.h"
 #include "cli/verbs.h"
+#include "machine/machine.h"
 #include "train/signals.h"
 
 namespace stretto::cli {
@@ -165,13 +164,8 @@ std::vector<PlannedPoint> plan(const Options& options, SweepOptions& how) {
 std::string program_as_typed(const std::string& path) {
   std::error_code failed;
   const std::string name = std::filesystem::path(path).filename().string();
-  const char* const search = std::getenv("PATH");
-  std::istringstream directories(search != nullptr ? search : "");
-  for (std::string directory; std::getline(directories, directory, ':');) {
-    if (directory.empty() || access((directory + "/" + name).c_str(), X_OK) != 0) continue;
-    if (std::filesystem::equivalent(directory + "/" + name, path, failed)) return name;
-    break;  // another program of this name comes first
-  }
+  const std::string found = find_program(name);
+  if (!found.empty() && std::filesystem::equivalent(found, path, failed)) return name;
   const std::string near = std::filesystem::relative(path, failed).string();
   return failed || near.empty() || near.size() >= path.size() ? path : near;
 }

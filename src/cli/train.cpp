@@ -127,8 +127,7 @@ void train(const Options& options) {
 void add_train(Command& app) {
   Command* verb = app.add_subcommand("train", kHelp);
   auto options = std::make_shared<Options>();
-  verb->add_option("config", options->words, "YAML files, dotted.key=value words, or a model name")
-      ->required();
+  verb->add_settings(options->words)->required();
   verb->add_option("-n,--ranks", options->ranks, "ranks in this process (threads)")
       ->between(1, 4096);
   verb->callback([options] { train(*options); });

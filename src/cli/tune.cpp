@@ -99,8 +99,7 @@ void tune(const Options& options) {
 void add_tune(Command& app) {
   Command* verb = app.add_subcommand("tune", kHelp);
   auto options = std::make_shared<Options>();
-  verb->add_option("config", options->words, "YAML files, dotted.key=value words, or a model name")
-      ->required();
+  verb->add_settings(options->words)->required();
   verb->add_option("--draws", options->tune.draws, "how often options are drawn at random")
       ->capture_default_str()
       ->between(1, 1e6);

@@ -168,8 +168,7 @@ void verify(const Options& options) {
 void add_verify(Command& app) {
   Command* verb = app.add_subcommand("verify", kHelp);
   auto options = std::make_shared<Options>();
-  verb->add_option("config", options->words, "YAML files, dotted.key=value words, or a model name")
-      ->required();
+  verb->add_settings(options->words)->required();
   verb->add_option("--steps", options->steps, "steps of each run")->capture_default_str();
   verb->add_option("-n,--ranks", options->ranks, "largest topology")->capture_default_str();
   verb->add_flag("--json", options->json, "the differences of every step, for machines");

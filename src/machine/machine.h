@@ -109,6 +109,8 @@ CpuInfo probe_cpu();
 MemoryInfo probe_memory();
 GpuDriver probe_gpus();
 MpiInfo probe_mpi();
+// The program that a shell would start by this name; empty: none.
+std::string find_program(const std::string& name);
 MachineRates measure_rates(const CpuInfo& cpu, const MemoryInfo& memory);
 void measure_messages(MachineRates& rates);
 double measure_disk_write(const std::string& directory);  // bytes/s; throws FsError

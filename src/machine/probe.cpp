@@ -14,7 +14,6 @@
 #include "machine/system_text.h"
 
 namespace stretto {
-namespace {
 
 std::string find_program(const std::string& name) {
   const char* path = std::getenv("PATH");
@@ -27,6 +26,8 @@ std::string find_program(const std::string& name) {
   }
   return "";
 }
+
+namespace {
 
 std::string host_name() {
   std::array<char, 256> name{};

@@ -61,6 +61,8 @@ TEST(Usage, AnOptionThatIsASettingIsWrittenOut) {
     EXPECT_NE(answer.err.find(word), std::string::npos) << answer.err;
   }
   EXPECT_EQ(run_verb({"train", "tiny", "--colour", "3"}).err.find("VALUE"), std::string::npos);
+  // Verbs without a configuration have no words.
+  EXPECT_EQ(run_verb({"report", "runs", "--output", "x"}).err.find("VALUE"), std::string::npos);
 }
 
 // The names of verbs below "Subcommands:" in a help text.
