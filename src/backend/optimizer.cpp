@@ -41,6 +41,15 @@ void Backend::do_sum_stats(Tensor sum, ConstTensor rows) {
   do_copy_from_host(sum, total);
 }
 
+void Backend::checksum(Tensor sum, ConstTensor values) {
+  check_count("checksum", sum, 2);
+  check_type("checksum", sum, DType::i32);
+  const size_t size = dtype_size(values.dtype());
+  STRETTO_CHECK(size == 2 || size == 4, "checksum of {}", dtype_name(values.dtype()));
+  Range range(*this, Op::copy, 0, sizes_of(values));
+  do_checksum(sum, values);
+}
+
 void Backend::clip_control(Tensor control, ConstTensor stats, float clip, float grad_scale) {
   check_count("clip control", control, 2);
   check_type("clip control", control, DType::f32);

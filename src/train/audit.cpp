@@ -5,83 +5,77 @@
 
 #include <algorithm>
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
 namespace stretto {
 namespace {
 
-constexpr int64_t kChunkBytes = 1 << 20;  // copied from the device at a time
-
-class Hasher {
- public:
-  explicit Hasher(Trainer& trainer) : trainer_(trainer), chunk_(kChunkBytes) {}
-
-  // The bytes of one parameter that this rank holds.
-  uint64_t weights(const FlatUnit& unit, const FlatParameter& parameter) {
-    XXH3_state_t state;
-    XXH3_64bits_reset(&state);
-    const Gpt& gpt = trainer_.gpt();
-    const Tensor flat = trainer_.gpt().memory().at("weights");
-    const FlatRange range = {parameter.offset, parameter.offset + parameter.count};
-    if (gpt.shape().zero < 3) {
-      add(state, trainer_.backend(), flat.slice(range.begin, range.end));
-    } else {
-      for (const OwnedStretch& s :
-           owned_stretches(unit, range, gpt.layout().dp, gpt.comms().dp->rank())) {
-        add(state, trainer_.backend(), flat.slice(s.shard_begin, s.shard_begin + s.count));
-      }
-    }
-    return XXH3_64bits_digest(&state);
-  }
-
-  // Of the optimizer's state, which lies as the weights do where nothing is sharded.
-  uint64_t state(ConstTensor flat, const FlatParameter& parameter) {
-    XXH3_state_t state;
-    XXH3_64bits_reset(&state);
-    add(state, trainer_.optimizer().state_backend(),
-        flat.slice(parameter.offset, parameter.offset + parameter.count));
-    return XXH3_64bits_digest(&state);
-  }
-
- private:
-  void add(XXH3_state_t& state, Backend& backend, ConstTensor values) {
-    if (backend.host_memory()) {
-      XXH3_64bits_update(&state, values.data(), values.bytes());
-      return;
-    }
-    const int64_t step = kChunkBytes / static_cast<int64_t>(dtype_size(values.dtype()));
-    for (int64_t begin = 0; begin < values.count(); begin += step) {
-      const ConstTensor part = values.slice(begin, std::min(begin + step, values.count()));
-      backend.copy_to_host(chunk_.data(), part);
-      XXH3_64bits_update(&state, chunk_.data(), part.bytes());
-    }
-  }
-
-  Trainer& trainer_;
-  std::vector<char> chunk_;
+// What should be equal on the ranks of a group, where it lies.
+struct Copy {
+  std::string name;
+  Backend* backend;
+  ConstTensor values;
 };
 
-struct Copies {
-  std::vector<std::string> names;
-  std::vector<uint64_t> digests;  // of this rank
-
-  void add(const std::string& name, uint64_t digest) {
-    names.push_back(name);
-    digests.push_back(digest);
+// Taken where the copies lie, the numbers fetched at once: memory of a device is not moved.
+void add_checksums(std::vector<uint64_t>& sums, const std::vector<Copy>& copies, Backend& backend) {
+  const auto n = static_cast<int64_t>(copies.size());
+  const Buffer room = backend.allocate(copies.size() * sizeof(uint64_t), "checksums");
+  const Tensor all(room.data(), DType::i32, {2 * n});
+  backend.fill_zero(all);
+  for (int64_t i = 0; i < n; ++i) {
+    const Copy& copy = copies[static_cast<size_t>(i)];
+    if (copy.backend == &backend) backend.checksum(all.slice(2 * i, 2 * i + 2), copy.values);
   }
-};
+  std::vector<uint64_t> here(copies.size());
+  backend.copy_to_host(here.data(), all);
+  for (size_t i = 0; i < here.size(); ++i) sums[i] += here[i];
+}
+
+std::vector<uint64_t> checksums(Trainer& trainer, const std::vector<Copy>& copies) {
+  std::vector<uint64_t> sums(copies.size());
+  Backend& device = trainer.backend();
+  Backend& host = trainer.optimizer().state_backend();  // another one where state is offloaded
+  add_checksums(sums, copies, device);
+  if (&host != &device) add_checksums(sums, copies, host);
+  return sums;
+}
+
+using NamedState = std::vector<std::pair<std::string, Tensor>>;
 
 // The optimizer's state by the names that checkpoints use, with the master; nothing where ranks
 // share it.
-std::vector<std::pair<std::string, Tensor>> replicated_state(Trainer& trainer) {
+NamedState replicated_state(Trainer& trainer) {
   if (trainer.gpt().shape().zero > 0) return {};
-  std::vector<std::pair<std::string, Tensor>> all;
+  NamedState all;
   for (const char* name : {"master", "m", "v"}) {
     const Tensor state = trainer.optimizer().state(name);
     if (!state.none()) all.emplace_back(fmt::format("optimizer.{}.", name), state);
   }
   return all;
+}
+
+// One parameter as this rank holds it, and its optimizer state, which lies as the weights do where
+// nothing is sharded.
+std::vector<Copy> copies_of(Trainer& trainer, const NamedState& states, const FlatUnit& unit,
+                            const FlatParameter& parameter) {
+  const Gpt& gpt = trainer.gpt();
+  const Tensor weights = trainer.gpt().memory().at("weights");
+  const FlatRange range = {parameter.offset, parameter.offset + parameter.count};
+  std::vector<Copy> copies;
+  if (gpt.shape().zero < 3) {
+    copies.push_back(
+        {parameter.spec.name, &trainer.backend(), weights.slice(range.begin, range.end)});
+  } else {
+    for (const OwnedStretch& s :
+         owned_stretches(unit, range, gpt.layout().dp, gpt.comms().dp->rank())) {
+      copies.push_back({parameter.spec.name, &trainer.backend(),
+                        weights.slice(s.shard_begin, s.shard_begin + s.count)});
+    }
+  }
+  for (const auto& [prefix, state] : states) {
+    copies.push_back({prefix + parameter.spec.name, &trainer.optimizer().state_backend(),
+                      state.slice(range.begin, range.end)});
+  }
+  return copies;
 }
 
 std::vector<int> world_ranks(const std::vector<int>& group, const std::vector<int>& positions) {
@@ -112,21 +106,23 @@ std::string ranks_text(const std::vector<int>& ranks) {
               "memory is at fault");
 }
 
-// `group`: world ranks by their rank in `comm`.
+// `group`: world ranks by their rank in `comm`. Nothing is read where there is nobody to compare
+// with.
 void compare(Trainer& trainer, Comm& comm, const char* axis, const std::vector<int>& group,
-             const Copies& mine) {
-  const auto n = static_cast<int64_t>(mine.digests.size());
+             const std::vector<Copy>& copies) {
+  const auto n = static_cast<int64_t>(copies.size());
   if (comm.size() == 1 || n == 0) return;
+  const std::vector<uint64_t> mine = checksums(trainer, copies);
   std::vector<uint64_t> all(static_cast<size_t>(n * comm.size()));
   // Moved as pairs of 32 bits: there is no 64-bit integer type.
   comm.all_gather(Tensor(all.data(), DType::i32, {comm.size(), 2 * n}),
-                  ConstTensor(mine.digests.data(), DType::i32, {2 * n}));
+                  ConstTensor(mine.data(), DType::i32, {2 * n}));
   for (int64_t i = 0; i < n; ++i) {
-    std::vector<uint64_t> copies;
-    for (int r = 0; r < comm.size(); ++r) copies.push_back(all[static_cast<size_t>(r * n + i)]);
-    const std::vector<int> odd = odd_ones(copies);
+    std::vector<uint64_t> found;
+    for (int r = 0; r < comm.size(); ++r) found.push_back(all[static_cast<size_t>(r * n + i)]);
+    const std::vector<int> odd = odd_ones(found);
     if (!odd.empty()) {
-      report(trainer, mine.names[static_cast<size_t>(i)], axis, group, odd, trainer.state().step);
+      report(trainer, copies[static_cast<size_t>(i)].name, axis, group, odd, trainer.state().step);
     }
   }
 }
@@ -155,23 +151,20 @@ std::vector<int> odd_ones(const std::vector<uint64_t>& digests) {
 }
 
 void audit_replicas(Trainer& trainer) {
-  Hasher hasher(trainer);
   const Gpt& gpt = trainer.gpt();
   const Mesh& mesh = trainer.mesh();
   const int me = trainer.world().rank();
-  const auto state = replicated_state(trainer);
-  Copies all, replicated, tied;
+  const NamedState states = replicated_state(trainer);
+  std::vector<Copy> all, replicated, tied;
+  const auto append = [](std::vector<Copy>& to, const std::vector<Copy>& copies) {
+    to.insert(to.end(), copies.begin(), copies.end());
+  };
   for (const FlatUnit& unit : gpt.layout().units) {
     for (const FlatParameter& parameter : unit.parameters) {
-      const auto add = [&](const std::string& name, uint64_t digest) {
-        all.add(name, digest);
-        if (mesh.tp() > 1 && parameter.offset >= unit.replicated) replicated.add(name, digest);
-        if (unit.name == "wte") tied.add(name, digest);
-      };
-      add(parameter.spec.name, hasher.weights(unit, parameter));
-      for (const auto& [prefix, flat] : state) {
-        add(prefix + parameter.spec.name, hasher.state(flat, parameter));
-      }
+      const std::vector<Copy> copies = copies_of(trainer, states, unit, parameter);
+      append(all, copies);
+      if (parameter.offset >= unit.replicated) append(replicated, copies);
+      if (unit.name == "wte") append(tied, copies);
     }
   }
   const MeshComms& comms = trainer.comms();

@@ -1,5 +1,6 @@
-// Replica audit: what must be equal on several ranks is hashed and compared. Finds memory errors,
-// and mistakes such as a clipping that skips a rank, before they train a different model.
+// Replica audit: checksums of what must be equal on several ranks are compared. Finds memory
+// errors, and mistakes such as a clipping that skips a rank, before they train a different model. A
+// rank that shares nothing with another reads nothing.
 //
 //   over dp         every parameter (ZeRO 3: nothing, each rank holds another part)
 //   over dp_replica with ZeRO 3 in groups: the same part of every parameter

@@ -241,6 +241,9 @@ class StagedBackend final : public Backend {
   void do_sum_stats(Tensor sum, ConstTensor rows) override {
     stage([&](Staged& s) { device_->sum_stats(s.out(sum), s.in(rows)); });
   }
+  void do_checksum(Tensor sum, ConstTensor values) override {
+    stage([&](Staged& s) { device_->checksum(s.out(sum), s.in(values)); });
+  }
   void do_clip_control(Tensor control, ConstTensor stats, float clip, float grad_scale) override {
     stage([&](Staged& s) { device_->clip_control(s.out(control), s.in(stats), clip, grad_scale); });
   }

@@ -124,6 +124,28 @@ TEST(Audit, RunStopsAtTheAuditInterval) {
                "replica audit after step 4: ranks 0, 1 hold different copies of h.1.mlp.up.weight");
 }
 
+// What an audit reads is time lost to training.
+TEST(Audit, ReadsOnlyWhatSeveralRanksHold) {
+  const auto bytes_read = [](const Config& config) {
+    double bytes = 0;
+    run_thread_ranks(static_cast<int>(config.world_size()), [&](Comm& world) {
+      Trainer trainer(config, world);
+      trainer.initialise();
+      trainer.backend().profile().reset();
+      audit_replicas(trainer);
+      if (world.rank() == 0) bytes = trainer.backend().profile().of(Op::copy).bytes;
+    });
+    return bytes;
+  };
+  EXPECT_EQ(bytes_read(topology(1, 1, 1, 0)), 0);
+  EXPECT_EQ(bytes_read(topology(2, 1, 1, 3)), 0);
+  const auto parameters = static_cast<double>(parameter_count(tiny_config().model));
+  EXPECT_GE(bytes_read(topology(2, 1, 1, 0)), 3 * 4 * parameters);  // weights, m and v in f32
+  const double replicated = bytes_read(topology(1, 2, 1, 0));
+  EXPECT_GT(replicated, 0);
+  EXPECT_LT(replicated, 0.5 * 3 * 4 * parameters);
+}
+
 TEST(Audit, TheMostFrequentCopyIsRight) {
   EXPECT_EQ(odd_ones({7, 7, 7}), std::vector<int>());
   EXPECT_EQ(odd_ones({7, 8, 7}), std::vector<int>({1}));

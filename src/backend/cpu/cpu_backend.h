@@ -65,6 +65,7 @@ class CpuBackend final : public Backend {
   void do_cross_entropy_backward(Tensor logits, ConstTensor lse, ConstTensor targets,
                                  ConstTensor scale, VocabRange vocab) override;
   void do_gradient_stats(Tensor stats, ConstTensor grad) override;
+  void do_checksum(Tensor sum, ConstTensor values) override;
   void do_clip_control(Tensor control, ConstTensor stats, float clip, float grad_scale) override;
   void do_adamw(Tensor weight, Tensor master, Tensor m, Tensor v, ConstTensor grad,
                 ConstTensor control, const AdamWOptions& options) override;

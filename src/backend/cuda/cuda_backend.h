@@ -106,6 +106,7 @@ class CudaBackend final : public Backend {
   void end_linear_backward() override { shared_gradient_ = {}; }
   void do_gradient_stats(Tensor stats, ConstTensor grad) override;
   void do_sum_stats(Tensor sum, ConstTensor rows) override;
+  void do_checksum(Tensor sum, ConstTensor values) override;
   void do_clip_control(Tensor control, ConstTensor stats, float clip, float grad_scale) override;
   void do_adamw(Tensor weight, Tensor master, Tensor m, Tensor v, ConstTensor grad,
                 ConstTensor control, const AdamWOptions& options) override;
