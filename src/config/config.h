@@ -18,7 +18,7 @@ enum class LrSchedule { constant, linear, cosine, wsd };
 enum class LogFormat { compact, megatron, json };
 enum class GpuTransport { automatic, nccl, host };
 
-constexpr int64_t kAuto = -1;  // "auto" for micro_batch
+constexpr int64_t kAuto = -1;  // "auto" for micro_batch and gpu_clock
 
 struct ParallelConfig {
   int64_t dp = 1;
@@ -106,6 +106,7 @@ struct Config {
   bool optimizer_offload = false;
   DType gradient_dtype = DType::f32;  // f32, or bf16 where products are
   bool tf32 = false;
+  int64_t gpu_clock = 0;     // MHz at most; 0 = as the card comes, kAuto = what makes steps shorter
   int64_t memory_limit = 0;  // bytes per rank; 0 = what the machine has
   int64_t logits_chunk = 0;  // bytes of logits at a time; 0 = what suits the device
   TrainConfig train;

@@ -99,6 +99,12 @@ void tf32_device(const Config& c, Report& report) {
              "set tf32=false, or device=cuda");
 }
 
+void gpu_clock_device(const Config& c, Report& report) {
+  if (c.gpu_clock == 0 || c.device == Device::cuda) return;
+  report.add("gpu_clock", "is that of a GPU, but this is " + shown(c, "device"),
+             "set gpu_clock=0, or device=cuda");
+}
+
 void deterministic_repeatable(const Config& c, Report& report) {
   if (c.repeatable || !c.deterministic) return;
   report.add("repeatable", "contradicts " + shown(c, "deterministic"),
@@ -121,6 +127,7 @@ constexpr Rule kRules[] = {
     {"gradient-dtype", Severity::error, gradient_dtype},
     {"precision-device", Severity::advice, precision_device},
     {"tf32-device", Severity::error, tf32_device},
+    {"gpu-clock-device", Severity::error, gpu_clock_device},
     {"deterministic-repeatable", Severity::error, deterministic_repeatable},
     {"head-size", Severity::advice, head_size},
     {"vocab-padding", Severity::advice, vocab_padding},

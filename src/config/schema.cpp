@@ -151,6 +151,12 @@ void add_run(std::vector<Key>& keys) {
   keys.push_back(dtype("gradient_dtype", "element type of gradients in amp_bf16 and amp_fp8",
                        FIELD(gradient_dtype)));
   keys.push_back(flag("tf32", "fp32 matrix products may use TF32 (cuda)", FIELD(tf32)));
+  keys.push_back(count("gpu_clock", "MHz", 0, 10000,
+                       "ceiling for the GPU's clock while the run lasts (needs the right to use "
+                       "nvidia-smi -lgc); 0: none; auto: one that makes steps shorter under a "
+                       "power cap",
+                       FIELD(gpu_clock)));
+  keys.back().special = "auto";
   keys.push_back(number<int64_t>(ValueType::bytes, "memory_limit", "bytes", 0, kMaxBytes,
                                  "most memory per rank; 0: what the machine has",
                                  FIELD(memory_limit)));

@@ -51,6 +51,7 @@ Trainer::Trainer(const Config& config, Comm& world, const TunableOptions& tunabl
       at_(mesh_.coordinates(world.rank())),
       comms_(make_mesh_comms(mesh_, world)),
       backend_(make_rank_backend(config, world, tunables)),
+      clock_(config, world),
       scaler_(config.train.loss_scale, config.precision) {
   if (mesh_.pp() > 1) world.monitor().set_stage(at_.pp);
   config_.seq_len = seq_len(config);
@@ -216,6 +217,7 @@ StepRecord Trainer::step() {
   record.skipped_total = state_.skipped_total;
   record.nan_total = state_.nan_total;
   take_times(record, start);
+  clock_.after(record);
   return record;
 }
 

@@ -12,6 +12,7 @@
 #include "parallel/mesh.h"
 #include "train/batch_plan.h"
 #include "train/data_mark.h"
+#include "train/gpu_clock.h"
 #include "train/loss_scaler.h"
 #include "train/optimizer.h"
 #include "train/pipeline.h"
@@ -101,6 +102,7 @@ class Trainer {
   MeshComms comms_;  // between hosts
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<GpuTelemetry> telemetry_;  // none on the CPU or without NVML
+  GpuClock clock_;
   DeviceComms device_comms_;
   std::vector<Comm*> counted_;  // whose bytes and seconds a step reports
   std::unique_ptr<Gpt> gpt_;

@@ -46,6 +46,7 @@ Config reference(const Config& base, int64_t steps) {
   config.train.eval_every = 0;
   config.train.audit_every = std::max<int64_t>(1, steps / 4);
   config.checkpoint.every = 0;
+  config.gpu_clock = 0;
   config.output.clear();
   // Enough micro-batches for four ranks and for a pipeline of four stages.
   const int64_t most = std::max<int64_t>(1, config.global_batch / 4);

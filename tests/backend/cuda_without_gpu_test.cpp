@@ -28,6 +28,8 @@ TEST(GpuTelemetry, NamesThrottleReasons) {
   EXPECT_EQ(throttle_text(0), "none");
   EXPECT_EQ(throttle_text(1), "none");  // idle
   EXPECT_EQ(throttle_text(0x4), "power cap");
+  EXPECT_TRUE(power_capped(0x4) && power_capped(0x80 | 0x20));
+  EXPECT_FALSE(power_capped(0) || power_capped(0x20));
   EXPECT_EQ(throttle_text(0x60), "thermal (software), thermal (hardware)");
 }
 

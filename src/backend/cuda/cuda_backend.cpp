@@ -182,6 +182,13 @@ int cuda_device_count() {
   return count;
 }
 
+std::string cuda_bus_id(int device) {
+  char text[32] = {};
+  if (cudaDeviceGetPCIBusId(text, sizeof(text), device) == cudaSuccess) return text;
+  cudaGetLastError();
+  return "";
+}
+
 size_t cuda_total_bytes(int device) {
   cudaDeviceProp properties{};
   if (cudaGetDeviceProperties(&properties, device) == cudaSuccess) {

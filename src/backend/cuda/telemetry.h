@@ -39,5 +39,6 @@ std::unique_ptr<GpuTelemetry> open_gpu_telemetry(int device);
 
 // "power cap, thermal (software)"; "none" for 0. An idle GPU is no reason.
 std::string throttle_text(uint64_t reasons);
+bool power_capped(uint64_t reasons);
 
 }  // namespace stretto

@@ -1,0 +1,54 @@
+#include "train/gpu_clock.h"
+
+#include "backend/cuda/cuda_options.h"
+#include "base/log.h"
+#include "base/units.h"
+#include "train/rank_backend.h"
+
+namespace stretto {
+
+GpuClock::GpuClock(const Config& config, Comm& world) : world_(world) {
+  if (config.device != Device::cuda || config.gpu_clock == 0) return;
+  if (config.gpu_clock == kAuto) governor_.emplace();
+  if (!first_of_its_gpu(world)) return;
+  limit_ = std::make_unique<ClockLimit>(cuda_bus_id(gpu_of(world)));
+  if (!governor_) limit_->set(config.gpu_clock);
+}
+
+void GpuClock::after(const StepRecord& record) {
+  if (!governor_ || governor_->done()) return;
+  // All ranks see the same, so all of them change their clocks after the same step.
+  double agreed[] = {record.times.total, power_capped(record.gpu.throttle_reasons) ? 1.0 : 0.0,
+                     refused_ ? 1.0 : 0.0};
+  world_.all_reduce(Tensor(agreed, DType::f64, {3}), ReduceOp::max);
+  if (agreed[2] != 0) {
+    governor_.reset();
+    limit_.reset();
+    return;
+  }
+  const auto limit = governor_->observe(
+      {agreed[0], agreed[1] != 0, record.gpu.sm_clock_mhz_mean, record.gpu.samples});
+  if (limit) set(*limit);
+  if (!governor_->done() || world_.rank() != 0) return;
+  if (governor_->before() == 0) {
+    spdlog::info("gpu_clock=auto: no power cap holds the GPU back; its clock stays as it comes");
+    return;
+  }
+  spdlog::info("gpu_clock=auto: {} a step as the clock comes, {} with a ceiling: {}",
+               format_seconds(governor_->before()), format_seconds(governor_->after()),
+               governor_->limit() > 0
+                   ? fmt::format("at most {} MHz from now on", governor_->limit())
+                   : "it is lifted again");
+}
+
+void GpuClock::set(int64_t mhz) {
+  if (!limit_) return;
+  try {
+    limit_->set(mhz);
+  } catch (const Error& e) {
+    spdlog::warn("gpu_clock=auto: {}; the clock stays as it comes", e.what());
+    refused_ = true;
+  }
+}
+
+}  // namespace stretto

@@ -1,0 +1,32 @@
+// The clock of this rank's GPU as gpu_clock asks for it: at most so many MHz, or found out.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "comm/comm.h"
+#include "config/config.h"
+#include "train/clock_governor.h"
+#include "train/clock_limit.h"
+#include "train/step_record.h"
+
+namespace stretto {
+
+class GpuClock {
+ public:
+  // Collective over `world`. Of ranks that share a GPU the first sets its clock. A number that
+  // cannot be set throws; `auto` warns, and leaves the clock alone.
+  GpuClock(const Config& config, Comm& world);
+  // After every step; collective while `auto` is undecided.
+  void after(const StepRecord& record);
+
+ private:
+  void set(int64_t mhz);
+
+  Comm& world_;
+  std::optional<ClockGovernor> governor_;  // of `auto`
+  std::unique_ptr<ClockLimit> limit_;      // none where the clock is another rank's, or nobody's
+  bool refused_ = false;                   // by nvidia-smi: all ranks give up after the next step
+};
+
+}  // namespace stretto
