@@ -238,8 +238,8 @@ class Backend {
   void gradient_stats(Tensor stats, ConstTensor grad);
   // sum (3) f64 = rows (n, 3) f64 added up in order.
   void sum_stats(Tensor sum, ConstTensor rows);
-  // sum (2) i32 = the 64 bits of a checksum of values, by their bits (base/checksum.h); types of two
-  // or four bytes. Equal on every backend.
+  // sum (2) i32 = the 64 bits of a checksum of values, by their bits (base/checksum.h); types of
+  // two or four bytes. Equal on every backend.
   void checksum(Tensor sum, ConstTensor values);
   // control (2) f32 = { multiplier for gradients, 1 if the step must be skipped }. The norm is
   // sqrt(stats[0]) * grad_scale; with clip > 0 the multiplier is grad_scale * min(1, clip / norm).
