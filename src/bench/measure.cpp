@@ -199,7 +199,7 @@ double product_rate(const Config& config, const json& rates) {
   return rate.is_number() ? rate.get<double>() : 0;
 }
 
-void describe_device(RunRecord& record) {
+void describe_device(RunRecord& record, const std::string& name) {
   if (record.machine.empty()) return;
   try {
     const json machine = json::parse(record.machine);
@@ -208,7 +208,10 @@ void describe_device(RunRecord& record) {
     else
       describe_processor(record, machine);
   } catch (const json::exception& error) {
-    throw Error(ExitCode::bad_data, fmt::format("the machine description: {}", error.what()),
+    const std::string what = error.what();  // the library's own numbers come first
+    throw Error(ExitCode::bad_data,
+                fmt::format("{}: a machine is described otherwise:{}", name,
+                            what.substr(what.find(']') + 1)),
                 "write it with `stretto doctor --json`");
   }
 }

@@ -37,8 +37,9 @@ struct MeasureOptions {
 // micro_batch: auto becomes the largest that fits.
 std::optional<RunRecord> measure(Config config, const MeasureOptions& options);
 
-// The machine's part of a record: name and rates of one device out of `devices`. `machine` is JSON.
-void describe_device(RunRecord& record);
+// The machine's part of a record: name and rates of one device out of `devices`. `machine` is JSON,
+// which `name` stands for in messages (bad_data).
+void describe_device(RunRecord& record, const std::string& name = "the machine description");
 
 // FLOP/s of matrix products in the run's precision on all usable cores, of the rates that `doctor`
 // measured (JSON); 0: not measured.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <nlohmann/json.hpp>
 #include <vector>
 
 #include "backend/cpu/gemm.h"
@@ -9,6 +10,8 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/random.h"
+#include "base/strict_json.h"
+#include "bench/measure.h"
 
 namespace stretto {
 namespace {
@@ -74,6 +77,24 @@ double measured_matmul_rate(Backend& backend, DType type, int64_t size) {
     if (attempt >= 0) best = std::max(best, 2 * n * n * n * kProductsPerTry / seconds);
   }
   return best;
+}
+
+std::string read_machine_file(Fs& fs, const std::string& path) {
+  RunRecord record;
+  record.machine = read_file(fs, path, 1 << 20);
+  record.config.threads = 1;  // so that the number of cores is looked at, too
+  const std::string name = printable(path);
+  try {
+    parse_json(record.machine, name);
+    for (const Device device : {Device::cpu, Device::cuda}) {
+      record.config.device = device;
+      describe_device(record, name);
+    }
+  } catch (const Error& error) {
+    throw Error(error.code(), error.what(),
+                "write it with `stretto doctor --json`; a sweep without it measures again");
+  }
+  return record.machine;
 }
 
 MachineInfo survey_machine(bool measure, const std::string& directory) {

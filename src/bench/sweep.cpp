@@ -146,7 +146,7 @@ RunRecord record_for(const PlannedPoint& point, const SweepOptions& options) {
   record.started = utc_now();
   // Jobs of a cluster measure their own machine; whoever submits them may have none.
   if (posix_fs().info(machine_path(options))) {
-    record.machine = read_file(posix_fs(), machine_path(options), 1 << 20);
+    record.machine = read_machine_file(posix_fs(), machine_path(options));
   }
   describe_device(record);
   return record;

@@ -11,6 +11,7 @@
 #include "bench/figures.h"
 #include "bench/launcher.h"
 #include "bench/measure.h"
+#include "bench/survey.h"
 #include "bench/turns.h"
 #include "cli/verbs.h"
 #include "comm/launch.h"
@@ -205,9 +206,8 @@ void bench(const Options& options) {
   const Config config = load(options);
   if (!options.out.empty() && detect_launch().rank == 0) require_room_for(options.out);
   if (!options.machine.empty()) {
-    how.machine = read_file(posix_fs(), options.machine, 1 << 20);
-    const auto machine = nlohmann::json::parse(how.machine, nullptr, false);
-    if (!machine.is_object() || !machine.contains("cpu")) {
+    how.machine = read_machine_file(posix_fs(), options.machine);
+    if (!nlohmann::json::parse(how.machine).contains("cpu")) {
       throw Error(ExitCode::bad_data,
                   fmt::format("{} describes no machine", printable(options.machine)),
                   "write it with `stretto doctor --json`");

@@ -189,7 +189,7 @@ plan::Cluster measured_cluster(const PlanOptions& o) {
         "doctor --json > FILE` measured");
     text = to_json(survey_machine(true)).dump();
   } else {
-    text = read_file(posix_fs(), o.machine, 1 << 20);
+    text = read_machine_file(posix_fs(), o.machine);
   }
   const auto figures = plan::read_machine(text);
   if (!figures) {

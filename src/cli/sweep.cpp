@@ -123,14 +123,14 @@ bool run_all(const std::vector<PlannedPoint>& points, SweepOptions how) {
 // are not this one: nothing is predicted for their arrays before a job has measured one.
 std::string machine_text(const Options& options) {
   const std::string path = join_path(options.directory, "machine.json");
-  if (posix_fs().info(path)) return read_file(posix_fs(), path, 1 << 20);
+  if (posix_fs().info(path)) return read_machine_file(posix_fs(), path);
   if (launcher_from_name(options.launcher) == SweepLauncher::slurm) return "";
   spdlog::info("measuring this machine, a few seconds");
   if (!options.run) return to_json(survey_machine(true)).dump();
   SweepOptions how;
   how.directory = options.directory;
   prepare_sweep(how);
-  return read_file(posix_fs(), path, 1 << 20);
+  return read_machine_file(posix_fs(), path);
 }
 
 std::vector<PlannedPoint> plan(const Options& options, SweepOptions& how) {

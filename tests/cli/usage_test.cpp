@@ -243,6 +243,23 @@ TEST(Usage, FilesWithoutWhatTheyShouldHoldAreRefused) {
   EXPECT_EQ(exam.code, 65) << exam.err;
 }
 
+// What `doctor` left, or a sweep: cut off, or with other things in it than it should have.
+TEST(Usage, ADamagedMachineFileIsNamed) {
+  const TempDir dir;
+  for (const char* damage : {"", R"({"cpu": {"mod)", "[]", R"({"cpu": 3})",
+                             R"({"cpu": {"usable": "two"}})", R"({"cpu": {}, "gpu": 1})"}) {
+    const std::string file = dir.write("machine.json", damage);
+    for (const auto& words : std::vector<std::vector<std::string>>{
+             {"bench", "tiny", "--machine", file},
+             {"plan", "tiny", "--cluster", "local", "--machine", file},
+             {"sweep", "-m", "tiny", "--out", dir.path()}}) {
+      const VerbAnswer answer = run_verb(words);
+      EXPECT_EQ(answer.code, 65) << words[0] << " with " << damage << ": " << answer.err;
+      EXPECT_NE(answer.err.find(file + ": "), std::string::npos) << words[0] << ": " << answer.err;
+    }
+  }
+}
+
 TEST(Usage, TheReportOfOneRecordLiesBesideIt) {
   const TempDir dir;
   const std::string record = dir / "run.json";
