@@ -50,7 +50,7 @@ double time_limit(const YamlNode& node) {
 }
 
 void Choice::add(const std::string& key, const YamlNode& value) {
-  words.push_back(key + "=" + scalar(value, key));
+  words.push_back(override_word(key, scalar(value, key)));  // read once already
   places.push_back(value.place);
 }
 

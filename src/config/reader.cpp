@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/strict_json.h"
 #include "config/foreign_names.h"
 #include "config/interpolate.h"
 #include "config/problems.h"
@@ -26,6 +27,11 @@ YamlNode empty_mapping() {
   YamlNode node;
   node.kind = YamlNode::Kind::mapping;
   return node;
+}
+
+// Lists, mappings and quotes in an override are YAML; everything else is taken as it stands.
+bool begins_yaml(const std::string& text) {
+  return !text.empty() && std::string_view("[{\"'").find(text[0]) != std::string_view::npos;
 }
 
 // "a.b.c" as a file has it: "a: {b: {c: VALUE}}".
@@ -256,8 +262,7 @@ YamlNode override_tree(std::string_view word, const Place& place) {
   const std::string_view key = word.substr(0, equals);
   const std::string text(word.substr(equals + 1));
   YamlNode node = yaml_scalar(text, place);
-  // Lists, mappings and quotes are YAML; everything else is taken as it stands.
-  if (!text.empty() && std::string_view("[{\"'").find(text[0]) != std::string_view::npos) {
+  if (begins_yaml(text)) {
     node = parse_yaml(text, place.text());
     node.place = place;
     for (YamlNode& item : node.items) item.place = place;
@@ -286,6 +291,10 @@ YamlNode override_tree(std::string_view word, const Place& place) {
     node = std::move(parent);
   }
   return node;
+}
+
+std::string override_word(const std::string& key, const std::string& text) {
+  return key + "=" + (begins_yaml(text) ? json_quote(text) : text);  // JSON is YAML
 }
 
 ResolvedConfig resolve_config(YamlNode root) {

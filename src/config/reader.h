@@ -45,5 +45,7 @@ void merge_yaml(YamlNode& base, const YamlNode& over, const std::string& path = 
 // Whether a command-line word is an override, and its tree: a.b=c gives {a: {b: c}}.
 bool is_override(std::string_view word);
 YamlNode override_tree(std::string_view word, const Place& place = kCommandLine);
+// The override that gives the key this very text, also where it looks like YAML.
+std::string override_word(const std::string& key, const std::string& text);
 
 }  // namespace stretto

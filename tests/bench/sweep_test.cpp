@@ -13,11 +13,13 @@
 #include <thread>
 
 #include "base/random.h"
+#include "base/strict_json.h"
 #include "bench/report.h"
 #include "bench/safe_text.h"
 #include "bench/sample_record.h"
 #include "bench/tables.h"
 #include "config/reader.h"
+#include "config/schema.h"
 #include "support/expect_error.h"
 #include "support/temp_dir.h"
 
@@ -97,6 +99,25 @@ TEST(SweepSpec, RanksAndAccumulationAreWorkedOut) {
   flags.sequences = {9};
   EXPECT_ERROR(points_of(flags), ExitCode::usage, "-s");
   EXPECT_ERROR(points_of(SweepFlags{}), ExitCode::usage, "-m");
+}
+
+// What quotes of the file hold is the value, whatever it looks like by then.
+TEST(SweepSpec, TextsAreReadAsYamlOnce) {
+  for (const std::string text :
+       {"'a'", "\"a\"", "[a", "{a}", "{a: b}", "[1, 2]", "'", "it's", "[a\\tb", "\"\u00e4"}) {
+    const std::string value = json_quote(text);  // JSON is YAML
+    const auto points =
+        parse("base: tiny\nset: {data.path: " + value + "}\ngrid: {data.eval_path: [" + value +
+              "]}\npoints: [{data.eval_path: " + value + "}]\n");
+    for (const SweepPoint& point : points) {
+      const Config c = load_config(point.words, point.places).config;
+      EXPECT_EQ(c.data.path, text);
+      EXPECT_EQ(c.data.eval_path, text);
+    }
+  }
+  const auto points = parse("base: tiny\ngrid: {parallel.partition: ['[1, 3]', '[2,2]']}\n");
+  EXPECT_EQ(partition_list(load_config(points.at(0).words).config.parallel.partition),
+            (std::vector<int64_t>{1, 3}));
 }
 
 // A mistake is found before anything is measured, and said to be where it was written.
