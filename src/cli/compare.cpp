@@ -2,12 +2,14 @@
 #include "bench/compare.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/log.h"
 #include "base/units.h"
@@ -37,10 +39,23 @@ constexpr const char* kHelp =
 struct Options {
   std::string a, b, out;
   std::vector<std::string> bench;
-  int64_t runs = 5, steps = 12;
-  double tolerance = 0.01, seconds = 2;
+  std::optional<int64_t> runs, steps;
+  std::optional<double> seconds;
+  double tolerance = 0.01;
   bool json = false;
 };
+
+// Records are compared as they are: nothing runs, and nothing is kept.
+void refuse_options_of_bench(const Options& o) {
+  std::vector<const char*> given;
+  if (o.runs) given.push_back("--runs");
+  if (o.steps) given.push_back("--steps");
+  if (o.seconds) given.push_back("--seconds");
+  if (!o.out.empty()) given.push_back("--out");
+  if (given.empty()) return;
+  throw Error(ExitCode::usage, fmt::format("{} without --bench", fmt::join(given, ", ")),
+              "leave them out to compare records, or add --bench CONFIG to run two programs");
+}
 
 std::vector<RunRecord> load(const std::string& path) {
   std::vector<RunRecord> records;
@@ -106,10 +121,11 @@ void print(const std::vector<Comparison>& all) {
 // Lets both programs run the configuration, several times afresh; their records lie in
 // `directory`/a and /b.
 void bench_in_turns(const Options& options, const std::string& directory) {
-  if (options.runs < 1 || options.steps < 1 || !(options.seconds >= 0)) {
+  const int64_t runs = options.runs.value_or(5), steps = options.steps.value_or(12);
+  const double seconds = options.seconds.value_or(2);
+  if (runs < 1 || steps < 1 || !(seconds >= 0)) {
     throw Error(ExitCode::usage,
-                fmt::format("--runs {} --steps {} --seconds {}", options.runs, options.steps,
-                            options.seconds),
+                fmt::format("--runs {} --steps {} --seconds {}", runs, steps, seconds),
                 "at least one run of one step; 5 runs of 2 seconds find a few percent");
   }
   if (posix_fs().info(join_path(directory, "a"))) {
@@ -126,9 +142,9 @@ void bench_in_turns(const Options& options, const std::string& directory) {
   write_file_atomic(posix_fs(), machine, to_json(survey_machine(false)).dump());
   const std::string pair = fmt::format("{} {}", utc_now(), getpid());
   install_stop_signals();
-  Turns turns{options.steps, options.seconds, config.world_size() * config.threads, 0,
+  Turns turns{steps, seconds, config.world_size() * config.threads, 0,
               [] { return stop_signal() != 0; }};
-  for (int64_t run = 0; run < options.runs; ++run) {
+  for (int64_t run = 0; run < runs; ++run) {
     const auto player = [&](const std::string& program, const char* side) {
       const std::string base = fmt::format("{}/{}/run{}", directory, side, run);
       Player p{{std::filesystem::absolute(program), "bench"}, base + ".log"};
@@ -147,6 +163,7 @@ void bench_in_turns(const Options& options, const std::string& directory) {
 
 std::vector<Comparison> compared(const Options& options) {
   if (options.bench.empty()) {
+    refuse_options_of_bench(options);
     const std::vector<RunRecord> a = load(options.a), b = load(options.b);
     warn_of_lonely(a, b, options.a);
     warn_of_lonely(b, a, options.b);
@@ -197,12 +214,9 @@ void add_compare(Command& app) {
   verb->add_option("a", options->a, "Record, directory or program: before")->required();
   verb->add_option("b", options->b, "Record, directory or program: after")->required();
   verb->add_option("--bench", options->bench, "Configuration that both programs run, in turns");
-  verb->add_option("--runs", options->runs, "With --bench: fresh starts of both")
-      ->capture_default_str();
-  verb->add_option("--steps", options->steps, "With --bench: steps of a run, at least")
-      ->capture_default_str();
-  verb->add_option("--seconds", options->seconds, "With --bench: seconds of a run, at least")
-      ->capture_default_str();
+  verb->add_option("--runs", options->runs, "With --bench: fresh starts of both (5)");
+  verb->add_option("--steps", options->steps, "With --bench: steps of a run, at least (12)");
+  verb->add_option("--seconds", options->seconds, "With --bench: seconds of a run, at least (2)");
   verb->add_option("--out", options->out, "With --bench: directory that keeps the records");
   verb->add_option("--tolerance", options->tolerance, "Smallest change that counts")
       ->capture_default_str()

@@ -194,6 +194,15 @@ TEST(Usage, VerifyIsOneProcess) {
   EXPECT_NE(answer.err.find("one process"), std::string::npos) << answer.err;
 }
 
+TEST(Usage, CompareRefusesOptionsOfBenchWithoutIt) {
+  for (const char* option : {"--runs", "--steps", "--seconds", "--out"}) {
+    const VerbAnswer answer = run_verb({"compare", "a", "b", option, "3"});
+    EXPECT_EQ(answer.code, 64) << option << ": " << answer.err;
+    EXPECT_NE(answer.err.find(std::string(option) + " without --bench"), std::string::npos)
+        << answer.err;
+  }
+}
+
 TEST(Usage, NumbersOutOfRangeAndEmptyPathsAreRefused) {
   const std::vector<std::vector<std::string>> cases = {
       {"eval", "run", "file", "--batch", "0"},
