@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/units.h"
 #include "config/suggest.h"
+#include "train/lr_schedule.h"
 
 namespace stretto::cli {
 namespace {
@@ -33,6 +34,14 @@ std::string start_note(const Config& config, double bytes) {
                      format_bytes(bytes), config.global_batch, config.seq_len,
                      config.data.path.empty() ? "random tokens (data.path is not set)"
                                               : "tokens of " + printable(config.data.path));
+}
+
+std::string warmup_note(const TrainConfig& train) {
+  if (train.warmup <= train.steps) return "";
+  return fmt::format(
+      "train.warmup={} is longer than train.steps={}: the learning rate ends at {:.2e}, on its way "
+      "to {:.2e}",
+      train.warmup, train.steps, learning_rate(train, train.steps), train.lr);
 }
 
 std::string busy_note(const CoreUse& use, int64_t threads_per_rank, const char* wait_policy) {

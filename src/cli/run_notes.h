@@ -1,4 +1,4 @@
-// What `train` says beside its steps: what begins, and that others use its cores.
+// What `train` says beside its steps: what begins, and what may not be as it should.
 #pragma once
 
 #include <string>
@@ -11,6 +11,9 @@ namespace stretto::cli {
 // "tiny: 842,496 parameters in fp32 on cpu, 3 ranks (dp 3), 19.01 MiB per rank; 8 sequences of 128
 // random tokens a step". `bytes`: the memory plan of a rank.
 std::string start_note(const Config& config, double bytes);
+
+// That a run ends before its learning rate has risen to the top; empty: it does not.
+std::string warmup_note(const TrainConfig& train);
 
 // What may help where others take cores that threads of a rank wait for busily; empty: all is well,
 // or nothing would help. `wait_policy`: the variable OMP_WAIT_POLICY, null without one.

@@ -102,7 +102,11 @@ void train(const Options& options) {
   BusyCores busy(config);
   first.on_start = [&](Trainer& trainer) {
     const double bytes = static_cast<double>(trainer.gpt().memory().planned_bytes());
-    if (trainer.state().step < config.train.steps) spdlog::info("{}", start_note(config, bytes));
+    if (trainer.state().step < config.train.steps) {
+      spdlog::info("{}", start_note(config, bytes));
+      const std::string cut = warmup_note(config.train);
+      if (!cut.empty()) spdlog::warn("{}", cut);
+    }
     busy.begin();
   };
   first.on_step = [&](const StepRecord& step) {

@@ -18,14 +18,17 @@ void min_lr(const Config& c, Report& report) {
              fmt::format("use {} or less", c.train.lr));
 }
 
+// Whoever shortens a run to try something wants it to run: the rise to lr ends with it.
 void warmup(const Config& c, Report& report) {
   if (c.train.warmup <= c.train.steps) return;
-  report.add("train.warmup", "is longer than " + shown(c, "train.steps"),
+  report.add("train.warmup",
+             fmt::format("is longer than {}, so that {} is not reached", shown(c, "train.steps"),
+                         shown(c, "train.lr")),
              fmt::format("use {} or less", c.train.steps));
 }
 
 void decay(const Config& c, Report& report) {
-  const int64_t room = c.train.steps - c.train.warmup;
+  const int64_t room = c.train.steps - c.train.warmup;  // below 0: nothing comes after warm-up
   if (c.train.schedule == LrSchedule::wsd && c.train.decay == 0) {
     report.add("train.decay", "is needed by " + shown(c, "train.schedule"),
                fmt::format("set train.decay={}", c.train.steps / 5 > 0 ? c.train.steps / 5 : 1));
@@ -98,7 +101,7 @@ void checkpoint_keep(const Config& c, Report& report) {
 constexpr Rule kRules[] = {
     {"learning-rate", Severity::error, learning_rate},
     {"min-lr", Severity::error, min_lr},
-    {"warmup", Severity::error, warmup},
+    {"warmup", Severity::advice, warmup},
     {"decay", Severity::error, decay},
     {"adam", Severity::error, adam},
     {"loss-scale", Severity::error, loss_scale},

@@ -112,6 +112,15 @@ TEST(TrainVerb, SaysWhatItTrainsOnWhat) {
   EXPECT_NE(answer.err.find("2 sequences of 16 random tokens"), std::string::npos) << answer.err;
 }
 
+TEST(TrainVerb, ARunMayEndBeforeItsWarmUp) {
+  const std::string run = STRETTO_SOURCE_DIR "/configs/runs/tiny.yaml";
+  const Answer cut = stretto_run({"train", run, "train.steps=1", "threads=1"});
+  EXPECT_EQ(cut.code, 0) << cut.err;
+  EXPECT_TRUE(cut.says("ends at 5.00e-04, on its way to 1.00e-03")) << cut.err;
+  EXPECT_NE(cut.out.find("step 1/1 | "), std::string::npos) << cut.out;
+  EXPECT_FALSE(stretto_run({"train", run, "train.steps=2", "threads=1"}).says("train.warmup"));
+}
+
 TEST(TrainVerb, SaysWhereSettingsComeFrom) {
   const TempDir dir(Where::memory);
   std::vector<std::string> words = command(dir / "run");

@@ -306,9 +306,10 @@ const std::vector<Case>& cases() {
        "train.min_lr: 0.5\n    is more than train.lr: 0.1 (command line)",
        "use 0.1 or less"},
       {"warmup",
-       E,
+       A,
        {"train.warmup=200"},
-       "train.warmup: 200\n    is longer than train.steps: 100",
+       "train.warmup: 200\n    is longer than train.steps: 100, so that train.lr: 0.0006 is not "
+       "reached",
        "use 100 or less"},
       {"decay",
        E,

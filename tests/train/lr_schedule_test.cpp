@@ -23,6 +23,21 @@ TEST(LearningRate, WarmUpIsLinear) {
   }
 }
 
+// A shortened run takes the steps of the whole one, as far as it gets.
+TEST(LearningRate, WarmUpMayBeCutOff) {
+  for (const LrSchedule s :
+       {LrSchedule::constant, LrSchedule::linear, LrSchedule::cosine, LrSchedule::wsd}) {
+    TrainConfig whole = settings(s);
+    whole.decay = s == LrSchedule::wsd ? 20 : 0;
+    TrainConfig cut = whole;
+    for (cut.steps = 1; cut.steps <= cut.warmup; ++cut.steps) {
+      for (int64_t step = 1; step <= cut.steps; ++step) {
+        EXPECT_EQ(learning_rate(cut, step), learning_rate(whole, step)) << step;
+      }
+    }
+  }
+}
+
 TEST(LearningRate, EndsWhereItShould) {
   EXPECT_DOUBLE_EQ(learning_rate(settings(LrSchedule::constant), 100), 1.0);
   EXPECT_NEAR(learning_rate(settings(LrSchedule::linear), 100), 0.1, 1e-12);
