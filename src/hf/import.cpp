@@ -250,7 +250,9 @@ ExchangeResult import_hf(Fs& fs, const std::string& directory, const std::string
     // No loss scale and no moments: training begins afresh from these weights.
     const json state = {{"step", 0},          {"updates", 0},          {"consumed_samples", 0},
                         {"skipped_total", 0}, {"skipped_in_a_row", 0}, {"nan_total", 0}};
-    store.commit(temp, 1, {0, to_json(config).dump(), state.dump(), {}});
+    // The path of the tokenizer may be no text; the copy in the run's directory is found without.
+    const auto replace = json::error_handler_t::replace;
+    store.commit(temp, 1, {0, to_json(config).dump(-1, ' ', false, replace), state.dump(), {}});
   } catch (...) {
     store.drop(temp);
     throw;
