@@ -11,9 +11,10 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-// A key of ours that other readers ignore: GPT-2 always stores biases, some of our models have
-// none.
+// Keys of ours that other readers ignore: GPT-2 always stores biases, some of our models have none;
+// MPT does not say how long the sequences were that it has seen, GPT-2 does.
 constexpr const char* kNoBias = "stretto_no_bias";
+constexpr const char* kSeqLen = "stretto_seq_len";
 
 [[noreturn]] void refuse(const std::string& name, const std::string& what) {
   throw Error(ExitCode::bad_data, fmt::format("{}: {}", name, what),
@@ -66,26 +67,28 @@ ordered_json gpt2_config(const ModelShape& m, int64_t trained) {
   return config;
 }
 
-ordered_json mpt_config(const ModelShape& m) {
-  return {{"architectures", {"MptForCausalLM"}},
-          {"model_type", "mpt"},
-          {"vocab_size", m.vocab},
-          {"max_seq_len", m.positions},
-          {"d_model", m.hidden},
-          {"n_layers", m.layers},
-          {"n_heads", m.heads},
-          {"expansion_ratio", m.ffn / m.hidden},
-          {"no_bias", true},
-          {"learned_pos_emb", false},
-          {"layer_norm_epsilon", 1e-5},
-          {"resid_pdrop", 0.0},
-          {"emb_pdrop", 0.0},
-          {"attn_config",
-           {{"alibi", true},
-            {"alibi_bias_max", 8},
-            {"attn_pdrop", 0},  // whole: transformers 5 refuses 0.0 here
-            {"attn_type", "multihead_attention"},
-            {"qk_ln", false}}}};
+ordered_json mpt_config(const ModelShape& m, int64_t trained) {
+  ordered_json config = {{"architectures", {"MptForCausalLM"}},
+                         {"model_type", "mpt"},
+                         {"vocab_size", m.vocab},
+                         {"max_seq_len", m.positions},
+                         {"d_model", m.hidden},
+                         {"n_layers", m.layers},
+                         {"n_heads", m.heads},
+                         {"expansion_ratio", m.ffn / m.hidden},
+                         {"no_bias", true},
+                         {"learned_pos_emb", false},
+                         {"layer_norm_epsilon", 1e-5},
+                         {"resid_pdrop", 0.0},
+                         {"emb_pdrop", 0.0},
+                         {"attn_config",
+                          {{"alibi", true},
+                           {"alibi_bias_max", 8},
+                           {"attn_pdrop", 0},  // whole: transformers 5 refuses 0.0 here
+                           {"attn_type", "multihead_attention"},
+                           {"qk_ln", false}}}};
+  if (trained != m.positions) config[kSeqLen] = trained;
+  return config;
 }
 
 ModelShape from_gpt2(const json& config, const std::string& name) {
@@ -139,7 +142,8 @@ ModelShape from_mpt(const json& config, const std::string& name) {
 
 std::string hf_config_json(const ModelShape& model, int64_t trained, int64_t end_token) {
   const HfFamily family = family_of(model);
-  ordered_json config = family == HfFamily::gpt2 ? gpt2_config(model, trained) : mpt_config(model);
+  ordered_json config =
+      family == HfFamily::gpt2 ? gpt2_config(model, trained) : mpt_config(model, trained);
   config["tie_word_embeddings"] = model.tied_embedding;
   config["torch_dtype"] = "float32";
   config["use_cache"] = true;
@@ -166,7 +170,8 @@ ModelShape model_from_hf_config(std::string_view text, const std::string& name) 
 
 int64_t trained_length(std::string_view text, const ModelShape& model) {
   const json config = parse_json(text, "config.json");
-  const json length = config.value("n_ctx", json());
+  const bool gpt2 = family_of(model) == HfFamily::gpt2;
+  const json length = config.value(gpt2 ? "n_ctx" : kSeqLen, json());
   const bool said = length.is_number_unsigned() && length >= 1 && length <= model.positions;
   return said ? length.get<int64_t>() : model.positions;
 }

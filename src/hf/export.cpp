@@ -139,7 +139,7 @@ ExchangeResult export_hf(Fs& fs, const Checkpoint& checkpoint, const std::string
   const bool learned = config.model.position_kind == Positions::learned;
   const int64_t positions = config.model.positions;
   const bool shorter = config.seq_len > 0 && config.seq_len < positions;
-  const int64_t trained = learned && shorter ? config.seq_len : positions;
+  const int64_t trained = shorter ? config.seq_len : positions;
   write_new(fs, join_path(temp, "config.json"), hf_config_json(config.model, trained, end_token));
   json generation = {{"_from_model_config", true}};
   if (end_token >= 0) generation["bos_token_id"] = generation["eos_token_id"] = end_token;
@@ -147,7 +147,7 @@ ExchangeResult export_hf(Fs& fs, const Checkpoint& checkpoint, const std::string
   if (tokenizer) {
     write_new(fs, join_path(temp, "tokenizer.json"), tokenizer_to_json(*tokenizer));
     json settings = {{"tokenizer_class", "PreTrainedTokenizerFast"},
-                     {"model_max_length", trained},
+                     {"model_max_length", learned ? trained : positions},  // ALiBi reads on
                      {"add_prefix_space", tokenizer->spec().prefix_space},
                      {"clean_up_tokenization_spaces", false}};
     if (end_token >= 0) {

@@ -42,7 +42,8 @@ struct RoundTrip : ::testing::TestWithParam<Family> {};
 TEST_P(RoundTrip, ComesBackBitEqual) {
   const Family& family = GetParam();
   const TempDir dir(Where::memory);
-  const Config config = config_for(dir, family.positions, family.bias, family.tied);
+  Config config = config_for(dir, family.positions, family.bias, family.tied);
+  config.seq_len = 8;  // of 16 positions
   run(config);
   const Checkpoint original = checkpoint_of(config, 3);
   ExportOptions options;
@@ -58,6 +59,7 @@ TEST_P(RoundTrip, ComesBackBitEqual) {
   EXPECT_EQ(back.files, sent.files);
   EXPECT_ERROR(import_hf(posix_fs(), dir / "hf", dir / "back"), ExitCode::cannot_create, "already");
   const Checkpoint imported = checkpoint_at(posix_fs(), dir / "back");
+  EXPECT_EQ(config_of(imported.manifest()).seq_len, config.seq_len);
   ModelShape model = config_of(imported.manifest()).model;
   model.name = config.model.name;
   EXPECT_EQ(model, config.model);
@@ -115,7 +117,12 @@ TEST(HfFamilies, NamesAreUniqueAndComplete) {
 
 TEST(HfConfig, SaysHowLongTheSequencesWere) {
   const ModelShape model{"m", 1, 8, 2, 256, 8, 32, Positions::learned, true, true};
-  EXPECT_EQ(trained_length(hf_config_json(model, 5, -1), model), 5);
+  const ModelShape alibi{"m", 1, 8, 2, 256, 8, 32, Positions::alibi, false, true};
+  for (const ModelShape& m : {model, alibi}) {
+    EXPECT_EQ(trained_length(hf_config_json(m, 5, -1), m), 5);
+    EXPECT_EQ(trained_length(hf_config_json(m, 8, -1), m), 8);
+    EXPECT_EQ(model_from_hf_config(hf_config_json(m, 5, -1), "c").positions, 8);
+  }
   for (const char* other : {"{}", R"({"n_ctx":0})", R"({"n_ctx":9})", R"({"n_ctx":"5"})"}) {
     EXPECT_EQ(trained_length(other, model), 8) << other;
   }
