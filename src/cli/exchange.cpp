@@ -28,7 +28,7 @@ constexpr const char* kImportHelp =
     "Examples:\n"
     "  stretto import gpt2 -o runs/gpt2              config.json and *.safetensors in gpt2/\n"
     "  stretto generate runs/gpt2 --prompt \"Hello\"\n"
-    "  stretto train gpt2-124m output=runs/gpt2 data.path=my.bin   trains it further\n";
+    "  stretto train runs/gpt2/model.yaml output=runs/gpt2 data.path=my.bin   trains it further\n";
 
 struct Options {
   std::string source, target, tokenizer, format = "hf";

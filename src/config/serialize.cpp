@@ -41,10 +41,15 @@ std::string yaml_value(const Key& key, const Value& value) {
   return key.type == ValueType::text ? yaml_text(text) : text;
 }
 
-std::string write_yaml(const Config& config, const ResolvedConfig* resolved) {
+bool any_key(const Key&) { return true; }
+bool is_of_model(const Key& key) { return key.name.starts_with("model.") || key.name == "seq_len"; }
+
+std::string write_yaml(const Config& config, const ResolvedConfig* resolved,
+                       bool (*wanted)(const Key&) = any_key) {
   std::string out;
   std::vector<std::string> open;  // mappings the last line was in
   for (const Key& key : config_keys()) {
+    if (!wanted(key)) continue;
     std::vector<std::string> path = split(key.name);
     const std::string leaf = path.back();
     path.pop_back();
@@ -168,6 +173,8 @@ std::string to_yaml(const Config& config) { return write_yaml(config, nullptr); 
 std::string to_yaml(const ResolvedConfig& resolved) {
   return write_yaml(resolved.config, &resolved);
 }
+
+std::string model_yaml(const Config& config) { return write_yaml(config, nullptr, is_of_model); }
 
 json to_json(const Config& config) {
   json document = json::object();

@@ -13,6 +13,8 @@ namespace stretto {
 // back the same values.
 std::string to_yaml(const Config& config);
 std::string to_yaml(const ResolvedConfig& resolved);  // with the origin of each value as a comment
+// What must be said of a model to train it: its shape, and the length of sequences.
+std::string model_yaml(const Config& config);
 
 nlohmann::json to_json(const Config& config);
 Config config_from_json(const nlohmann::json& document);  // throws Error (bad_config)

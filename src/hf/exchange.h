@@ -29,7 +29,8 @@ struct ExchangeResult {
 ExchangeResult export_hf(Fs& fs, const Checkpoint& checkpoint, const std::string& directory,
                          const ExportOptions& options = {});
 
-// Reads such a directory and saves it as step 0 of a run, for training, generation and evaluation.
+// Reads such a directory and saves it as step 0 of a run, for training, generation and evaluation,
+// with a model.yaml that describes the model to `train`.
 // A tokenizer that cannot be used is left out, with a warning.
 ExchangeResult import_hf(Fs& fs, const std::string& directory, const std::string& run_directory);
 

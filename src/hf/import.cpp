@@ -196,14 +196,28 @@ bool is_same(Fs& fs, const Tokenizer& tokenizer, const std::string& path) {
   }
 }
 
+[[noreturn]] void refuse_to_replace(const std::string& path) {
+  throw Error(ExitCode::cannot_create, fmt::format("{} exists already", path),
+              "give a new directory with -o");
+}
+
 // As a run keeps it. One that is there already belongs to something else, unless it is the same.
 void put_tokenizer(Fs& fs, const Tokenizer& tokenizer, const std::string& path) {
   if (fs.info(path)) {
     if (is_same(fs, tokenizer, path)) return;
-    throw Error(ExitCode::cannot_create, fmt::format("{} exists already", path),
-                "give a new directory with -o");
+    refuse_to_replace(path);
   }
   write_file_atomic(fs, path, tokenizer_to_json(tokenizer));
+}
+
+// The words that training wants to know the model by.
+void put_model(Fs& fs, const Config& config, const std::string& path) {
+  const std::string text = model_yaml(config);
+  if (fs.info(path)) {
+    if (read_file(fs, path, kMaxConfigBytes) == text) return;
+    refuse_to_replace(path);
+  }
+  write_file_atomic(fs, path, text);
 }
 
 }  // namespace
@@ -238,6 +252,7 @@ ExchangeResult import_hf(Fs& fs, const std::string& directory, const std::string
   ExchangeResult result{name_of(family), tensors.size(), source.files(), shard.bytes, false};
   const std::optional<Tokenizer> tokenizer = tokenizer_beside(fs, directory, config.model);
   make_dirs(fs, run_directory);
+  put_model(fs, config, join_path(run_directory, "model.yaml"));
   if (tokenizer) {
     config.data.tokenizer = join_path(run_directory, "tokenizer.json");
     put_tokenizer(fs, *tokenizer, config.data.tokenizer);

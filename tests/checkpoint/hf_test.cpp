@@ -7,6 +7,7 @@
 #include <set>
 
 #include "checkpoint/tiny_run.h"
+#include "config/reader.h"
 #include "hf/exchange.h"
 #include "hf/families.h"
 #include "support/expect_error.h"
@@ -68,7 +69,13 @@ TEST_P(RoundTrip, ComesBackBitEqual) {
   }
 
   // Training goes on from an imported model, with fresh moments and its own settings.
-  Config tuned = config;
+  Config tuned = load_config({dir / "back/model.yaml"}).config;
+  EXPECT_EQ(tuned.model, config_of(imported.manifest()).model);
+  EXPECT_EQ(tuned.seq_len, config.seq_len);
+  tuned.global_batch = config.global_batch;
+  tuned.micro_batch = config.micro_batch;
+  tuned.threads = config.threads;
+  tuned.train = config.train;
   tuned.output = dir / "back";
   tuned.seed = 99;
   EXPECT_EQ(run(tuned).steps.size(), 3u);
