@@ -49,4 +49,15 @@ constexpr PrecisionTypes types_of(Precision precision, DType gradient) {
   return types;
 }
 
+// What a checkpoint keeps of a weight: all of its f32 copy where there is one, else the weight.
+constexpr DType saved_weight(const PrecisionTypes& types) {
+  return types.master ? DType::f32 : types.compute;
+}
+
+// Bytes of a checkpoint per parameter: the weight and two moments.
+inline int64_t checkpoint_bytes(Precision precision) {
+  const PrecisionTypes types = types_of(precision);
+  return static_cast<int64_t>(dtype_size(saved_weight(types)) + 2 * dtype_size(types.moment));
+}
+
 }  // namespace stretto

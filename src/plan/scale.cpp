@@ -12,8 +12,12 @@
 namespace stretto::plan {
 namespace {
 
-// fp32 master, two moments and the compute copy.
-constexpr double kCheckpointBytes = 14;
+// Per parameter: what our own checkpoints take; of other software an fp32 weight, two moments and,
+// beside a master, the compute copy.
+double saved_bytes(const Stack& stack, Precision precision) {
+  if (stack.own_runtime) return static_cast<double>(checkpoint_bytes(precision));
+  return types_of(precision).master ? 14 : 12;
+}
 
 // A budget or a deadline may ask for far fewer devices than a question of scale.
 std::vector<int64_t> default_counts(const Cluster& cluster, bool limited) {
@@ -36,10 +40,11 @@ std::vector<int64_t> default_counts(const Cluster& cluster, bool limited) {
 
 }  // namespace
 
-Goodput goodput(const Cluster& cluster, const ModelShape& model, int64_t devices) {
+Goodput goodput(const Cluster& cluster, const Stack& stack, const Workload& work, int64_t devices) {
   Goodput g;
   const double rate = cluster.failures_per_device_hour * static_cast<double>(devices);
-  g.checkpoint_seconds = kCheckpointBytes * static_cast<double>(parameter_formula(model)) /
+  g.checkpoint_seconds = saved_bytes(stack, work.precision) *
+                         static_cast<double>(parameter_formula(work.model)) /
                          cluster.checkpoint_bandwidth;
   if (rate <= 0) {
     g.hours_between_failures = 0;
@@ -126,7 +131,7 @@ ScalePlan scale_plan(const Cluster& cluster, const Stack& stack, const Workload&
     Constraints limits = constraints;
     limits.devices = n;
     Plan plan = make_plan(cluster, stack, work, limits);
-    p.goodput = goodput(cluster, work.model, n);
+    p.goodput = goodput(cluster, stack, work, n);
     p.straggler = straggler_factor(extra, cluster.nodes_for(n));
     p.interval = interval_of(stack, n);
     if (!plan.ranked.empty()) {

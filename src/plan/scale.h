@@ -16,7 +16,7 @@ struct Goodput {
   double checkpoint_seconds = 0;
   double checkpoint_interval = 0;  // seconds; the best one
 };
-Goodput goodput(const Cluster& cluster, const ModelShape& model, int64_t devices);
+Goodput goodput(const Cluster& cluster, const Stack& stack, const Workload& work, int64_t devices);
 
 // A synchronous step waits for the slowest of `nodes`.
 double straggler_factor(double sigma, int64_t nodes);

@@ -110,21 +110,25 @@ void collect_shard(Trainer& trainer, Shard& shard) {
           const Placement placement{shape_of(p.spec, shape.model), compress_runs(pieces)};
           const int64_t begin = state_begin(layout.units[u], half, own) + place;
           const int64_t end = begin + range.count();
-          const auto add = [&](const std::string& name, Backend& backend, Tensor source,
+          const auto add = [&](const std::string& name, DType type, Backend& backend, Tensor source,
                                Tensor low = {}) {
+            STRETTO_CHECK(type == source.dtype() || !low.none(), "{} is saved as it is", name);
             copies.push_back({backend, shard.tensors.size(), source, low, pieces, range.begin});
-            shard.add(name, placement, low.none() ? source.dtype() : DType::f32);
+            shard.add(name, placement, type);
           };
+          const DType weight = saved_weight(shape.types());
           Backend& state = optimizer.state_backend();
           if (!master.none() && master.dtype() == DType::f32) {
-            add(p.spec.name, state, master.slice(begin, end));
+            add(p.spec.name, weight, state, master.slice(begin, end));
           } else {
-            add(p.spec.name, trainer.backend(),
+            add(p.spec.name, weight, trainer.backend(),
                 gpt.weights().owned(u, half).slice(place, place + range.count()),
                 master.none() ? Tensor() : master.slice(begin, end));
           }
-          for (int i = 0; i < 2; ++i)
-            add(kMomentPrefix[i] + p.spec.name, state, moments[i].slice(begin, end));
+          for (int i = 0; i < 2; ++i) {
+            add(kMomentPrefix[i] + p.spec.name, moments[i].dtype(), state,
+                moments[i].slice(begin, end));
+          }
         });
   }
   shard.allocate(trainer.state().step);

@@ -86,6 +86,16 @@ TEST_P(Reshard, EveryLayoutReadsEveryOther) {
 INSTANTIATE_TEST_SUITE_P(All, Reshard, ::testing::Values(Precision::fp32, Precision::amp_bf16),
                          [](const auto& test) { return name_of(test.param); });
 
+// Of all shards, without their headers.
+int64_t data_bytes(const Checkpoint& checkpoint) {
+  int64_t bytes = 0;
+  for (const FileRecord& file : checkpoint.manifest().files) {
+    const auto mapping = posix_fs().map(checkpoint.path() + "/" + file.name);
+    bytes += file.bytes - open_safetensors(*mapping).data_begin;
+  }
+  return bytes;
+}
+
 // Data is written once: the bytes of all shards are those of one copy of the model.
 TEST(Reshard, NothingIsWrittenTwice) {
   const TempDir dir(Where::memory);
@@ -104,13 +114,24 @@ TEST(Reshard, NothingIsWrittenTwice) {
     Config cut = with(config, layout);
     cut.output = dir / layout.name;
     convert(original, cut, posix_fs());
-    int64_t bytes = 0;
-    const Checkpoint checkpoint = checkpoint_of(cut, 1);
-    for (const FileRecord& file : checkpoint.manifest().files) {
-      const auto mapping = posix_fs().map(checkpoint.path() + "/" + file.name);
-      bytes += file.bytes - open_safetensors(*mapping).data_begin;
+    EXPECT_EQ(data_bytes(checkpoint_of(cut, 1)), 4 * values(original)) << layout.name;
+  }
+}
+
+// What the planner counts with is what is written, in every precision.
+TEST(Reshard, BytesPerParameterAreThoseOfThePlan) {
+  for (const Precision precision : {Precision::fp32, Precision::amp_bf16, Precision::bf16,
+                                    Precision::amp_fp16, Precision::amp_fp8}) {
+    for (const Layout& layout : {kLayouts[0], kLayouts[8]}) {
+      const TempDir dir(Where::memory);
+      Config config = with(tiny_config(dir / "run"), layout);
+      config.precision = precision;
+      config.train.steps = 1;
+      run(config);
+      EXPECT_EQ(data_bytes(checkpoint_of(config, 1)),
+                checkpoint_bytes(precision) * parameter_count(config.model))
+          << name_of(precision) << " " << layout.name;
     }
-    EXPECT_EQ(bytes, 4 * values(original)) << layout.name;
   }
 }
 

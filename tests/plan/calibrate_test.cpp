@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "account/flops.h"
 #include "base/error.h"
 #include "plan/exam.h"
 #include "plan/forecast.h"
@@ -257,15 +258,32 @@ TEST(Exam, HeldOutRowsMeetTheTargetAndTheInterval) {
 }
 
 TEST(Scale, GoodputFollowsThePublishedFailureRate) {
-  Cluster c = find_cluster("h100");
-  ModelShape m = shape(126, 16384, 128, 128256);
-  m.ffn = 53248;
-  const Goodput at16k = goodput(c, m, 16384);
+  const Place p = place("h100", "stretto");
+  Workload w{shape(126, 16384, 128, 128256), 8192, 2048, Precision::amp_bf16};
+  w.model.ffn = 53248;
+  const Goodput at16k = goodput(p.cluster, p.stack, w, 16384);
   EXPECT_NEAR(at16k.hours_between_failures, 3.05, 0.1);
   EXPECT_GT(at16k.share, 0.8);
-  EXPECT_LT(goodput(c, m, 100000).share, at16k.share);
+  EXPECT_LT(goodput(p.cluster, p.stack, w, 100000).share, at16k.share);
   EXPECT_GT(straggler_factor(0.01, 12500), 1.04);
   EXPECT_LT(straggler_factor(0.01, 12500), 1.05);
+}
+
+// tests/checkpoint weighs what is written.
+TEST(Scale, CheckpointsTakeWhatTheirSoftwareWrites) {
+  const auto bytes = [](const char* software, Precision precision) {
+    const Place p = place("a100-80", software);
+    const Workload w{shape(2, 128, 4, 256), 128, 8, precision};
+    return goodput(p.cluster, p.stack, w, 8).checkpoint_seconds * p.cluster.checkpoint_bandwidth /
+           static_cast<double>(parameter_formula(w.model));
+  };
+  for (const Precision p :
+       {Precision::fp32, Precision::amp_bf16, Precision::amp_fp16, Precision::amp_fp8}) {
+    EXPECT_DOUBLE_EQ(bytes("stretto", p), 12);
+  }
+  EXPECT_DOUBLE_EQ(bytes("stretto", Precision::bf16), 6);
+  EXPECT_DOUBLE_EQ(bytes("megatron-deepspeed-2022", Precision::amp_bf16), 14);
+  EXPECT_DOUBLE_EQ(bytes("megatron-deepspeed-2022", Precision::fp32), 12);
 }
 
 TEST(Scale, MoreDevicesStopHelpingAtAFixedBatch) {
