@@ -9,6 +9,7 @@
 #include "checkpoint/store.h"
 #include "cli/checkpoint_text.h"
 #include "cli/device_option.h"
+#include "cli/run_notes.h"
 #include "cli/verbs.h"
 #include "data/encoder.h"
 #include "data/token_source.h"
@@ -39,7 +40,10 @@ struct Options {
 // Token files as they are; any other file is text.
 std::unique_ptr<TokenSource> tokens_of(const Options& o, const Checkpoint& checkpoint,
                                        const Config& config) {
-  auto source = open_tokens(o.file, parse_token_format(o.format));
+  const TokenFormat format = parse_token_format(o.format);
+  auto source = open_tokens(o.file, format);
+  const std::string note = json_note(o.file, format);
+  if (!note.empty()) spdlog::warn("{}", note);
   if (source->format() != "bytes" || tokenizer_path(checkpoint, config, o.tokenizer).empty())
     return source;
   const Tokenizer tokenizer = tokenizer_for(checkpoint, config, o.tokenizer);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "account/flops.h"
+#include "base/fs.h"
 #include "base/log.h"
 #include "base/units.h"
 #include "config/suggest.h"
@@ -42,6 +43,16 @@ std::string warmup_note(const TrainConfig& train) {
       "train.warmup={} is longer than train.steps={}: the learning rate ends at {:.2e}, on its way "
       "to {:.2e}",
       train.warmup, train.steps, learning_rate(train, train.steps), train.lr);
+}
+
+std::string json_note(const std::string& path, TokenFormat format) {
+  const bool json =
+      path.ends_with(".jsonl") || path.ends_with(".ndjson") || path.ends_with(".json");
+  if (!json || format != TokenFormat::detect || !posix_fs().info(path)) return "";
+  return fmt::format(
+      "{0} is read as plain text, JSON's brackets and quotes included; `stretto data prepare {0}` "
+      "takes the documents out of it, and the format `bytes` says that this is meant",
+      printable(path));
 }
 
 std::string busy_note(const CoreUse& use, int64_t threads_per_rank, const char* wait_policy) {

@@ -15,6 +15,10 @@ std::string start_note(const Config& config, double bytes);
 // That a run ends before its learning rate has risen to the top; empty: it does not.
 std::string warmup_note(const TrainConfig& train);
 
+// That a file of documents is read as one text, JSON's brackets and quotes included; empty: it is
+// not.
+std::string json_note(const std::string& path, TokenFormat format);
+
 // What may help where others take cores that threads of a rank wait for busily; empty: all is well,
 // or nothing would help. `wait_policy`: the variable OMP_WAIT_POLICY, null without one.
 std::string busy_note(const CoreUse& use, int64_t threads_per_rank, const char* wait_policy);

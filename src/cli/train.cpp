@@ -104,8 +104,11 @@ void train(const Options& options) {
     const double bytes = static_cast<double>(trainer.gpt().memory().planned_bytes());
     if (trainer.state().step < config.train.steps) {
       spdlog::info("{}", start_note(config, bytes));
-      const std::string cut = warmup_note(config.train);
-      if (!cut.empty()) spdlog::warn("{}", cut);
+      for (const std::string& note :
+           {warmup_note(config.train), json_note(config.data.path, config.data.format),
+            json_note(config.data.eval_path, config.data.format)}) {
+        if (!note.empty()) spdlog::warn("{}", note);
+      }
     }
     busy.begin();
   };

@@ -44,6 +44,30 @@ bool holds_json_lines(File& file) {
          (path.ends_with(".json") && begins_with_object(file));
 }
 
+// One array of documents, as other programs export them: to learn its brackets and quotes is not
+// what anybody wants. Arrays of numbers may be what a text is about.
+void refuse_array_of_documents(File& file) {
+  if (!file.path().ends_with(".json")) return;
+  std::array<char, 4096> bytes{};
+  std::string_view begin(bytes.data(), file.read_at(bytes.data(), bytes.size(), 0));
+  if (begin.starts_with("\xef\xbb\xbf")) begin.remove_prefix(3);  // a byte order mark
+  const auto next = [&] {                                         // what is not blank
+    begin.remove_prefix(std::min(begin.find_first_not_of(" \t\r\n"), begin.size()));
+    const char c = begin.empty() ? '\0' : begin[0];
+    begin.remove_prefix(begin.empty() ? 0 : 1);
+    return c;
+  };
+  if (next() != '[') return;
+  const char first = next();
+  if (first != '{' && first != '"') return;
+  throw Error(ExitCode::bad_data,
+              fmt::format("{} is one JSON array; documents are read from JSON Lines", file.path()),
+              fmt::format("write {}: jq -c '.[]{}' {} > NAME.jsonl; or call it .txt to take it as "
+                          "it is",
+                          first == '{' ? "each object on a line" : "each text on a line",
+                          first == '{' ? "" : " | {text: .}", file.path()));
+}
+
 }  // namespace
 
 CorpusReader::CorpusReader(CorpusOptions options, Fs& fs) : options_(std::move(options)), fs_(fs) {
@@ -52,6 +76,7 @@ CorpusReader::CorpusReader(CorpusOptions options, Fs& fs) : options_(std::move(o
     const auto file = fs_.open(path);
     total_bytes_ += file->size();
     refuse_compressed(*file);
+    refuse_array_of_documents(*file);
     if (holds_json_lines(*file)) json_lines_.insert(path);
   }
   if (total_bytes_ == 0) refuse_as_empty();

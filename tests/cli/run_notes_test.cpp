@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "config/reader.h"
+#include "support/temp_dir.h"
 
 namespace stretto::cli {
 namespace {
@@ -17,6 +18,18 @@ TEST(RunNotes, TheStartSaysWhatTrainsOnWhat) {
       0);
   EXPECT_NE(cut.find(", 8 ranks (dp 2 x tp 4, ZeRO 1), "), std::string::npos) << cut;
   EXPECT_NE(cut.find(" of 128 tokens of my.txt a step"), std::string::npos) << cut;
+}
+
+TEST(RunNotes, DocumentsReadAsOneTextAreSaid) {
+  const TempDir dir;
+  for (const char* name : {"a.jsonl", "a.ndjson", "a.json"}) {
+    const std::string file = dir.write(name, "[{\"text\": \"one\"}]");
+    EXPECT_NE(json_note(file, TokenFormat::detect).find("stretto data prepare " + file),
+              std::string::npos);
+    EXPECT_EQ(json_note(file, TokenFormat::bytes), "");  // asked for
+  }
+  EXPECT_EQ(json_note(dir.write("a.txt", "one"), TokenFormat::detect), "");
+  EXPECT_EQ(json_note(dir / "corpus.json", TokenFormat::detect), "");  // corpus.json.bin, .idx
 }
 
 TEST(RunNotes, BusyCoresAreSaidWhereSomethingHelps) {

@@ -80,6 +80,19 @@ TEST(Prepare, JsonLinesMayBeCalledJson) {
                "--key body");
 }
 
+TEST(Prepare, AnArrayOfDocumentsIsNotTakenForText) {
+  const TempDir dir;
+  for (const char* array : {"[{\"text\": \"one\"}]", " [\n  {\n    \"text\": \"one\"}]\n",
+                            "[\"one\",\n\"two\"]", "\xef\xbb\xbf[{}]"}) {
+    EXPECT_ERROR(prepare({{dir.write("a.json", array)}}, dir / "out"), ExitCode::bad_data,
+                 "a.json is one JSON array");
+    EXPECT_EQ(prepare({{dir.write("a.txt", array)}}, dir / "out").documents, 1) << array;
+  }
+  for (const char* text : {"[", "[]", "[1, {}]", "[[\"a\"]]", "[link](there)\n"}) {
+    EXPECT_EQ(prepare({{dir.write("b.json", text)}}, dir / "out").documents, 1) << text;
+  }
+}
+
 TEST(Prepare, CompressedFilesAreNoText) {
   const TempDir dir;
   EXPECT_ERROR(prepare({{dir.write("c.txt", "\x1f\x8b\x08 and so on")}}, dir / "out"),
