@@ -127,20 +127,25 @@ void run_calibrate(const CalibrateOptions& o) {
   } else {
     fmt::print("{}", plan::calibration_text(result));
   }
+  const bool doubtful = !result.doubts.empty();
   for (const std::string& doubt : result.doubts) spdlog::warn("calibrate: {}", doubt);
-  if (!result.doubts.empty()) {
+  if (doubtful) {
     spdlog::warn(
         "calibrate: these constants are not to be trusted{}; check precision, cluster, software "
         "and the units of the runs",
         o.write.empty() ? "" : ", and are written as not fitted");
   }
-  if (o.write.empty()) return;
-  stack.constants = result.constants;
-  const std::string entry =
-      plan::device_entry(stack, cluster.device, fmt::format("{} own runs", result.rows),
-                         result.spread, result.doubts.empty());
-  write_text(o.write, plan::stack_file(stack, entry));
-  if (o.json) return;
+  if (!o.write.empty()) {
+    stack.constants = result.constants;
+    // Plans that are made with the file say where its constants come from, doubts included.
+    std::string source = fmt::format("{} own runs", result.rows);
+    if (doubtful) source += fmt::format(", doubtful ({})", fmt::join(result.doubts, "; "));
+    const std::string entry =
+        plan::device_entry(stack, cluster.device, source, result.spread, !doubtful);
+    write_text(o.write, plan::stack_file(stack, entry));
+  }
+  if (doubtful) throw Answered{ExitCode::regression};
+  if (o.write.empty() || o.json) return;
   fmt::print("\nuse it: stretto plan MODEL --cluster {} --software {}\n", shell_word(o.cluster),
              shell_word(file_word(o.write)));
 }

@@ -1,4 +1,6 @@
 // Verbs that read and write records: bench, report, plan calibrate.
+#include <fmt/format.h>
+
 #include "bench/sample_record.h"
 #include "support/run_verb.h"
 #include "support/temp_dir.h"
@@ -76,6 +78,37 @@ TEST(RecordVerbs, CalibrateFitsADeviceToItsOwnRuns) {
   EXPECT_EQ(both.code, 0) << both.err;
   EXPECT_TRUE(says(both.out, "1 timed runs")) << both.out;
   EXPECT_TRUE(says(both.err, "local")) << both.err;
+}
+
+// Runs that no constants describe: the file says so, and so does every plan that uses it.
+TEST(RecordVerbs, ADoubtfulFitIsNoSuccess) {
+  const TempDir dir;
+  const std::string head =
+      "id,layers,hidden,heads,vocab,seq_len,global_batch,dp,tp,pp,micro_batch,seconds\n";
+  std::string noisy = head, good = head;
+  for (int i = 0; i < 8; ++i) {
+    const int batch = 8 << i % 4;
+    const std::string row = fmt::format("r{0},12,768,12,50368,1024,{1},1,1,1,8,", i, batch);
+    good += row + fmt::format("{}\n", 0.0016 * batch);
+    noisy += row + fmt::format("{}\n", 0.0016 * batch * (i % 2 == 0 ? 3 : 0.3));
+  }
+  const auto fit = [&](const std::string& table, const char* form) {
+    return run_verb({"plan", "calibrate", dir.write("runs.csv", table), "--cluster", "h200",
+                     "--write", dir / "f.yaml", form});
+  };
+  const auto plan = [&] {
+    return run_verb({"plan", "mpt-125m", "--cluster", "h200", "--gpus", "1", "--top", "1",
+                     "--software", dir / "f.yaml"});
+  };
+  EXPECT_EQ(fit(good, "-q").code, 0);
+  EXPECT_FALSE(says(plan().out, "doubtful"));
+  for (const char* form : {"-q", "--json"}) {
+    const VerbAnswer answer = fit(noisy, form);
+    EXPECT_EQ(answer.code, 1) << form << answer.err;
+    EXPECT_TRUE(says(answer.err, "not to be trusted, and are written as not fitted")) << answer.err;
+    EXPECT_FALSE(says(answer.out, "use it")) << answer.out;
+    EXPECT_TRUE(says(plan().out, "doubtful (the runs spread by")) << plan().out;
+  }
 }
 
 // A run without a label has the name of its file, which may be any bytes.
