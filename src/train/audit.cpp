@@ -39,43 +39,41 @@ std::vector<uint64_t> checksums(Trainer& trainer, const std::vector<Copy>& copie
   return sums;
 }
 
-using NamedState = std::vector<std::pair<std::string, Tensor>>;
+// A kind of values, one for each parameter, and where they lie.
+struct Kind {
+  std::string prefix;  // of the parameter's name, as checkpoints have it
+  Backend* backend;
+  Tensor flat;
+  bool sharded;  // over dp, or over the ranks of a sharding group
+};
 
-// The optimizer's state by the names that checkpoints use, with the master; nothing where ranks
-// share it.
-NamedState replicated_state(Trainer& trainer) {
-  if (trainer.gpt().shape().zero > 0) return {};
-  NamedState all;
+std::vector<Kind> kinds_of(Trainer& trainer) {
+  const int64_t zero = trainer.gpt().shape().zero;
+  std::vector<Kind> all = {
+      {"", &trainer.backend(), trainer.gpt().memory().at("weights"), zero >= 3}};
+  Optimizer& optimizer = trainer.optimizer();
   for (const char* name : {"master", "m", "v"}) {
-    const Tensor state = trainer.optimizer().state(name);
-    if (!state.none()) all.emplace_back(fmt::format("optimizer.{}.", name), state);
+    const Tensor state = optimizer.state(name);
+    if (state.none()) continue;
+    all.push_back(
+        {fmt::format("optimizer.{}.", name), &optimizer.state_backend(), state, zero >= 1});
   }
   return all;
 }
 
-// One parameter as this rank holds it, and its optimizer state, which lies as the weights do where
-// nothing is sharded.
-std::vector<Copy> copies_of(Trainer& trainer, const NamedState& states, const FlatUnit& unit,
-                            const FlatParameter& parameter) {
-  const Gpt& gpt = trainer.gpt();
-  const Tensor weights = trainer.gpt().memory().at("weights");
+// Of one parameter, as this rank holds it: all of it, or the stretches of its own part.
+void add_copies(std::vector<Copy>& copies, const Gpt& gpt, const Kind& kind, const FlatUnit& unit,
+                const FlatParameter& parameter) {
   const FlatRange range = {parameter.offset, parameter.offset + parameter.count};
-  std::vector<Copy> copies;
-  if (gpt.shape().zero < 3) {
+  const auto add = [&](int64_t begin, int64_t end) {
     copies.push_back(
-        {parameter.spec.name, &trainer.backend(), weights.slice(range.begin, range.end)});
-  } else {
-    for (const OwnedStretch& s :
-         owned_stretches(unit, range, gpt.layout().dp, gpt.comms().dp->rank())) {
-      copies.push_back({parameter.spec.name, &trainer.backend(),
-                        weights.slice(s.shard_begin, s.shard_begin + s.count)});
-    }
+        {kind.prefix + parameter.spec.name, kind.backend, kind.flat.slice(begin, end)});
+  };
+  if (!kind.sharded) return add(range.begin, range.end);
+  for (const OwnedStretch& s :
+       owned_stretches(unit, range, gpt.layout().dp, gpt.comms().dp->rank())) {
+    add(s.shard_begin, s.shard_begin + s.count);
   }
-  for (const auto& [prefix, state] : states) {
-    copies.push_back({prefix + parameter.spec.name, &trainer.optimizer().state_backend(),
-                      state.slice(range.begin, range.end)});
-  }
-  return copies;
 }
 
 std::vector<int> world_ranks(const std::vector<int>& group, const std::vector<int>& positions) {
@@ -153,31 +151,28 @@ std::vector<int> odd_ones(const std::vector<uint64_t>& digests) {
 void audit_replicas(Trainer& trainer) {
   const Gpt& gpt = trainer.gpt();
   const Mesh& mesh = trainer.mesh();
-  const int me = trainer.world().rank();
-  const NamedState states = replicated_state(trainer);
-  std::vector<Copy> all, replicated, tied;
-  const auto append = [](std::vector<Copy>& to, const std::vector<Copy>& copies) {
-    to.insert(to.end(), copies.begin(), copies.end());
-  };
+  const MeshComms& comms = trainer.comms();
+  const std::vector<Kind> kinds = kinds_of(trainer);
+  std::vector<Copy> whole, parts, replicated, tied;
   for (const FlatUnit& unit : gpt.layout().units) {
     for (const FlatParameter& parameter : unit.parameters) {
-      const std::vector<Copy> copies = copies_of(trainer, states, unit, parameter);
-      append(all, copies);
-      if (parameter.offset >= unit.replicated) append(replicated, copies);
-      if (unit.name == "wte") append(tied, copies);
+      for (const Kind& kind : kinds) {
+        add_copies(kind.sharded ? parts : whole, gpt, kind, unit, parameter);
+        if (parameter.offset >= unit.replicated) {
+          add_copies(replicated, gpt, kind, unit, parameter);
+        }
+        if (unit.name == "wte") add_copies(tied, gpt, kind, unit, parameter);
+      }
     }
   }
-  const MeshComms& comms = trainer.comms();
+  const int me = trainer.world().rank();
   const std::vector<int> dp = mesh.group(Axis::dp, me);
-  if (gpt.shape().zero < 3) {
-    compare(trainer, *comms.dp, "dp", dp, all);
-  } else {
-    std::vector<int> holders;  // of the same part
-    for (int r = trainer.at().dp % mesh.shard_group(); r < mesh.dp(); r += mesh.shard_group()) {
-      holders.push_back(dp[static_cast<size_t>(r)]);
-    }
-    compare(trainer, *comms.dp_replica, "dp_replica", holders, all);
+  compare(trainer, *comms.dp, "dp", dp, whole);
+  std::vector<int> same_part;
+  for (int r = trainer.at().dp % mesh.shard_group(); r < mesh.dp(); r += mesh.shard_group()) {
+    same_part.push_back(dp[static_cast<size_t>(r)]);
   }
+  compare(trainer, *comms.dp_replica, "dp_replica", same_part, parts);
   compare(trainer, *comms.tp, "tp", mesh.group(Axis::tp, me), replicated);
   if (gpt.comms().ends != nullptr) {
     const std::vector<int> stages = mesh.group(Axis::pp, me);

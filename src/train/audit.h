@@ -2,12 +2,12 @@
 // errors, and mistakes such as a clipping that skips a rank, before they train a different model. A
 // rank that shares nothing with another reads nothing.
 //
-//   over dp         every parameter (ZeRO 3: nothing, each rank holds another part)
-//   over dp_replica with ZeRO 3 in groups: the same part of every parameter
+//   over dp         what every rank has all of: weights (ZeRO 0 to 2), optimizer's state (ZeRO 0)
+//   over dp_replica what is sharded in groups: the same part of weights (ZeRO 3) and state
 //   over tp         what tensor-parallel ranks replicate: norms, biases after a sum, positions
 //   over the ends   the tied token table of the first and last pipeline stage
 //
-// With ZeRO 0, where each rank has all of it, the optimizer's state (master, moments) too.
+// The optimizer's state is its master weights and moments.
 #pragma once
 
 #include <cstdint>

@@ -19,32 +19,34 @@ Config topology(int dp, int tp, int pp, int zero) {
   return config;
 }
 
-// Flips a bit of the tensor's first element where `rank` stores one.
-void flip(Trainer& trainer, const std::string& name) {
+// The first element of a parameter that this rank stores, in buffers that are sharded or not.
+int64_t first_stored(Trainer& trainer, const std::string& name, bool sharded) {
   const FlatLayout& layout = trainer.gpt().layout();
-  auto* weights = trainer.gpt().memory().at("weights").as<uint32_t>();
-  const int64_t offset = layout.parameter(name).offset;
-  if (trainer.config().parallel.zero < 3) {
-    weights[offset] ^= 1 << 16;  // a step does not round it away
-    return;
-  }
+  const FlatParameter& parameter = layout.parameter(name);
+  if (!sharded) return parameter.offset;
+  const FlatRange range = {parameter.offset, parameter.offset + parameter.count};
   for (const FlatUnit& unit : layout.units) {
-    if (offset < unit.begin || offset >= unit.end) continue;
-    const int64_t end = offset + layout.parameter(name).count;
-    const auto mine =
-        owned_stretches(unit, {offset, end}, layout.dp, trainer.gpt().comms().dp->rank());
-    weights[mine.at(0).shard_begin] ^= 1 << 16;
+    if (range.begin < unit.begin || range.begin >= unit.end) continue;
+    return owned_stretches(unit, range, layout.dp, trainer.gpt().comms().dp->rank())
+        .at(0)
+        .shard_begin;
   }
+  throw std::out_of_range(name);
+}
+
+void flip(Trainer& trainer, const std::string& name) {
+  auto* weights = trainer.gpt().memory().at("weights").as<uint32_t>();
+  // A step does not round it away.
+  weights[first_stored(trainer, name, trainer.config().parallel.zero >= 3)] ^= 1 << 16;
 }
 
 using Flip = std::function<void(Trainer&, const std::string& name)>;
 
-// Flips a bit of the optimizer's state, which lies as the weights do.
+// Flips a bit of the optimizer's state.
 Flip flip_state(const char* state) {
   return [=](Trainer& trainer, const std::string& name) {
-    const int64_t offset = trainer.gpt().layout().parameter(name).offset;
-    const Tensor all = trainer.optimizer().state(state);
-    static_cast<char*>(all.slice(offset, offset + 1).data())[0] ^= 1;
+    const int64_t at = first_stored(trainer, name, trainer.config().parallel.zero >= 1);
+    static_cast<char*>(trainer.optimizer().state(state).slice(at, at + 1).data())[0] ^= 1;
   };
 }
 
@@ -103,6 +105,33 @@ TEST(Audit, ComparesTheSamePartOfSeveralCopies) {
   EXPECT_ERROR(
       train_and_flip(config, 2, "h.0.attn.qkv.weight"), ExitCode::internal,
       "h.0.attn.qkv.weight of rank 2 differs from the copies of ranks 0, 4 (over dp_replica");
+}
+
+TEST(Audit, ComparesTheSamePartOfTheOptimizersState) {
+  for (const int zero : {1, 2, 3}) {
+    Config config = topology(6, 1, 1, zero);
+    config.precision = Precision::amp_bf16;
+    config.parallel.zero_group = 2;
+    for (const char* state : {"master", "m", "v"}) {
+      EXPECT_ERROR(train_and_flip(config, 2, "h.0.attn.qkv.weight", flip_state(state)),
+                   ExitCode::internal,
+                   fmt::format("optimizer.{}.h.0.attn.qkv.weight of rank 2 differs from the copies "
+                               "of ranks 0, 4 (over dp_replica",
+                               state));
+    }
+  }
+}
+
+// Ranks that differ in tp or are the ends of a pipeline hold the same part, however it is sharded.
+TEST(Audit, ComparesShardedStateOverTheOtherAxes) {
+  for (const int zero : {1, 2, 3}) {
+    EXPECT_ERROR(train_and_flip(topology(2, 2, 1, zero), 1, "h.0.ln1.weight", flip_state("m")),
+                 ExitCode::internal,
+                 "ranks 0, 1 hold different copies of optimizer.m.h.0.ln1.weight (over tp");
+    EXPECT_ERROR(train_and_flip(topology(2, 1, 2, zero), 2, "wte", flip_state("v")),
+                 ExitCode::internal,
+                 "ranks 0, 2 hold different copies of optimizer.v.wte (over pipeline ends");
+  }
 }
 
 TEST(Audit, RunStopsAtTheAuditInterval) {
