@@ -1,15 +1,25 @@
 #include "comm/monitor.h"
 
 #include <fmt/format.h>
+#include <signal.h>
+#include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 
 namespace stretto {
 namespace {
 
 constexpr auto kRelaxed = std::memory_order_relaxed;
+
+// Which numbers of processes this one sees; 0: not known.
+uint64_t process_space() {
+  struct stat status {};
+  return ::stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino : 0;
+}
 
 }  // namespace
 
@@ -135,9 +145,20 @@ std::string place_of(const RankStatus& row) {
   return text;
 }
 
+bool process_ended(const RankStatus& row) {
+  static const uint64_t mine = process_space();
+  const int process = row.process.load(kRelaxed);
+  if (process <= 0 || process == ::getpid() || mine == 0 || row.space.load(kRelaxed) != mine) {
+    return false;
+  }
+  return ::kill(process, 0) != 0 && errno == ESRCH;
+}
+
 RankMonitor::RankMonitor(StatusBoard board, int row, int rank)
     : board_(std::move(board)), row_(row), rank_(rank) {
   status().rank.store(rank, kRelaxed);
+  status().process.store(::getpid(), kRelaxed);
+  status().space.store(process_space(), kRelaxed);
   beat();
 }
 

@@ -46,9 +46,14 @@ struct RankStatus {
   std::atomic<uint64_t> group[2]{};
   std::atomic<uint32_t> waits_in{0};  // CommKind; none: it computes
   std::atomic<uint32_t> section{0};
-  std::atomic<int32_t> rank{-1};   // in the world; -1: nobody there yet
-  std::atomic<int32_t> stage{-1};  // of the pipeline; -1: there is none
+  std::atomic<int32_t> rank{-1};    // in the world; -1: nobody there yet
+  std::atomic<int32_t> stage{-1};   // of the pipeline; -1: there is none
+  std::atomic<int32_t> process{0};  // its number, in this space of numbers (containers have
+  std::atomic<uint64_t> space{0};   // their own; 0: unknown)
 };
+
+// Whether the row's process is gone: its number is free again. False where nobody can know.
+bool process_ended(const RankStatus& row);
 
 // "step 12 (stage 1)", "save at step 10", "init".
 std::string place_of(const RankStatus& row);

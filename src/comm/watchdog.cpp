@@ -9,6 +9,8 @@
 #include <cstdlib>
 #include <map>
 
+#include "base/host.h"
+
 namespace stretto {
 namespace {
 
@@ -67,6 +69,24 @@ std::vector<const RankStatus*> culprits(const StatusBoard& board, int64_t now_ns
   return computing;
 }
 
+// " ranks 0, 2 wait in ...;" for each call that ranks other than these wait in.
+std::string others_wait(const StatusBoard& board, const std::vector<const RankStatus*>& blamed) {
+  std::map<std::string, std::vector<int>> waiting;  // where -> ranks
+  for (int r = 0; r < board.count; ++r) {
+    const RankStatus& row = board.rows[r];
+    if (std::find(blamed.begin(), blamed.end(), &row) != blamed.end()) continue;
+    if (waits_in(row) == CommKind::none) continue;
+    waiting[fmt::format("{}, {}", wait_text(row), place_of(row))].push_back(
+        row.rank.load(kRelaxed));
+  }
+  std::string text;
+  for (const auto& [where, ranks] : waiting) {
+    text += fmt::format(" rank{} {} {} in {};", ranks.size() == 1 ? "" : "s",
+                        fmt::join(ranks, ", "), ranks.size() == 1 ? "waits" : "wait", where);
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string describe_hang(const StatusBoard& board, int64_t now_ns, double limit_seconds) {
@@ -81,20 +101,27 @@ std::string describe_hang(const StatusBoard& board, int64_t now_ns, double limit
     }
   }
   if (blamed.empty()) text += " every rank of this machine waits for another one;";
-  std::map<std::string, std::vector<int>> waiting;  // where -> ranks
-  for (int r = 0; r < board.count; ++r) {
-    const RankStatus& row = board.rows[r];
-    if (std::find(blamed.begin(), blamed.end(), &row) != blamed.end()) continue;
-    if (waits_in(row) == CommKind::none) continue;
-    waiting[fmt::format("{}, {}", wait_text(row), place_of(row))].push_back(
-        row.rank.load(kRelaxed));
-  }
-  for (const auto& [where, ranks] : waiting) {
-    text += fmt::format(" rank{} {} {} in {};", ranks.size() == 1 ? "" : "s",
-                        fmt::join(ranks, ", "), ranks.size() == 1 ? "waits" : "wait", where);
-  }
+  text += others_wait(board, blamed);
   text.pop_back();
   return text;
+}
+
+std::string describe_loss(const StatusBoard& board) {
+  std::vector<const RankStatus*> lost;
+  std::string text;
+  for (int r = 0; r < board.count; ++r) {
+    const RankStatus& row = board.rows[r];
+    if (row.rank.load(kRelaxed) < 0 || section_of(row) == Section::done) continue;
+    if (!process_ended(row)) continue;
+    lost.push_back(&row);
+    text += fmt::format(" rank {} has ended in {} without a word (process {} on {});",
+                        row.rank.load(kRelaxed), place_of(row), row.process.load(kRelaxed),
+                        host_name());
+  }
+  if (lost.empty()) return "";
+  text += others_wait(board, lost);
+  text.pop_back();
+  return text.substr(1);
 }
 
 HangDetector::HangDetector(const WatchdogOptions& options, int64_t now_ns)
@@ -137,6 +164,12 @@ void Watchdog::watch(const std::stop_token& stop) {
     if (parent_ != 0 && getppid() != parent_) {
       world_.abort(static_cast<int>(ExitCode::peer_lost),
                    fmt::format("rank {}: the launcher has ended", world_.rank()));
+    }
+    if (const std::string loss = describe_loss(world_.monitor().board()); !loss.empty()) {
+      world_.abort(static_cast<int>(ExitCode::peer_lost),
+                   fmt::format("{}\n  fix: resume from the last checkpoint; the launcher or the "
+                               "system's log says why it ended (killed, out of memory, crashed)",
+                               loss));
     }
     const RankStatus& row = std::as_const(world_.monitor()).status();
     if (const auto silent = detector.look(row, monotonic_ns())) end_job(*silent);

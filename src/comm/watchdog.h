@@ -7,7 +7,8 @@
 //
 // When this rank gives no sign of life for `timeout` seconds (of its section), the first rank of
 // the machine to notice prints one message that names the ranks that stand still, their section and
-// step, and the collective the others wait in; then the job ends with exit code 81.
+// step, and the collective the others wait in; then the job ends with exit code 81. So it does, at
+// the next look, when the process of a rank on this machine has ended without a word.
 #pragma once
 
 #include <array>
@@ -75,7 +76,9 @@ class Watchdog {
   std::jthread thread_;
 };
 
-// The message, from what the board of this machine shows at `now_ns`; separate for tests.
+// The messages, from what the board of this machine shows; separate for tests.
 std::string describe_hang(const StatusBoard& board, int64_t now_ns, double limit_seconds);
+// Of ranks whose process has ended before they were done; empty where there is none.
+std::string describe_loss(const StatusBoard& board);
 
 }  // namespace stretto

@@ -9,6 +9,7 @@
 #include <iterator>
 
 #include "base/fs.h"
+#include "base/host.h"
 #include "base/log.h"
 #include "machine/machine.h"
 #include "machine/system_text.h"
@@ -28,11 +29,6 @@ std::string find_program(const std::string& name) {
 }
 
 namespace {
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
-}
 
 std::string system_name() {
   std::ifstream in("/etc/os-release");

@@ -15,16 +15,11 @@
 #include <thread>
 
 #include "base/fs.h"
+#include "base/host.h"
 #include "base/log.h"
 
 namespace stretto {
 namespace {
-
-std::string host_name() {
-  std::array<char, 256> host{};
-  if (::gethostname(host.data(), host.size() - 1) != 0) return "this machine";
-  return host.data();
-}
 
 // "process 4711 on node3, since ...": who holds the lock. Empty when nobody has said so.
 std::string holder_of(int fd) {

@@ -1,10 +1,13 @@
 #include "comm/watchdog.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <thread>
 
+#include "base/host.h"
 #include "comm/contract.h"
 #include "comm/long_work.h"
 #include "comm/threads.h"
@@ -96,6 +99,31 @@ TEST(Watchdog, AStoppedProcessIsNamedWhereverItsRankIs) {
   EXPECT_EQ(text.find("rank 2 stands"), std::string::npos) << text;
 }
 
+// The number of a process that has ended.
+int ended_process() {
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(0);
+  ::waitpid(child, nullptr, 0);
+  return child;
+}
+
+TEST(Watchdog, AProcessThatHasEndedIsNamed) {
+  const StatusBoard board = StatusBoard::in_process(4);
+  RankMonitor ranks[] = {{board, 0, 4}, {board, 1, 5}, {board, 2, 6}, {board, 3, 7}};
+  for (RankMonitor& rank : ranks) rank.enter(Section::step, 12);
+  for (const int r : {0, 2}) ranks[r].wait_begins(CommKind::all_reduce, 64, group_tag("dp"));
+  EXPECT_EQ(describe_loss(board), "");
+  const int gone = ended_process();
+  for (const int r : {1, 3}) board.rows[r].process.store(gone);
+  ranks[3].enter(Section::done);  // it ended in order
+  EXPECT_EQ(describe_loss(board),
+            fmt::format("rank 5 has ended in step 12 without a word (process {} on {}); ranks 4, 6 "
+                        "wait in all_reduce #0 (64 bytes, group dp), step 12",
+                        gone, host_name()));
+  board.rows[1].space.store(board.rows[1].space.load() + 1);  // a number of another container
+  EXPECT_EQ(describe_loss(board), "");
+}
+
 // One rank and who watches it, on a clock of their own. The rank gives a sign of life now and then,
 // or none; looks come every period, and the first alarm is kept.
 class Watched {
@@ -179,6 +207,20 @@ TEST(LongWork, ThoseWhoWaitShowWhatOthersDo) {
     }
     work.wait();
   });
+}
+
+TEST(WatchdogDeathTest, EndsAJobThatHasLostARank) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto body = [](Comm& world) {
+    Watchdog watchdog(world, {.timeout = 300});
+    watchdog.enter(Section::step, 8);
+    if (world.rank() == 1) world.monitor().board().rows[1].process.store(ended_process());
+    if (world.rank() == 1) std::this_thread::sleep_for(std::chrono::seconds(60));
+    Array a(DType::f32, 256);
+    world.all_reduce(a.tensor());
+  };
+  EXPECT_EXIT(run_thread_ranks(2, body), testing::ExitedWithCode(81),
+              "rank 1 has ended in step 8 without a word.*fix: resume");
 }
 
 TEST(WatchdogDeathTest, EndsAHungJob) {
