@@ -16,6 +16,7 @@
 #include "comm/launch.h"
 #include "config/reader.h"
 #include "config/rules.h"
+#include "train/signals.h"
 
 namespace stretto::cli {
 namespace {
@@ -150,6 +151,7 @@ void verify(const Options& options) {
   const auto compared = std::count_if(cases.begin(), cases.end(),
                                       [](const VerifyCase& one) { return !one.against.empty(); });
   int64_t done = 0;
+  install_stop_signals();  // what was saved half-way goes when we are asked to stop
   const auto rows = run_verify(cases, [&](const VerifyRow& row) {
     spdlog::info("[{}/{}] {}: {}", ++done, compared, row.name, verdict(row));
   });

@@ -14,18 +14,37 @@
 #include "train/resume.h"
 #include "train/run.h"
 #include "train/saver.h"
+#include "train/signals.h"
 
 namespace stretto {
 namespace {
 
+void stop_if_asked() {
+  if (stop_signal() == 0) return;
+  throw Error(ExitCode::resumable, "stopped before the end", "run the same command again");
+}
+
+// body(world) on each rank. It calls stop_if_asked() between steps; the ranks then end as in any
+// failure, but which of them was the first to hear of it is not worth a word.
+void on_ranks(const Config& config, const std::function<void(Comm&)>& body) {
+  try {
+    run_thread_ranks(static_cast<int>(config.world_size()), body);
+  } catch (const std::exception&) {
+    stop_if_asked();
+    throw;
+  }
+  stop_if_asked();
+}
+
 // Trains up to half of the steps and saves into `output`; the records of rank 0.
 std::vector<StepRecord> save_half(const Config& config) {
   std::vector<StepRecord> steps;
-  run_thread_ranks(static_cast<int>(config.world_size()), [&](Comm& world) {
+  on_ranks(config, [&](Comm& world) {
     const Watchdog watchdog(world, {.timeout = config.train.watchdog});
     Trainer trainer(config, world);
     trainer.initialise();
     while (trainer.state().step < config.train.steps / 2) {
+      stop_if_asked();
       const StepRecord record = trainer.step();
       if (world.rank() == 0) steps.push_back(record);
     }
@@ -39,11 +58,12 @@ std::vector<StepRecord> save_half(const Config& config) {
 // Goes on from what is in `output`, and leaves it alone.
 std::vector<StepRecord> resumed_half(const Config& config) {
   std::vector<StepRecord> steps;
-  run_thread_ranks(static_cast<int>(config.world_size()), [&](Comm& world) {
+  on_ranks(config, [&](Comm& world) {
     const Watchdog watchdog(world, {.timeout = config.train.watchdog});
     Trainer trainer(config, world);
     STRETTO_CHECK(resume(trainer, posix_fs(), false) == config.train.steps / 2);
     while (trainer.state().step < config.train.steps) {
+      stop_if_asked();
       const StepRecord record = trainer.step();
       if (world.rank() == 0) steps.push_back(record);
     }
@@ -89,19 +109,22 @@ class SavedHalf {
   std::vector<StepRecord> steps_;
 };
 
-// There was no place to save.
+// There was no place to save, or no time.
 bool says_nothing_of_the_run(ExitCode code) {
   return code == ExitCode::cannot_create || code == ExitCode::io_error ||
-         code == ExitCode::no_permission;
+         code == ExitCode::no_permission || code == ExitCode::resumable;
 }
 
 std::vector<StepRecord> curve_of(const Config& config) {
   require_fits(config, memory_budget(config, config.world_size()));
   std::vector<StepRecord> steps;
-  run_thread_ranks(static_cast<int>(config.world_size()), [&](Comm& world) {
+  on_ranks(config, [&](Comm& world) {
     RunOptions options;
     options.print = false;
-    if (world.rank() == 0) options.on_step = [&](const StepRecord& s) { steps.push_back(s); };
+    options.on_step = [&](const StepRecord& step) {
+      stop_if_asked();
+      if (world.rank() == 0) steps.push_back(step);
+    };
     run_training(config, world, options);
   });
   return steps;

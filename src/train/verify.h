@@ -68,7 +68,7 @@ std::vector<VerifyCase> verify_grid(const Config& base, int64_t most_ranks, int6
                                     std::vector<LeftOut>* left_out = nullptr);
 
 // Runs the cases in order; `on_row` hears of each comparison as it is made. References give no
-// rows.
+// rows. Throws Error(resumable) when a stop signal comes in between; what was saved is gone then.
 std::vector<VerifyRow> run_verify(const std::vector<VerifyCase>& cases,
                                   const std::function<void(const VerifyRow&)>& on_row = {});
 

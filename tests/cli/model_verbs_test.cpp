@@ -352,5 +352,22 @@ TEST(ExportVerb, WhatGoesOutComesBackAndNothingElse) {
   EXPECT_FALSE(std::filesystem::exists(m.dir / "z/checkpoints/step-0"));
 }
 
+// What it saves half-way lies where TMPDIR says.
+TEST(VerifyVerb, LeavesNothingWhenItIsStopped) {
+  const TempDir dir(Where::memory);
+  ::setenv("TMPDIR", dir.path().c_str(), 1);
+  Program program({"verify", "tiny-100k", "seq_len=16", "global_batch=2", "threads=1", "--ranks",
+                   "1", "--steps", "1000"});
+  ::unsetenv("TMPDIR");
+  while (dir.entries() == 0 && !program.ended()) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  program.signal(SIGTERM);
+  const Answer answer = program.wait();
+  EXPECT_EQ(answer.code, 75) << answer.err;
+  EXPECT_TRUE(answer.says("stopped before the end")) << answer.err;
+  EXPECT_EQ(dir.entries(), 0u);
+}
+
 }  // namespace
 }  // namespace stretto::test
