@@ -26,6 +26,8 @@
 namespace stretto {
 namespace {
 
+constexpr int kLastTries = 10;  // of a last save that has failed
+
 void print_line(const Config& config, const StepRecord& record, double seconds_so_far,
                 int64_t steps_so_far) {
   if (record.step % config.log.every != 0 && record.step != record.steps) return;
@@ -118,7 +120,7 @@ void take_care_of(CheckpointSaver& saver, MetricsFile& metrics, Trainer& trainer
   const bool sound = state.skipped_in_a_row == 0 || trainer.scaler().dynamic();
   if (stopping || (sound && every > 0 && state.step % every == 0)) {
     metrics.sync();  // a run that goes on from here has the lines of all steps before
-    saver.save();
+    saver.save(stopping);
   } else {
     saver.poll();
   }
@@ -250,7 +252,7 @@ RunResult run_training(const Config& config, Comm& world, const RunOptions& opti
   }
   if (saver && taken > 0) {
     watchdog.enter(Section::save, trainer.state().step);
-    saver->require_saved();
+    saver->require_saved(kLastTries, options.save_again_after);
     record_save(*saver, metrics);
     result.save_stall_seconds = saver->stall_seconds();
     if (speaks) {

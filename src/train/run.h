@@ -31,6 +31,8 @@ struct RunOptions {
   // Likewise: true lets the next step time its operators one by one (Trainer::time_operators).
   std::function<bool()> by_operator;
   std::string trace_path;  // with config.trace; empty: OUTPUT/trace.json
+  // Seconds between the tries of a last save that fails; there are ten.
+  double save_again_after = 30;
 };
 
 // Collective over `world`; the same call on every rank.

@@ -7,8 +7,10 @@
 #include "base/log.h"
 #include "base/random.h"
 #include "base/trace.h"
+#include "base/units.h"
 #include "comm/long_work.h"
 #include "train/checkpoint.h"
+#include "train/signals.h"
 
 namespace stretto {
 namespace {
@@ -75,6 +77,7 @@ void CheckpointSaver::launch(std::function<void()> work) {
 // Agrees on a temporary directory that rank 0 has made.
 bool CheckpointSaver::begin() {
   Comm& world = trainer_.world();
+  error_.clear();  // of the save before
   // A part that holds nothing has no file in the end.
   const int64_t own = shard_.bytes > 0 ? shard_file_bytes(shard_, manifest_.step) : 0;
   auto bytes = static_cast<double>(own);
@@ -107,9 +110,10 @@ void CheckpointSaver::commit() {
   }
 }
 
-void CheckpointSaver::save() {
+void CheckpointSaver::save(bool last) {
   const TraceSpan span(TraceLane::save, "save", trainer_.state().step);
   const double start = now();
+  last_ = last;
   finish();
   if (trainer_.state().step == saved_step_) return;
   collect_shard(trainer_, shard_);
@@ -181,22 +185,43 @@ void CheckpointSaver::note_failure() {
   if (!error_.empty()) {
     spdlog::warn("step {} is not saved: {}; {}", manifest_.step, error_, kept);
   }
-  if (failures_ < kMaxFailures) return;
+  if (last_ || failures_ < kMaxFailures) return;
   throw Error(ExitCode::io_error,
               fmt::format("{} saves in a row failed, last at step {}{}{}", failures_,
                           manifest_.step, error_.empty() ? "" : ": ", error_),
               fmt::format("make room and repeat the command; {}", kept));
 }
 
-void CheckpointSaver::require_saved() {
+bool CheckpointSaver::wait(double seconds) {
+  const int known = stop_signal();  // what ended the run, if anything
+  for (const double end = now() + seconds; now() < end && stop_signal() == known;) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    trainer_.world().monitor().beat();
+  }
+  int32_t stopped = stop_signal() == known ? 0 : 1;
+  trainer_.world().all_reduce(Tensor(&stopped, DType::i32, {1}), ReduceOp::max);
+  return stopped == 0;
+}
+
+void CheckpointSaver::require_saved(int tries, double pause) {
+  const int64_t step = trainer_.state().step;
   finish();
-  if (saved_step_ == trainer_.state().step) return;
+  if (first() && saved_step_ != step && tries > 0) {
+    spdlog::warn("the last save is tried again every {}, {} times: make room, or give up by Ctrl-C",
+                 format_seconds(pause), tries);
+  }
+  for (int i = 0; i < tries && saved_step_ != step && wait(pause); ++i) {
+    save(true);
+    finish();
+  }
+  if (saved_step_ == step) return;
   throw Error(ExitCode::io_error,
-              fmt::format("step {} could not be saved in {}", trainer_.state().step, store_.root()),
+              fmt::format("step {} could not be saved in {}", step, store_.root()),
               saved_step_ < 0
-                  ? "make room and repeat the command"
-                  : fmt::format("make room and repeat the command: it continues from {}",
-                                store_.path_of(saved_step_)));
+                  ? "make room and repeat the command: it begins anew"
+                  : fmt::format("make room and repeat the command: it goes on from {}, {} steps "
+                                "before",
+                                store_.path_of(saved_step_), step - saved_step_));
 }
 
 }  // namespace stretto

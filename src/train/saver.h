@@ -36,14 +36,15 @@ class CheckpointSaver {
 
   // Saves the current step, unless it is saved. With checkpoint.async the writing goes on after the
   // return. A failure is a warning: training goes on, and the checkpoints before stay. The third in
-  // a row throws io_error.
-  void save();
+  // a row throws io_error, but not in the `last` save of a run: require_saved() tries it again.
+  void save(bool last = false);
   // At step boundaries: takes note of a save that has ended.
   void poll();
   // Waits for a save that is under way.
   void finish();
-  // finish(), then io_error unless the current step is saved.
-  void require_saved();
+  // finish(). Where the current step is not saved then, up to `tries` more saves, each after
+  // `pause` seconds; io_error when all of them failed, or a stop signal came meanwhile.
+  void require_saved(int tries = 0, double pause = 0);
 
   // The save that ended since the last call, if any. Not collective.
   std::optional<SaveReport> take_report() { return std::exchange(report_, std::nullopt); }
@@ -62,6 +63,7 @@ class CheckpointSaver {
   void commit();
   void advance();  // when no rank is at work any more
   void note_failure();
+  bool wait(double seconds);  // false: a stop signal came meanwhile
   bool first() const { return trainer_.world().rank() == 0; }
 
   Trainer& trainer_;
@@ -80,7 +82,8 @@ class CheckpointSaver {
   SaveReport current_;
   std::optional<SaveReport> report_;
   int64_t saved_step_ = -1;
-  int failures_ = 0;  // in a row
+  int failures_ = 0;   // in a row
+  bool last_ = false;  // the save under way is the last of its run
   double stall_seconds_ = 0;
 };
 

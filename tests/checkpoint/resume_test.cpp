@@ -184,6 +184,42 @@ TEST(Resume, FullDiskKeepsTraining) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(dir / "checkpoints"), {}), 2);
 }
 
+// The disk is full for `times` tries to save step 4, the last one.
+RunOptions full_at_the_end(FaultFs& fs, int times, int& tries) {
+  fs.on_operation = [&tries, times](const std::string& kind, const std::string& path) {
+    if (kind != "create" || path.find("step-4") == std::string::npos) return;
+    if (!path.ends_with("shard-00000.safetensors") || ++tries > times) return;
+    throw fs_error(ENOSPC, kind, path);
+  };
+  RunOptions options;
+  options.fs = &fs;
+  return options;
+}
+
+TEST(Resume, TheLastSaveIsTriedAgain) {
+  for (const bool async : {false, true}) {
+    for (const int dp : {1, 2}) {
+      const TempDir dir(Where::memory);
+      Config config = tiny_config(dir.path());
+      config.parallel.dp = dp;
+      config.checkpoint = {2, 2, 0, async};
+      config.train.steps = 4;
+      const CheckpointStore store(posix_fs(), checkpoint_root(config));
+      FaultFs fs(posix_fs());
+      int tries = 0;
+      EXPECT_ERROR(run(config, full_at_the_end(fs, 100, tries)), ExitCode::io_error,
+                   "step 4 could not be saved");
+      EXPECT_EQ(tries, 11);
+      EXPECT_EQ(store.steps(), std::vector<int64_t>{2});
+      EXPECT_EQ(posix_fs().list(store.root()).size(), 1u) << "nothing is left of the tries";
+      tries = 0;
+      EXPECT_EQ(run(config, full_at_the_end(fs, 5, tries)).code, ExitCode::ok);
+      EXPECT_EQ(tries, 6);
+      EXPECT_EQ(store.steps(), (std::vector<int64_t>{2, 4}));
+    }
+  }
+}
+
 // Whether all ranks give signs of life while one rank's file moves on slowly. Looks at the rows of
 // the watchdog whenever the file moves, and slows it down until two signs of each rank were seen.
 class SignsOfLife {

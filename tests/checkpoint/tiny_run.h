@@ -41,6 +41,7 @@ struct TinyRun {
 
 inline TinyRun run(const Config& config, RunOptions options = {}) {
   options.print = false;
+  options.save_again_after = 0;
   TinyRun result;
   run_thread_ranks(static_cast<int>(config.world_size()), [&](Comm& world) {
     RunOptions mine = options;
