@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/random.h"
+#include "data/token_check.h"
 
 namespace stretto {
 
@@ -36,18 +37,6 @@ int64_t Sampler::position_of(int64_t sample) const {
   return options_.range.begin + static_cast<int64_t>(index) * options_.seq_len;
 }
 
-void Sampler::check_ids(std::span<const int32_t> ids, int64_t position) const {
-  int32_t largest = 0;
-  for (const int32_t id : ids) largest = std::max(largest, id);
-  if (largest < options_.vocab) return;
-  const auto bad =
-      std::find_if(ids.begin(), ids.end(), [this](int32_t id) { return id >= options_.vocab; });
-  throw Error(ExitCode::bad_data,
-              fmt::format("{}: token {} has id {}, outside the vocabulary of {}", source_.name(),
-                          position + (bad - ids.begin()), *bad, options_.vocab),
-              "set model.vocab to the tokenizer's size, or prepare the file with this tokenizer");
-}
-
 void Sampler::read_batch(int64_t first, int64_t count, std::span<int32_t> tokens,
                          std::span<int32_t> targets) const {
   const auto T = static_cast<size_t>(options_.seq_len);
@@ -60,8 +49,8 @@ void Sampler::read_batch(int64_t first, int64_t count, std::span<int32_t> tokens
     const auto to = targets.subspan(static_cast<size_t>(i) * T, T);
     source_.read(position, from);
     source_.read(position + options_.seq_len, to.last(1));
-    check_ids(from, position);
-    check_ids(to.last(1), position + options_.seq_len);
+    check_ids(source_, options_.vocab, from, position);
+    check_ids(source_, options_.vocab, to.last(1), position + options_.seq_len);
     std::copy(from.begin() + 1, from.end(), to.begin());
   }
 }

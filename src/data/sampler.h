@@ -41,8 +41,6 @@ class Sampler {
                   std::span<int32_t> targets) const;
 
  private:
-  void check_ids(std::span<const int32_t> ids, int64_t position) const;
-
   const TokenSource& source_;
   SamplerOptions options_;
   int64_t samples_ = 0;

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "checkpoint/digest.h"
+#include "data/token_check.h"
 
 namespace stretto {
 
@@ -12,9 +13,7 @@ DataMark mark_of(const TokenSource& source) {
   const int64_t tokens = source.tokens(), ids = std::min(kIds, tokens);
   std::vector<int32_t> sample(static_cast<size_t>(kPlaces * ids));
   for (int64_t i = 0; i < kPlaces; ++i) {  // from the first to the last
-    const int64_t begin =
-        (tokens - ids) / (kPlaces - 1) * i + (tokens - ids) % (kPlaces - 1) * i / (kPlaces - 1);
-    source.read(begin,
+    source.read(spread_place(i, kPlaces, tokens - ids),
                 std::span(sample).subspan(static_cast<size_t>(i * ids), static_cast<size_t>(ids)));
   }
   return {tokens, digest_of(sample.data(), sample.size() * sizeof(int32_t)).hex()};

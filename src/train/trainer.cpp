@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/trace.h"
+#include "data/token_check.h"
 #include "parallel/device_comm.h"
 #include "parallel/nccl_comm.h"
 #include "train/lr_schedule.h"
@@ -72,6 +73,10 @@ Trainer::Trainer(const Config& config, Comm& world, const TunableOptions& tunabl
                           config_.parallel.dp));
   my_losses_ = backend_->allocate_host(losses_.size() * sizeof(double), "losses");
   open_data();
+  for (const auto* source : {&source_, &eval_source_}) {
+    if (*source == nullptr || config_.data.path.empty()) continue;
+    look_over(**source, config_.model.vocab, world.rank(), world.size());
+  }
   data_mark_ = mark_of(*source_);
   if (!backend_->host_memory()) telemetry_ = open_gpu_telemetry(gpu_of(world));
   if (telemetry_) telemetry_->start();

@@ -1,11 +1,13 @@
 #include "data/sampler.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
 #include <numeric>
 #include <set>
 
+#include "data/token_check.h"
 #include "support/expect_error.h"
 
 namespace stretto {
@@ -80,6 +82,61 @@ TEST(Sampler, IdOutsideVocabularyIsNamed) {
   sampler.read_batch(0, 1, tokens, targets);
   EXPECT_ERROR(sampler.read_batch(5, 1, tokens, targets), ExitCode::bad_data,
                "counting: token 50 has id 50, outside the vocabulary of 50");
+}
+
+// All zeros but for one id, and what was read of it.
+class OneOddId final : public TokenSource {
+ public:
+  OneOddId(int64_t tokens, int64_t odd) : tokens_(tokens), odd_(odd) {}
+
+  int64_t tokens() const override { return tokens_; }
+  std::string format() const override { return "test"; }
+  std::string name() const override { return "one odd id"; }
+  void read(int64_t begin, std::span<int32_t> out) const override {
+    const int64_t end = begin + std::ssize(out);
+    ASSERT_TRUE(begin >= 0 && end <= tokens_) << begin << " to " << end << " of " << tokens_;
+    std::fill(out.begin(), out.end(), 0);
+    if (odd_ >= begin && odd_ < end) out[static_cast<size_t>(odd_ - begin)] = 7;
+    read_ += std::ssize(out);
+    first_ = std::min(first_, begin);
+    last_ = std::max(last_, end);
+  }
+
+  mutable int64_t read_ = 0, first_ = INT64_MAX, last_ = 0;
+
+ private:
+  int64_t tokens_, odd_;
+};
+
+TEST(LookOver, FindsTheOneOddIdOfASmallSource) {
+  for (const int64_t tokens : {1, 2, 1 << 18, (1 << 18) + 1, 5 * (1 << 18) - 3, 1'000'003}) {
+    for (const int64_t odd : {int64_t{0}, tokens / 3, tokens / 2, tokens - 1}) {
+      const OneOddId source(tokens, odd);
+      look_over(source, 8);
+      const std::string text =
+          fmt::format("one odd id: token {} has id 7, outside the vocabulary of 7", odd);
+      EXPECT_ERROR(look_over(source, 7), ExitCode::bad_data, text);
+      int found = 0;  // by those who share the work
+      for (int part = 0; part < 3; ++part) {
+        try {
+          look_over(source, 7, part, 3);
+        } catch (const Error&) {
+          ++found;
+        }
+      }
+      EXPECT_TRUE(found == 1 || found == 2) << found << " of " << tokens;  // neighbours may overlap
+    }
+  }
+}
+
+TEST(LookOver, ReadsABoundedPartOfALargeSource) {
+  for (const int64_t tokens : {int64_t{1} << 27, (int64_t{1} << 40) + 12345}) {
+    const OneOddId source(tokens, -1);
+    for (int part = 0; part < 2; ++part) look_over(source, 7, part, 2);
+    EXPECT_EQ(source.read_, int64_t{1} << 26);
+    EXPECT_EQ(source.first_, 0);
+    EXPECT_EQ(source.last_, tokens);
+  }
 }
 
 TEST(Sampler, TooShortIsAnError) {

@@ -26,6 +26,20 @@ TEST(BadInput, TokensBeyondTheVocabulary) {
   EXPECT_ERROR(train(config), ExitCode::bad_data, "id 122, outside the vocabulary of 61");
 }
 
+// One token in 300,000 that a run of one step would hardly meet, in either file.
+TEST(BadInput, ARareTokenBeyondTheVocabularyIsFoundBeforeTheFirstStep) {
+  const TempDir dir;
+  const std::string good(300'000, '\7');
+  std::string odd = good;
+  odd[123'456] = 'z';
+  Config config = with_data(dir.write("odd.txt", odd));
+  EXPECT_ERROR(train(config), ExitCode::bad_data, "odd.txt: token 123456 has id 122");
+  config.parallel.dp = 2;
+  EXPECT_ERROR(train(config), ExitCode::bad_data, "odd.txt: token 123456 has id 122");
+  config.data.eval_path = std::exchange(config.data.path, dir.write("good.txt", good));
+  EXPECT_ERROR(train(config), ExitCode::bad_data, "odd.txt: token 123456 has id 122");
+}
+
 TEST(BadInput, EmptyAndTruncatedFiles) {
   const TempDir dir;
   EXPECT_ERROR(train(with_data(dir.write("empty.txt", ""))), ExitCode::bad_data, "empty.txt");
