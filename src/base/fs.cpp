@@ -56,6 +56,9 @@ FsError fs_error(int error_number, std::string_view action, const std::string& p
     case EMFILE:
     case ENFILE:
       return {ExitCode::os_error, what, "raise the limit on open files (ulimit -n)", error_number};
+    case ENOMEM:
+      return {ExitCode::os_error, what, "raise the limit on memory (ulimit -v, vm.max_map_count)",
+              error_number};
     default:
       return {creating ? ExitCode::cannot_create : ExitCode::io_error, what,
               "check the disk and the system log", error_number};

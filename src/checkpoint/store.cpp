@@ -169,6 +169,11 @@ Checkpoint CheckpointStore::open(int64_t step) const {
               fmt::format("rename it to {}, or remove it", step_name(held)));
 }
 
+bool may_be_whole(const Error& error) {
+  return error.code() == ExitCode::no_permission || error.code() == ExitCode::os_error ||
+         error.code() == ExitCode::internal;
+}
+
 std::optional<Checkpoint> newest_verified(
     const CheckpointStore& store, const std::function<void(int64_t, const Error&)>& rejected) {
   const std::vector<int64_t> steps = store.steps();
@@ -178,8 +183,7 @@ std::optional<Checkpoint> newest_verified(
       checkpoint.verify();
       return checkpoint;
     } catch (const Error& error) {
-      // What may not be read may well be whole: nothing must take its place.
-      if (error.code() == ExitCode::internal || error.code() == ExitCode::no_permission) throw;
+      if (may_be_whole(error)) throw;
       if (rejected) rejected(*step, error);
     }
   }

@@ -56,6 +56,10 @@ class CheckpointStore {
   OnProgress moved_;
 };
 
+// Whether an error in reading a checkpoint says nothing about it: it may not be read, or the system
+// has no means left to. Nothing must take its place then.
+bool may_be_whole(const Error& error);
+
 // The newest checkpoint that verifies to the last byte; `rejected` hears of newer ones that do not.
 std::optional<Checkpoint> newest_verified(
     const CheckpointStore& store,

@@ -61,7 +61,7 @@ std::optional<Checkpoint> verified(Comm& world, const CheckpointStore& store, in
     checkpoint = store.open(step);
     bytes = checkpoint->verify(world.rank(), world.size(), [&] { work.moved(); });
   } catch (const Error& error) {
-    if (error.code() == ExitCode::no_permission) throw;  // it may well be whole
+    if (may_be_whole(error)) throw;
     failed = 1;
     spdlog::warn("damaged checkpoint: {}", error.what());
   }

@@ -110,6 +110,28 @@ TEST(Resume, FallsBackToThePreviousGoodOne) {
   EXPECT_ERROR(run(config), ExitCode::bad_data, "is whole");
 }
 
+// The limit of this process: the checkpoint is as good as before.
+TEST(Resume, WithoutMeansToReadTheNewestOneTakesNoOlderOne) {
+  const TempDir dir(Where::memory);
+  Config config = tiny_config(dir.path());
+  config.checkpoint.every = 4;
+  run(config);
+  config.train.steps = 14;
+  FaultFs fs(posix_fs());
+  RunOptions options;
+  options.fs = &fs;
+  fs.fail_kind = "map";
+  fs.fail_at = 0;
+  for (const int lacks : {EMFILE, ENOMEM}) {
+    fs.matching = 0;
+    fs.error_number = lacks;
+    EXPECT_ERROR(run(config, options), ExitCode::os_error, "cannot map");
+  }
+  const TinyRun rest = run(config);
+  ASSERT_EQ(rest.steps.size(), 2u);
+  EXPECT_EQ(rest.steps.front().step, 13);
+}
+
 TEST(Resume, KeepsWhatWasAskedFor) {
   const TempDir dir(Where::memory);
   Config config = tiny_config(dir.path());

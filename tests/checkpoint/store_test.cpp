@@ -4,6 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cerrno>
+#include <cstring>
+
 #include "checkpoint/sample.h"
 #include "support/expect_error.h"
 #include "support/fault_fs.h"
@@ -60,6 +63,11 @@ TEST(CheckpointStore, WhatMayNotBeReadIsAnError) {
     fs.error_number = EACCES;
     const CheckpointStore store(fs, kRoot);
     EXPECT_ERROR(newest_verified(store), ExitCode::no_permission, "Permission denied");
+    for (const int lacks : {EMFILE, ENFILE, ENOMEM}) {  // descriptors, memory
+      fs.matching = 0;
+      fs.error_number = lacks;
+      EXPECT_ERROR(newest_verified(store), ExitCode::os_error, std::strerror(lacks));
+    }
   }
 }
 
