@@ -221,15 +221,16 @@ void PieceCounts::merge(PieceCounts&& other) {
 PieceCounts count_pieces(CorpusReader& corpus, const Splitter& splitter, int threads,
                          const std::function<void(int64_t)>& progress) {
   std::vector<PieceCounts> parts(static_cast<size_t>(std::max(threads, 1)));
-  std::exception_ptr failure;
+  std::exception_ptr failure;  // the first
   std::mutex failure_mutex;
+  std::atomic<bool> failed{false};
   {
     std::vector<std::jthread> workers;
     for (PieceCounts& part : parts) {
       workers.emplace_back([&] {
         try {
           CorpusBlock block;
-          while (corpus.next(block)) {
+          while (!failed && corpus.next(block)) {
             corpus.documents(block, [&](const CorpusReader::Part& document) {
               part.add(splitter, document.text);
             });
@@ -237,7 +238,7 @@ PieceCounts count_pieces(CorpusReader& corpus, const Splitter& splitter, int thr
           }
         } catch (...) {
           const std::lock_guard lock(failure_mutex);
-          failure = std::current_exception();
+          if (!failed.exchange(true)) failure = std::current_exception();
         }
       });
     }

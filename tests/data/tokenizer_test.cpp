@@ -3,8 +3,11 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <thread>
 
 #include "base/strict_json.h"
 #include "data/encoder.h"
@@ -210,6 +213,21 @@ TEST(Tokenizer, ThreadsDoNotChangeTheCounts) {
     CorpusReader corpus({{path}});
     EXPECT_EQ(count_pieces(corpus, *splitter, threads).map(), whole.map()) << threads;
   }
+}
+
+TEST(Tokenizer, CountingEndsWhereItFails) {
+  const TempDir dir;
+  std::vector<std::string> paths;
+  for (int i = 0; i < 400; ++i) paths.push_back(dir.write(fmt::format("{}.txt", i), "a text"));
+  CorpusReader corpus({paths});
+  std::atomic<int> blocks{0};
+  const auto progress = [&](int64_t) {
+    if (blocks++ == 0) throw Error(ExitCode::bad_data, "line 1 is no JSON", "correct it");
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));  // the others are at work meanwhile
+  };
+  EXPECT_ERROR(count_pieces(corpus, *make_splitter(kGpt2Pattern), 2, progress), ExitCode::bad_data,
+               "line 1");
+  EXPECT_LT(blocks, 400);
 }
 
 // The naive definition of BPE: apply the merges in order of rank, wherever they fit.
