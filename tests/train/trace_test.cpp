@@ -175,6 +175,17 @@ TEST(Trace, FewerStepsThanAskedForAreAllTraced) {
   EXPECT_EQ(other["last_step"], 2);
 }
 
+TEST(Trace, ATimelineThatCannotBeWrittenEndsNoRun) {
+  const TempDir dir;
+  std::filesystem::create_directories(dir / "run/trace.json");  // in its place
+  Config config = tiny_config();
+  config.output = dir / "run";
+  config.train.steps = 3;
+  config.trace = 1;
+  EXPECT_EQ(train(config).size(), 3u);
+  EXPECT_TRUE(std::filesystem::exists(dir / "run/checkpoints/step-3"));
+}
+
 TEST(Trace, AFullBufferCountsWhatItDrops) {
   TraceBuffer buffer(3, TraceDetail::operators);
   for (int i = 0; i < 10; ++i) buffer.span(TraceLane::compute, "add", i, i + 0.5);
