@@ -5,8 +5,8 @@
 
 namespace stretto {
 
-// Known by their first bytes (gzip, zstd): bad_data, with the command that unpacks them.
-// `otherwise`: what else can be done, after that.
+// Known by their first bytes (gzip, zstd, xz, bzip2, lz4, zip): bad_data, with the command that
+// unpacks them. `otherwise`: what else can be done, after that.
 void refuse_compressed(File& file, const char* otherwise = "");
 
 }  // namespace stretto

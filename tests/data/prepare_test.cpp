@@ -99,6 +99,17 @@ TEST(Prepare, CompressedFilesAreNoText) {
                ExitCode::bad_data, "c.txt is compressed with gzip");
   EXPECT_ERROR(prepare({{dir.write("c.jsonl", "\x28\xb5\x2f\xfd and so on")}}, dir / "out"),
                ExitCode::bad_data, "zstd");
+  // The first bytes of what xz, bzip2, lz4 and zip make.
+  const std::pair<const char*, std::string> others[] = {
+      {"xz", "\xfd\x37\x7a\x58\x5a and so on"},
+      {"bzip2", "BZh9\x31\x41\x59\x26\x53\x59 and so on"},
+      {"lz4", "\x04\x22\x4d\x18 and so on"},
+      {"zip", "\x50\x4b\x03\x04 and so on"}};
+  for (const auto& [name, bytes] : others) {
+    EXPECT_ERROR(prepare({{dir.write("c.txt", bytes)}}, dir / "out"), ExitCode::bad_data,
+                 fmt::format("c.txt is compressed with {}", name));
+  }
+  EXPECT_EQ(prepare({{dir.write("c.txt", "PK and BZh9 are words")}}, dir / "out").documents, 1);
 }
 
 TEST(Prepare, LinesAsDocuments) {
