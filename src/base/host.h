@@ -1,4 +1,4 @@
-// The name of this machine.
+// This machine, as the system describes it.
 #pragma once
 
 #include <string>
@@ -6,5 +6,7 @@
 namespace stretto {
 
 std::string host_name();  // "unknown" where the system does not say
+// A file of /proc or /sys, which has no size and is always small; empty where it is missing.
+std::string kernel_file(const std::string& path);
 
 }  // namespace stretto

@@ -3,24 +3,18 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <tuple>
 
 #include "base/cores.h"
+#include "base/host.h"
+#include "base/memory_limit.h"
 #include "machine/fma.h"
 #include "machine/machine.h"
 #include "machine/system_text.h"
 
 namespace stretto {
 namespace {
-
-// Kernel files have no size and are always small; a missing one reads as empty.
-std::string kernel_file(const std::string& path) {
-  std::ifstream in(path);
-  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-}
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
@@ -95,9 +89,8 @@ MemoryInfo probe_memory() {
   MemoryInfo memory;
   memory.total = read_meminfo(text, "MemTotal").value_or(0);
   memory.available = read_meminfo(text, "MemAvailable").value_or(0);
-  const std::string limit = kernel_file("/sys/fs/cgroup/memory.max");
-  const auto bytes = read_cache_size(limit);  // a plain number, or "max"
-  if (bytes && *bytes < memory.total) memory.limit = *bytes;
+  const auto limit = memory_limit();
+  if (limit && *limit < memory.total) memory.limit = *limit;
   return memory;
 }
 

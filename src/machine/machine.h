@@ -36,7 +36,7 @@ struct CpuInfo {
 struct MemoryInfo {
   int64_t total = 0;  // bytes
   int64_t available = 0;
-  int64_t limit = 0;  // of the container, 0 = none
+  int64_t limit = 0;  // of the container or job, 0 = none
 };
 
 struct GpuInfo {

@@ -9,6 +9,7 @@
 #include "account/stages.h"
 #include "backend/cpu/workspace.h"
 #include "backend/cuda/cuda_options.h"
+#include "base/memory_limit.h"
 #include "base/units.h"
 #include "comm/launch.h"
 #include "config/schema.h"
@@ -51,11 +52,13 @@ size_t largest_host_plan(const Config& config) {
   return most;
 }
 
-// A rank's share of the machine's memory. A twentieth stays with the system.
+// A rank's share of the machine's memory, or of what its container or job may use of it. A
+// twentieth stays with the system.
 size_t host_share(int64_t ranks_here) {
   const auto pages = static_cast<size_t>(sysconf(_SC_PHYS_PAGES));
-  const auto page = static_cast<size_t>(sysconf(_SC_PAGE_SIZE));
-  return pages * page / 20 * 19 / static_cast<size_t>(std::max<int64_t>(1, ranks_here));
+  size_t bytes = pages * static_cast<size_t>(sysconf(_SC_PAGE_SIZE));
+  if (const auto limit = memory_limit()) bytes = std::min(bytes, static_cast<size_t>(*limit));
+  return bytes / 20 * 19 / static_cast<size_t>(std::max<int64_t>(1, ranks_here));
 }
 
 // A rank's share of the smallest of the GPUs that the ranks of this machine take in turn. Zero
