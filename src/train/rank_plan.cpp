@@ -36,7 +36,9 @@ size_t largest_plan(const Config& config) {
     at.pp = pp;
     const RankShape shape = rank_shape(config, at);
     size_t bytes = memory_totals(memory_plan(shape)).total;
-    if (config.device == Device::cpu) bytes += memory_totals(host_plan(shape)).total;
+    if (config.device == Device::cpu) {
+      bytes += memory_totals(host_plan(shape)).total + save_bytes(config, shape);
+    }
     most = std::max(most, bytes + device_overhead(config, shape));
   }
   return most;
@@ -209,6 +211,20 @@ size_t device_overhead(const Config& config, const RankShape& shape, bool hopper
   return kDriver + kProducts + scratch + gradients;
 }
 
+size_t save_bytes(const Config& config, const RankShape& shape) {
+  if (config.output.empty()) return 0;
+  const FlatLayout layout = flat_layout(shape);
+  const PrecisionTypes types = shape.types();
+  const size_t weight = types.master ? sizeof(float) : dtype_size(types.compute);
+  const auto elements = static_cast<size_t>(shape.zero > 0 ? layout.shard_total() : layout.total);
+  // One copy of the model is saved, by those who hold it.
+  const ParallelConfig& p = config.parallel;
+  const int64_t here = std::max<int64_t>(1, ranks_here(config));
+  const int64_t savers = std::min((shape.zero > 0 ? layout.dp : 1) * p.tp * p.pp, here);
+  return elements * (weight + 2 * dtype_size(types.moment)) * static_cast<size_t>(savers) /
+         static_cast<size_t>(here);
+}
+
 size_t memory_budget(const Config& config, int64_t ranks_here) {
   if (config.memory_limit > 0) return static_cast<size_t>(config.memory_limit);
   if (config.device == Device::cpu) return host_share(ranks_here);
@@ -226,11 +242,15 @@ void require_fits(const Config& config, size_t bytes) {
                 "use a smaller micro_batch or activation_checkpointing=full, or offload less");
   }
   if (need <= bytes) return;
-  throw Error(
-      ExitCode::out_of_memory,
-      fmt::format("{} with micro_batch {} and seq_len {} needs {} per rank, {} are there",
-                  config.model.name, config.micro_batch, config.seq_len, gib(need), gib(bytes)),
-      what_fits(config, bytes));
+  const bool saves = config.device == Device::cpu && !config.output.empty();
+  throw Error(ExitCode::out_of_memory,
+              fmt::format("{} with micro_batch {} and seq_len {} needs {} per rank{}, {} are there",
+                          config.model.name, config.micro_batch, config.seq_len, gib(need),
+                          saves ? fmt::format(", {} of it for saves",
+                                              gib(save_bytes(config, rank_shape(config, {}))))
+                                : "",
+                          gib(bytes)),
+              what_fits(config, bytes));
 }
 
 }  // namespace stretto

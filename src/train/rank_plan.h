@@ -27,6 +27,10 @@ int64_t largest_micro_batch(const Config& config, size_t bytes);
 size_t device_overhead(const Config& config, const RankShape& shape);
 size_t device_overhead(const Config& config, const RankShape& shape, bool hopper);
 
+// Host memory that saving takes beside the plan, for each rank of a machine: those who save copy
+// their part of weights and moments. 0 without an output.
+size_t save_bytes(const Config& config, const RankShape& shape);
+
 // Bytes that a rank may use where its tensors live: config.memory_limit, else its share of the
 // machine's memory, or of its GPU's.
 size_t memory_budget(const Config& config, int64_t ranks_here);

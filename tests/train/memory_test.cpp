@@ -7,6 +7,8 @@
 #include <fstream>
 #include <new>
 
+#include "support/expect_error.h"
+#include "train/checkpoint.h"
 #include "train/launch.h"
 #include "train/rank_plan.h"
 #include "train/training.h"
@@ -304,6 +306,54 @@ TEST(Memory, TooLargePlansSayWhatFits) {
     EXPECT_NE(error.hint().find("micro_batch=2 fits"), std::string::npos) << error.hint();
   }
   EXPECT_EQ(largest_micro_batch(config, budget), 2);
+}
+
+// What all ranks of a machine copy for a save is in what they may need, and little more is.
+TEST(Memory, SavesAreCounted) {
+  struct Layout {
+    int dp, tp, pp, zero, group;
+    Precision precision;
+  };
+  for (const Layout& l :
+       {Layout{1, 1, 1, 0, 0, Precision::fp32}, Layout{2, 1, 1, 0, 0, Precision::amp_bf16},
+        Layout{2, 1, 2, 0, 0, Precision::fp32}, Layout{2, 2, 1, 1, 0, Precision::bf16},
+        Layout{4, 1, 1, 3, 2, Precision::amp_fp16}}) {
+    Config config = tiny_config();
+    config.model.hidden = 256;
+    config.model.ffn = 1024;
+    config.parallel.dp = l.dp;
+    config.parallel.tp = l.tp;
+    config.parallel.pp = l.pp;
+    config.parallel.zero = l.zero;
+    config.parallel.zero_group = l.group;
+    config.precision = l.precision;
+    double copied = 0, counted = 0;
+    run_thread_ranks(static_cast<int>(config.world_size()), [&](Comm& world) {
+      Trainer trainer(config, world);
+      trainer.initialise();
+      Shard shard;
+      collect_shard(trainer, shard);
+      Config saving = config;
+      saving.output = "somewhere";
+      EXPECT_EQ(save_bytes(config, trainer.gpt().shape()), 0u);
+      double sums[] = {static_cast<double>(shard.bytes),
+                       static_cast<double>(save_bytes(saving, trainer.gpt().shape()))};
+      world.all_reduce(Tensor(sums, DType::f64, {2}));
+      if (world.rank() == 0) std::tie(copied, counted) = std::pair(sums[0], sums[1]);
+    });
+    EXPECT_LE(copied, counted) << l.dp << l.tp << l.pp << l.zero;
+    EXPECT_GE(copied, 0.9 * counted) << l.dp << l.tp << l.pp << l.zero;
+  }
+}
+
+TEST(Memory, PlansThatLeaveNoRoomForSavesAreTooLarge) {
+  Config config = tiny_config();
+  config.device = Device::cpu;
+  const size_t budget = memory_totals(memory_plan(rank_shape(config, {}))).total;
+  require_fits(config, budget);
+  config.output = "somewhere";
+  EXPECT_ERROR(require_fits(config, budget), ExitCode::out_of_memory, "of it for saves");
+  require_fits(config, budget + save_bytes(config, rank_shape(config, {})));
 }
 
 // cuDNN's working memory is counted where cuDNN works.
