@@ -4,7 +4,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
+
+#include "base/control_groups.h"
 
 namespace stretto {
 
@@ -22,6 +25,12 @@ std::vector<int> allowed_cores() {
     std::iota(cores.begin(), cores.end(), 0);
   }
   return cores;
+}
+
+int64_t usable_cores() {
+  const auto cores = std::ssize(allowed_cores());
+  const double limit = std::ceil(core_limit().value_or(static_cast<double>(cores)));
+  return std::clamp<int64_t>(static_cast<int64_t>(limit), 1, cores);
 }
 
 }  // namespace stretto

@@ -40,6 +40,6 @@ void ProgressLine::finish() {
   shown_ = false;
 }
 
-int default_threads() { return static_cast<int>(allowed_cores().size()); }
+int default_threads() { return static_cast<int>(usable_cores()); }
 
 }  // namespace stretto::cli

@@ -2,13 +2,12 @@
 #include <sys/utsname.h>
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <tuple>
 
+#include "base/control_groups.h"
 #include "base/cores.h"
 #include "base/host.h"
-#include "base/memory_limit.h"
 #include "machine/fma.h"
 #include "machine/machine.h"
 #include "machine/system_text.h"
@@ -54,14 +53,6 @@ std::vector<std::string> simd_of(const std::vector<std::string>& flags) {
   return have;
 }
 
-int64_t usable_processors(int64_t logical) {
-  int64_t usable = std::min(logical, std::ssize(allowed_cores()));
-  if (const auto limit = read_cpu_max(kernel_file("/sys/fs/cgroup/cpu.max"))) {
-    usable = std::min(usable, static_cast<int64_t>(std::ceil(*limit)));
-  }
-  return std::max<int64_t>(1, usable);
-}
-
 }  // namespace
 
 CpuInfo probe_cpu() {
@@ -71,7 +62,7 @@ CpuInfo probe_cpu() {
   utsname names{};
   if (uname(&names) == 0) cpu.architecture = names.machine;
   cpu.logical = std::max<int64_t>(1, text.logical);
-  cpu.usable = usable_processors(cpu.logical);
+  cpu.usable = std::min(cpu.logical, usable_cores());
   cpu.cores = text.cores;
   cpu.sockets = text.sockets;
   cpu.numa_nodes =

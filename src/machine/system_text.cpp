@@ -103,14 +103,6 @@ int64_t count_cpu_list(std::string_view text) {
   return count;
 }
 
-std::optional<double> read_cpu_max(std::string_view text) {
-  const auto words = split_words(text);
-  if (words.size() != 2) return std::nullopt;
-  const auto quota = leading_integer(words[0]), period = leading_integer(words[1]);
-  if (!quota || !period || *quota <= 0 || *period <= 0) return std::nullopt;
-  return static_cast<double>(*quota) / static_cast<double>(*period);
-}
-
 std::optional<int64_t> read_busy_ticks(std::string_view text, const std::vector<int>& cores) {
   int64_t busy = 0;
   size_t found = 0;

@@ -19,8 +19,6 @@ CpuText read_cpuinfo(std::string_view text);                                    
 std::optional<int64_t> read_meminfo(std::string_view text, std::string_view key);  // bytes
 std::optional<int64_t> read_cache_size(std::string_view text);                     // "48K" -> bytes
 int64_t count_cpu_list(std::string_view text);                                     // "0-3,8" -> 5
-// cgroup v2 cpu.max: "200000 100000" -> 2 processors, "max ..." -> none.
-std::optional<double> read_cpu_max(std::string_view text);
 // /proc/stat: clock ticks that these cores spent on anything, other virtual machines included; none
 // where a core is not listed.
 std::optional<int64_t> read_busy_ticks(std::string_view text, const std::vector<int>& cores);

@@ -21,14 +21,15 @@ const CoreSet& unbound_cores() {
 }  // namespace
 
 CoreSet cores_of_process() {
-  return {allowed_cores(), std::max<int64_t>(1, sysconf(_SC_NPROCESSORS_ONLN))};
+  return {allowed_cores(), std::max<int64_t>(1, sysconf(_SC_NPROCESSORS_ONLN)), usable_cores()};
 }
 
 int64_t cores_per_rank(const CoreSet& cores, int64_t ranks, bool own) {
   const auto allowed = static_cast<int64_t>(cores.allowed.size());
-  const int64_t share =
-      (own && cores.bound() ? cores.machine : allowed) / std::max<int64_t>(1, ranks);
-  return std::max<int64_t>(1, std::min(allowed, share));
+  int64_t share = own && cores.bound() ? cores.machine : allowed;
+  // A limit on time is one for all of them.
+  if (cores.usable > 0 && cores.usable < allowed) share = std::min(share, cores.usable);
+  return std::max<int64_t>(1, std::min(allowed, share / std::max<int64_t>(1, ranks)));
 }
 
 std::vector<int> slice_of_rank(const std::vector<int>& allowed, int64_t rank, int64_t ranks) {

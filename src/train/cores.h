@@ -13,6 +13,7 @@ namespace stretto {
 struct CoreSet {
   std::vector<int> allowed;  // numbers, ascending
   int64_t machine = 1;       // all that are switched on
+  int64_t usable = 0;        // threads that may run at once; 0: as many as are allowed
 
   // Somebody (mpirun, srun, taskset) chose cores for this process.
   bool bound() const { return static_cast<int64_t>(allowed.size()) < machine; }

@@ -9,7 +9,7 @@
 #include "account/stages.h"
 #include "backend/cpu/workspace.h"
 #include "backend/cuda/cuda_options.h"
-#include "base/memory_limit.h"
+#include "base/control_groups.h"
 #include "base/units.h"
 #include "comm/launch.h"
 #include "config/schema.h"

@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/control_groups.h"
 #include "base/cores.h"
 #include "machine/fma.h"
 #include "machine/system_text.h"

@@ -39,6 +39,12 @@ TEST(Cores, RanksShareWhatTheProcessMayUse) {
   EXPECT_EQ(cores_per_rank(half, 4, true), 4);
   EXPECT_EQ(cores_per_rank(one, 2, true), 1);
   EXPECT_EQ(cores_per_rank(whole, 4, true), 4);
+  // A container that may take four cores' time, on any of them.
+  const CoreSet limited{numbers(16), 16, 4}, beyond{numbers(2), 16, 2};
+  EXPECT_EQ(cores_per_rank(limited, 1, false), 4);
+  EXPECT_EQ(cores_per_rank(limited, 2, true), 2);
+  EXPECT_EQ(cores_per_rank(limited, 8, false), 1);
+  EXPECT_EQ(cores_per_rank(beyond, 4, true), 2);
 }
 
 TEST(Cores, ThreadsAreAsAskedFor) {
@@ -47,7 +53,7 @@ TEST(Cores, ThreadsAreAsAskedFor) {
   EXPECT_EQ(threads_per_rank(config, 3), 7);
   config.threads = 0;
   const CoreSet cores = cores_of_process();
-  EXPECT_EQ(threads_per_rank(config, 1), static_cast<int>(cores.allowed.size()));
+  EXPECT_EQ(threads_per_rank(config, 1), static_cast<int>(cores.usable));
   EXPECT_EQ(threads_per_rank(config, 1000000), 1);
 }
 

@@ -1,4 +1,4 @@
-#include "base/memory_limit.h"
+#include "base/control_groups.h"
 
 #include <gtest/gtest.h>
 
@@ -9,11 +9,18 @@ namespace {
 
 using Files = std::map<std::string, std::string>;
 
-std::optional<int64_t> limit_of(const std::string& groups, const Files& files) {
-  return memory_limit(groups, [&](const std::string& path) {
+KernelFile reader_of(const Files& files) {
+  return [&files](const std::string& path) {
     const auto found = files.find(path);
     return found == files.end() ? "" : found->second;
-  });
+  };
+}
+
+std::optional<int64_t> limit_of(const std::string& groups, const Files& files) {
+  return memory_limit(groups, reader_of(files));
+}
+std::optional<double> cores_of(const std::string& groups, const Files& files) {
+  return core_limit(groups, reader_of(files));
 }
 
 TEST(MemoryLimit, OfAContainer) {
@@ -50,9 +57,23 @@ TEST(MemoryLimit, OfVersionOne) {
   EXPECT_FALSE(limit_of("4:memory_other:/\n", {{"/sys/fs/cgroup/memory" + file, "1"}}));
 }
 
+TEST(CoreLimit, OfBothVersions) {
+  const Files files = {{"/sys/fs/cgroup/pod/cpu.max", "150000 100000\n"},
+                       {"/sys/fs/cgroup/pod/box/cpu.max", "max 100000\n"},
+                       {"/sys/fs/cgroup/cpu/docker/cpu.cfs_quota_us", "400000\n"},
+                       {"/sys/fs/cgroup/cpu/docker/cpu.cfs_period_us", "100000\n"},
+                       {"/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1\n"},
+                       {"/sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n"}};
+  EXPECT_EQ(cores_of("0::/pod/box\n", files), 1.5);
+  EXPECT_EQ(cores_of("3:cpu,cpuacct:/docker\n0::/\n", files), 4);
+  EXPECT_FALSE(cores_of("3:cpu,cpuacct:/\n0::/\n", files));
+  EXPECT_FALSE(cores_of("3:cpuset:/docker\n", files));
+}
+
 TEST(MemoryLimit, OddLinesAreLeftOut) {
   for (const char* groups : {"\n", "0", "0:", "0::", ":::", "::\n::\n", "0::relative"}) {
     EXPECT_FALSE(limit_of(groups, {})) << groups;
+    EXPECT_FALSE(cores_of(groups, {})) << groups;
   }
 }
 

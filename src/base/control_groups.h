@@ -1,0 +1,25 @@
+// How much of the machine this process may use, where its control groups (a container, a job of
+// Slurm) leave it less than all.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace stretto {
+
+std::optional<int64_t> memory_limit();  // bytes
+std::optional<double> core_limit();     // seconds of processor time a second
+
+// The same from the text of /proc/self/cgroup and a reader of files (empty where there is none), so
+// that tests need no other machine.
+using KernelFile = std::function<std::string(const std::string&)>;
+std::optional<int64_t> memory_limit(std::string_view groups, const KernelFile& read);
+std::optional<double> core_limit(std::string_view groups, const KernelFile& read);
+
+// cgroup v2 cpu.max: "200000 100000" -> 2 processors, "max ..." -> none.
+std::optional<double> read_cpu_max(std::string_view text);
+
+}  // namespace stretto
