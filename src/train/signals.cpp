@@ -14,6 +14,7 @@ std::atomic<int> g_signal{0};
 
 void on_signal(int signal) {
   if (signal == SIGINT && g_signal.load() == SIGINT) _exit(128 + SIGINT);
+  if (signal == SIGPIPE && g_signal.load() != 0) return;  // it follows from the first request
   g_signal.store(signal);
 }
 
@@ -24,7 +25,9 @@ void install_stop_signals() {
   action.sa_handler = on_signal;
   sigemptyset(&action.sa_mask);
   action.sa_flags = SA_RESTART;
-  for (const int signal : {SIGINT, SIGTERM, SIGUSR1, SIGUSR2}) sigaction(signal, &action, nullptr);
+  for (const int signal : {SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGPIPE}) {
+    sigaction(signal, &action, nullptr);
+  }
 }
 
 int stop_signal() { return g_signal.load(); }

@@ -1,4 +1,5 @@
-// Requests to stop, from Ctrl-C, a scheduler (SIGTERM, SIGUSR1) or a file named `stop` in the run
+// Requests to stop, from Ctrl-C, a scheduler (SIGTERM, SIGUSR1), a pipe that nobody reads any more
+// (SIGPIPE: `| head`, or `| tee`, which Ctrl-C ends before us), or a file named `stop` in the run
 // directory. The step in work is finished first. A second Ctrl-C ends at once.
 #pragma once
 

@@ -35,6 +35,19 @@ TEST(LostOutput, IsAnErrorWhateverTheAnswerWas) {
   EXPECT_EQ(code_of("compare " + base + " " + slow + " > /dev/full 2> /dev/null"), 74);
 }
 
+// `| head`, or `| tee` that Ctrl-C has ended.
+TEST(LostOutput, ARunThatNobodyReadsStopsInOrder) {
+  const TempDir dir{Where::memory};
+  const std::string command =
+      "(" STRETTO_PROGRAM " train tiny-100k train.steps=1000000 threads=1 output=" + (dir / "run") +
+      "; echo $? > " + (dir / "code") + ") 2> " + (dir / "err") + " | head -n 1 > /dev/null";
+  EXPECT_EQ(WEXITSTATUS(std::system(command.c_str())), 0);
+  const std::string said = read_file(posix_fs(), dir / "err", 1 << 16);
+  EXPECT_EQ(read_file(posix_fs(), dir / "code", 16), "75\n") << said;
+  EXPECT_NE(said.find("the same command continues"), std::string::npos) << said;
+  EXPECT_FALSE(std::filesystem::is_empty(dir / "run/checkpoints"));
+}
+
 // The next file that is opened would take the place of a closed stream.
 TEST(LostOutput, OfAClosedStreamGoesIntoNoFile) {
   const TempDir dir{Where::memory};
