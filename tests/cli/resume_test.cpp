@@ -45,7 +45,8 @@ TEST(TrainVerb, SignalsStopItAndTheSameCommandContinues) {
   ASSERT_EQ(stretto_run(command(dir / "whole")).code, 0);
   const auto expected = losses(dir / "whole");
   ASSERT_EQ(expected.size(), size_t{kSteps});
-  for (const int signal : {SIGTERM, SIGUSR1, SIGINT, SIGKILL}) {
+  const auto inherited = ::signal(SIGHUP, SIG_DFL);
+  for (const int signal : {SIGTERM, SIGUSR1, SIGINT, SIGHUP, SIGKILL}) {
     const std::string run = dir / std::to_string(signal);
     Program program(command(run));
     ASSERT_TRUE(program.wrote(run + "/metrics.jsonl", 6));
@@ -63,6 +64,17 @@ TEST(TrainVerb, SignalsStopItAndTheSameCommandContinues) {
     EXPECT_EQ(losses(run), expected) << strsignal(signal);
     EXPECT_TRUE(weights(run) == weights(dir / "whole")) << strsignal(signal);
   }
+  ::signal(SIGHUP, inherited);
+}
+
+TEST(TrainVerb, WhatNohupIgnoresStaysIgnored) {
+  const TempDir dir(Where::memory);
+  const auto inherited = ::signal(SIGHUP, SIG_IGN);
+  Program program(command(dir / "run"));
+  ::signal(SIGHUP, inherited);
+  ASSERT_TRUE(program.wrote(dir / "run/metrics.jsonl", 6));
+  program.signal(SIGHUP);
+  EXPECT_EQ(program.wait().code, 0);
 }
 
 // A run goes on with its data wherever that lies now, and with no other.
