@@ -19,6 +19,7 @@
 #include "comm/launch.h"
 #include "config/rules.h"
 #include "train/cores.h"
+#include "train/gpu_clock.h"
 #include "train/launch.h"
 #include "train/rank_plan.h"
 #include "train/run.h"
@@ -179,6 +180,7 @@ void train(RunRecord& record, const MeasureOptions& options, RankReports& report
 }
 
 void run_checked(RunRecord& record, const MeasureOptions& options, RankReports& reports) {
+  require_fixed_clock(record.config);
   const size_t budget = memory_budget(record.config, ranks_here(record.config));
   record.memory.limit = static_cast<int64_t>(budget);
   choose_micro_batch(record.config, budget);

@@ -14,6 +14,7 @@
 #include "cli/verbs.h"
 #include "config/reader.h"
 #include "config/rules.h"
+#include "train/gpu_clock.h"
 #include "train/launch.h"
 
 namespace stretto::cli {
@@ -81,6 +82,7 @@ void tune(const Options& options) {
     throw Error(ExitCode::bad_config, fmt::format("tuning with {} ranks", config.world_size()),
                 "tune one rank's shapes: its micro_batch, without parallel.*");
   }
+  require_fixed_clock(config);
   fit_memory(config);
   config.output.clear();
   run_ranks(config, [&](Comm& world) {

@@ -7,6 +7,13 @@
 
 namespace stretto {
 
+void require_fixed_clock(const Config& config) {
+  if (config.gpu_clock != kAuto) return;
+  throw Error(ExitCode::bad_config,
+              "gpu_clock=auto would change the clock between steps that are compared",
+              "give it in MHz: `stretto train` with gpu_clock=auto says which it has found");
+}
+
 GpuClock::GpuClock(const Config& config, Comm& world) : world_(world) {
   if (config.device != Device::cuda || config.gpu_clock == 0) return;
   if (config.gpu_clock == kAuto) governor_.emplace();

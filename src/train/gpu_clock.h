@@ -12,6 +12,10 @@
 
 namespace stretto {
 
+// Throws Error (bad_config) for `auto`, which would change the clock between steps that are
+// compared.
+void require_fixed_clock(const Config& config);
+
 class GpuClock {
  public:
   // Collective over `world`. Of ranks that share a GPU the first sets its clock. A number that

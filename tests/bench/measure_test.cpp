@@ -142,6 +142,17 @@ TEST(Measure, TooLittleMemoryIsAnAnswer) {
   EXPECT_NO_THROW(parse_record(record_text(r), "oom"));
 }
 
+// Steps as the clock comes and steps with a ceiling would be one median.
+TEST(Measure, AClockThatChangesIsNotMeasured) {
+  Config config = small();
+  config.device = Device::cuda;
+  config.gpu_clock = kAuto;
+  const RunRecord record = measure(config, options()).value();
+  EXPECT_EQ(record.exit_code, static_cast<int>(ExitCode::bad_config));
+  EXPECT_NE(record.reason.find("gpu_clock=auto would change the clock"), std::string::npos)
+      << record.reason;
+}
+
 // On a GPU the steps that say where the time goes are not those that say how much it is.
 TEST(Measure, StepsByOperatorStandApart) {
   for (const int dp : {1, 2}) {

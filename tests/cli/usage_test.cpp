@@ -300,6 +300,8 @@ TEST(Usage, TuneSaysWhatItCannotTune) {
   };
   refused({"device=cpu"}, 78, "device=cpu has nothing to tune");
   refused({"parallel.dp=2", "global_batch=2"}, 78, "tuning with 2 ranks");
+  refused({"device=cuda", "precision=amp_bf16", "gpu_clock=auto"}, 78,
+          "gpu_clock=auto would change the clock");
   refused({"--turns", "1"}, 64, "--turns: 1 is not between 2");
   refused({"--draws", "0"}, 64, "--draws: 0 is not between 1");
   refused({"--settle", "-1"}, 64, "--settle: -1 is not between 0");
