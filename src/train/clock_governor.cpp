@@ -1,6 +1,7 @@
 #include "train/clock_governor.h"
 
 #include <cmath>
+#include <iterator>
 
 #include "base/numbers.h"
 
@@ -10,8 +11,9 @@ namespace {
 constexpr double kHeatUp = 5;    // seconds: a cold card is not held back yet
 constexpr double kSettle = 1.5;  // after the ceiling changed
 constexpr double kWatch = 4;
-constexpr size_t kSteps = 8;      // at least, of what is compared
-constexpr int64_t kStepMhz = 15;  // clocks of NVIDIA's GPUs are multiples of it
+constexpr size_t kSteps = 8;              // at least, of what is compared
+constexpr double kStepMhz = 15;           // clocks of NVIDIA's GPUs are multiples of it
+constexpr double kAboveMean[] = {60, 0};  // MHz: the ceilings that are tried
 
 }  // namespace
 
@@ -19,6 +21,23 @@ void ClockGovernor::enter(Phase phase) {
   phase_ = phase;
   seconds_ = 0;
   steps_.clear();
+}
+
+std::optional<int64_t> ClockGovernor::change_to(int64_t limit) {
+  if (limit == limit_) return std::nullopt;
+  return limit_ = limit;
+}
+
+std::optional<int64_t> ClockGovernor::next_trial() {
+  if (trials_ == std::size(kAboveMean)) {
+    enter(Phase::done);
+    return change_to(after_ < before_ ? better_ : 0);
+  }
+  enter(Phase::settle);
+  const double above = kAboveMean[trials_++];
+  if (samples_ == 0) return std::nullopt;  // others may have some: this rank keeps step with them
+  return change_to(std::llround((clock_sum_ / samples_ + above) / kStepMhz) *
+                   static_cast<int64_t>(kStepMhz));
 }
 
 std::optional<int64_t> ClockGovernor::observe(const ClockObservation& step) {
@@ -34,24 +53,22 @@ std::optional<int64_t> ClockGovernor::observe(const ClockObservation& step) {
       clock_sum_ += step.clock_mhz * step.samples;
       samples_ += step.samples;
       if (!over(kWatch, kSteps)) return std::nullopt;
-      if (!capped_ || samples_ == 0) {
+      if (!capped_) {
         enter(Phase::done);
         return std::nullopt;
       }
       before_ = median(steps_);
-      limit_ = std::llround(clock_sum_ / samples_ / kStepMhz) * kStepMhz;
-      enter(Phase::settle);
-      return limit_;
+      return next_trial();
     case Phase::settle:
       if (over(kSettle, 2)) enter(Phase::held);
       return std::nullopt;
     case Phase::held:
       if (!over(kWatch, kSteps)) return std::nullopt;
-      after_ = median(steps_);
-      enter(Phase::done);
-      if (after_ < before_) return std::nullopt;
-      limit_ = 0;
-      return limit_;
+      if (const double seconds = median(steps_); after_ == 0 || seconds < after_) {
+        after_ = seconds;
+        better_ = limit_;
+      }
+      return next_trial();
     case Phase::done:
       break;
   }

@@ -1,6 +1,6 @@
 // Whether a GPU that its power cap holds back is faster with a ceiling for its clock, found out in
-// the first steps of a run: the clock it has on average, as it comes, becomes the ceiling, and
-// stays if steps are shorter with it.
+// the first steps of a run: the clock it has on average, as it comes, and one a little above are
+// tried as the ceiling, and the better one stays if steps are shorter with it.
 //
 // Why this helps: under the cap a clock that may rise does so wherever little power is drawn, and
 // what comes next pays for it (docs/cuda.md).
@@ -26,13 +26,15 @@ class ClockGovernor {
 
   bool done() const { return phase_ == Phase::done; }
   int64_t limit() const { return limit_; }  // in force; 0: none
-  // Median seconds of a step as the card comes and with the ceiling; 0 where not measured.
+  // Median seconds of a step as the card comes and with the better ceiling; 0 where not measured.
   double before() const { return before_; }
   double after() const { return after_; }
 
  private:
   enum class Phase { heat_up, as_it_comes, settle, held, done };
   void enter(Phase phase);
+  std::optional<int64_t> change_to(int64_t limit);
+  std::optional<int64_t> next_trial();
   bool over(double seconds, size_t steps) const {
     return seconds_ >= seconds && steps_.size() >= steps;
   }
@@ -43,7 +45,8 @@ class ClockGovernor {
   bool capped_ = false;
   double clock_sum_ = 0;
   int samples_ = 0;
-  int64_t limit_ = 0;
+  size_t trials_ = 0;  // begun
+  int64_t limit_ = 0, better_ = 0;
   double before_ = 0, after_ = 0;
 };
 
