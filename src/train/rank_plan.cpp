@@ -44,14 +44,21 @@ size_t largest_plan(const Config& config) {
   return most;
 }
 
+// Of a rank on a GPU: what it offloads, and what saving copies.
 size_t largest_host_plan(const Config& config) {
   size_t most = 0;
   for (int pp = 0; pp < config.parallel.pp; ++pp) {
     Coordinates at;
     at.pp = pp;
-    most = std::max(most, memory_totals(host_plan(rank_shape(config, at))).total);
+    const RankShape shape = rank_shape(config, at);
+    most = std::max(most, memory_totals(host_plan(shape)).total + save_bytes(config, shape));
   }
   return most;
+}
+
+std::string part_for_saves(const Config& config) {
+  if (config.output.empty()) return "";
+  return fmt::format(", {} of it for saves", gib(save_bytes(config, rank_shape(config, {}))));
 }
 
 // A rank's share of the machine's memory, or of what its container or job may use of it. A
@@ -214,14 +221,12 @@ size_t device_overhead(const Config& config, const RankShape& shape, bool hopper
 size_t save_bytes(const Config& config, const RankShape& shape) {
   if (config.output.empty()) return 0;
   const FlatLayout layout = flat_layout(shape);
-  const PrecisionTypes types = shape.types();
-  const size_t weight = types.master ? sizeof(float) : dtype_size(types.compute);
   const auto elements = static_cast<size_t>(shape.zero > 0 ? layout.shard_total() : layout.total);
   // One copy of the model is saved, by those who hold it.
   const ParallelConfig& p = config.parallel;
   const int64_t here = std::max<int64_t>(1, ranks_here(config));
   const int64_t savers = std::min((shape.zero > 0 ? layout.dp : 1) * p.tp * p.pp, here);
-  return elements * (weight + 2 * dtype_size(types.moment)) * static_cast<size_t>(savers) /
+  return elements * static_cast<size_t>(checkpoint_bytes(shape.precision) * savers) /
          static_cast<size_t>(here);
 }
 
@@ -236,20 +241,19 @@ void require_fits(const Config& config, size_t bytes) {
   const size_t need = largest_plan(config);
   const size_t outside = config.device == Device::cpu ? 0 : largest_host_plan(config);
   if (const size_t host = host_share(ranks_here(config)); outside > host) {
-    throw Error(ExitCode::out_of_memory,
-                fmt::format("{} with micro_batch {} keeps {} per rank in host memory, {} are there",
-                            config.model.name, config.micro_batch, gib(outside), gib(host)),
-                "use a smaller micro_batch or activation_checkpointing=full, or offload less");
+    throw Error(
+        ExitCode::out_of_memory,
+        fmt::format("{} with micro_batch {} needs {} of host memory per rank{}, {} are there",
+                    config.model.name, config.micro_batch, gib(outside), part_for_saves(config),
+                    gib(host)),
+        "offload less, use a smaller micro_batch or activation_checkpointing=full; saves "
+        "are shared by more machines with zero, tp or pp, and need none with output=\"\"");
   }
   if (need <= bytes) return;
-  const bool saves = config.device == Device::cpu && !config.output.empty();
   throw Error(ExitCode::out_of_memory,
               fmt::format("{} with micro_batch {} and seq_len {} needs {} per rank{}, {} are there",
                           config.model.name, config.micro_batch, config.seq_len, gib(need),
-                          saves ? fmt::format(", {} of it for saves",
-                                              gib(save_bytes(config, rank_shape(config, {}))))
-                                : "",
-                          gib(bytes)),
+                          config.device == Device::cpu ? part_for_saves(config) : "", gib(bytes)),
               what_fits(config, bytes));
 }
 

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <fstream>
+#include <limits>
 #include <new>
 
 #include "support/expect_error.h"
@@ -354,6 +355,20 @@ TEST(Memory, PlansThatLeaveNoRoomForSavesAreTooLarge) {
   config.output = "somewhere";
   EXPECT_ERROR(require_fits(config, budget), ExitCode::out_of_memory, "of it for saves");
   require_fits(config, budget + save_bytes(config, rank_shape(config, {})));
+}
+
+// A run on a GPU was killed at its first save, too. This one would take 600 TB.
+TEST(Memory, SavesOfAGpuNeedHostMemory) {
+  Config config = tiny_config();
+  config.device = Device::cuda;
+  config.model.layers = 1000;
+  config.model.hidden = 1 << 16;
+  config.model.ffn = 4 * config.model.hidden;
+  config.model.heads = 512;
+  const size_t enough = std::numeric_limits<size_t>::max();
+  require_fits(config, enough);
+  config.output = "somewhere";
+  EXPECT_ERROR(require_fits(config, enough), ExitCode::out_of_memory, "of it for saves");
 }
 
 // cuDNN's working memory is counted where cuDNN works.
