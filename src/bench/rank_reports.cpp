@@ -1,14 +1,13 @@
 #include "bench/rank_reports.h"
 
 #include <fmt/ranges.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <climits>
 #include <cstring>
 #include <set>
 
+#include "base/host.h"
 #include "bench/statistics.h"
 #include "train/gather.h"
 
@@ -31,12 +30,6 @@ double number_of(std::string_view text) {
   uint64_t hash = 1469598103934665603ULL;
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
   return static_cast<double>(hash >> 12);
-}
-
-std::string host_name() {
-  char name[HOST_NAME_MAX + 1] = {};
-  gethostname(name, sizeof name - 1);
-  return name;
 }
 
 // What each rank says, in their order.

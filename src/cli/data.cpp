@@ -138,8 +138,10 @@ struct InfoArguments {
 
 struct Scan {
   int32_t lowest = INT32_MAX, highest = 0;
-  int64_t distinct = 0;
+  std::optional<int64_t> distinct;  // none: ids that no vocabulary has
 };
+
+constexpr int32_t kMostIds = 1 << 24;
 
 // One pass over all ids; the map of a file is streamed, so memory stays small.
 Scan scan_ids(const TokenSource& source) {
@@ -153,14 +155,14 @@ Scan scan_ids(const TokenSource& source) {
     const auto [low, high] = std::minmax_element(ids.begin(), ids.end());
     scan.lowest = std::min(scan.lowest, *low);
     scan.highest = std::max(scan.highest, *high);
-    // Damaged files may hold any id: count distinct ones only up to a sane vocabulary.
-    if (scan.highest < (1 << 24)) {
+    // Damaged files may hold any id: distinct ones are counted only up to a sane vocabulary.
+    if (scan.highest < kMostIds) {
       if (std::ssize(seen) <= scan.highest) seen.resize(static_cast<size_t>(scan.highest) + 1);
       for (const int32_t id : ids) seen[static_cast<size_t>(id)] = true;
     }
     line.update(at);
   }
-  scan.distinct = std::count(seen.begin(), seen.end(), true);
+  if (scan.highest < kMostIds) scan.distinct = std::count(seen.begin(), seen.end(), true);
   return scan;
 }
 
@@ -183,14 +185,15 @@ void info(const InfoArguments& a) {
   const Scan scan = scan_ids(*source);
   const std::vector<std::string> samples = decoded_samples(*source, a);
   if (a.json) {
-    const nlohmann::json record = {{"path", a.path},
-                                   {"format", source->format()},
-                                   {"tokens", source->tokens()},
-                                   {"documents", source->documents()},
-                                   {"lowest_id", scan.lowest},
-                                   {"highest_id", scan.highest},
-                                   {"distinct_ids", scan.distinct},
-                                   {"samples", samples}};
+    const nlohmann::json record = {
+        {"path", a.path},
+        {"format", source->format()},
+        {"tokens", source->tokens()},
+        {"documents", source->documents()},
+        {"lowest_id", scan.lowest},
+        {"highest_id", scan.highest},
+        {"distinct_ids", scan.distinct ? nlohmann::json(*scan.distinct) : nlohmann::json()},
+        {"samples", samples}};
     print_json(record);
     return;
   }
@@ -201,9 +204,11 @@ void info(const InfoArguments& a) {
         static_cast<double>(source->tokens()) / static_cast<double>(source->documents());
     fmt::print("  documents  {} (mean {:.1f} tokens)\n", with_commas(source->documents()), mean);
   }
-  fmt::print("  ids        {} to {}, {} distinct: the model needs a vocabulary of {} or more\n",
-             scan.lowest, scan.highest, with_commas(scan.distinct),
-             with_commas(int64_t{scan.highest} + 1));
+  fmt::print(
+      "  ids        {} to {}, {}: the model needs a vocabulary of {} or more\n", scan.lowest,
+      scan.highest,
+      scan.distinct ? with_commas(*scan.distinct) + " distinct" : "more than tokenizers have",
+      with_commas(int64_t{scan.highest} + 1));
   for (const std::string& text : samples) fmt::print("  sample     {}\n", printable(text));
   if (samples.empty()) fmt::print("  sample     give --tokenizer to see text\n");
 }

@@ -123,7 +123,13 @@ class SourceTensors {
     file->mapping = fs.map(join_path(directory_, name));
     file->content = open_safetensors(*file->mapping);
     for (const StTensor& tensor : file->content.tensors) {
-      tensors_[plain(tensor.name)] = {file->mapping.get(), &tensor};
+      const auto [entry, fresh] =
+          tensors_.emplace(plain(tensor.name), Place{file->mapping.get(), &tensor});
+      if (fresh) continue;
+      throw Error(ExitCode::bad_data,
+                  fmt::format("{}: tensor {} is in {}, too", file->mapping->path(), tensor.name,
+                              entry->second.first->path()),
+                  "which one counts is not said: download the model again");
     }
     files_.push_back(std::move(file));
   }

@@ -103,6 +103,20 @@ TEST(Import, NotANumberIsRefusedAndNothingWritten) {
   EXPECT_FALSE(std::filesystem::exists(dir / "back"));
 }
 
+TEST(Import, ATensorInTwoFilesIsRefused) {
+  const TempDir dir(Where::memory);
+  const Config config = config_for(dir, Positions::learned, true, true);
+  run(config);
+  export_hf(posix_fs(), checkpoint_of(config, 3), dir / "hf", {});
+  namespace fs = std::filesystem;
+  fs::copy_file(dir / "hf/model.safetensors", dir / "hf/other.safetensors");
+  dir.write("hf/model.safetensors.index.json",
+            R"({"weight_map": {"a": "model.safetensors", "b": "other.safetensors"}})");
+  EXPECT_ERROR(import_hf(posix_fs(), dir / "hf", dir / "back"), ExitCode::bad_data,
+               "model.safetensors, too");
+  EXPECT_FALSE(fs::exists(dir / "back"));
+}
+
 TEST(HfFamilies, NamesAreUniqueAndComplete) {
   ModelShape model{"m", 3, 32, 4, 100, 16, 128, Positions::learned, true, false};
   for (const HfFamily family : {HfFamily::gpt2, HfFamily::mpt}) {
