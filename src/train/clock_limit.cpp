@@ -18,16 +18,18 @@ namespace stretto {
 namespace {
 
 // One order a line, one answer a line: exit code and words of nvidia-smi. The orders end when
-// nobody is left who could give one.
+// nobody is left who could give one; an answer that nobody hears any more must not end the shell
+// before it has lifted what it holds.
 constexpr const char* kHolder = R"sh(
-trap '' INT TERM HUP QUIT
+trap '' INT TERM HUP QUIT PIPE
+set -f
 gpu=$1 held=0
 while read -r mhz; do
   if [ "$mhz" = 0 ]; then words=$(nvidia-smi -i "$gpu" -rgc 2>&1)
   else words=$(nvidia-smi -i "$gpu" -lgc "210,$mhz" 2>&1); fi
   code=$?
   [ $code -ne 0 ] || held=$mhz
-  echo $code $words
+  echo $code $words 2> /dev/null
 done
 [ $held = 0 ] || nvidia-smi -i "$gpu" -rgc > /dev/null 2>&1
 )sh";

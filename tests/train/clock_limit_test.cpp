@@ -89,6 +89,29 @@ TEST_F(ClockLimitTest, IsLiftedWhenTheProcessIsKilled) {
   }
 }
 
+// While nvidia-smi is at work: nobody hears its answer.
+TEST_F(ClockLimitTest, IsLiftedWhenTheProcessIsKilledBeforeTheAnswer) {
+  const std::string script = "#!/bin/sh\necho \"$@\" >> '" + (dir_ / "log") + "'\nuntil [ -e '" +
+                             (dir_ / "go") + "' ]; do sleep 0.01; done\n";
+  dir_.write("nvidia-smi", script);
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    ClockLimit limit("gpu");
+    limit.set(1500);
+    _exit(0);
+  }
+  while (asked() != "-i gpu -lgc 210,1500\n") {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  ASSERT_EQ(kill(child, SIGKILL), 0);
+  ASSERT_EQ(waitpid(child, nullptr, 0), child);
+  dir_.write("go", "");
+  while (asked() != "-i gpu -lgc 210,1500\n-i gpu -rgc\n") {  // or ctest ends it
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+}
+
 TEST_F(ClockLimitTest, NeedsNvidiaSmi) {
   std::filesystem::remove(dir_ / "nvidia-smi");
   setenv("PATH", dir_.path().c_str(), 1);
