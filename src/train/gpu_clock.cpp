@@ -1,6 +1,11 @@
 #include "train/gpu_clock.h"
 
+#include <algorithm>
+#include <functional>
+#include <vector>
+
 #include "backend/cuda/cuda_options.h"
+#include "base/host.h"
 #include "base/log.h"
 #include "base/units.h"
 #include "train/rank_backend.h"
@@ -14,11 +19,21 @@ void require_fixed_clock(const Config& config) {
               "give it in MHz: `stretto train` with gpu_clock=auto says which it has found");
 }
 
+bool first_of_its_gpu(Comm& world, const std::string& bus_id) {
+  const uint64_t mine = std::hash<std::string>()(host_name() + " " + bus_id);
+  std::vector<uint64_t> all(static_cast<size_t>(world.size()));
+  // Moved as pairs of 32 bits: there is no 64-bit integer type.
+  world.all_gather(Tensor(all.data(), DType::i32, {world.size(), 2}),
+                   ConstTensor(&mine, DType::i32, {2}));
+  return std::find(all.begin(), all.end(), mine) - all.begin() == world.rank();
+}
+
 GpuClock::GpuClock(const Config& config, Comm& world) : world_(world) {
   if (config.device != Device::cuda || config.gpu_clock == 0) return;
   if (config.gpu_clock == kAuto) governor_.emplace();
-  if (!first_of_its_gpu(world)) return;
-  limit_ = std::make_unique<ClockLimit>(cuda_bus_id(gpu_of(world)));
+  const std::string gpu = cuda_bus_id(gpu_of(world));
+  if (!first_of_its_gpu(world, gpu)) return;
+  limit_ = std::make_unique<ClockLimit>(gpu);
   if (!governor_) limit_->set(config.gpu_clock);
 }
 

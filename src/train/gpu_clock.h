@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "comm/comm.h"
 #include "config/config.h"
@@ -15,6 +16,11 @@ namespace stretto {
 // Throws Error (bad_config) for `auto`, which would change the clock between steps that are
 // compared.
 void require_fixed_clock(const Config& config);
+
+// Whether no rank before this one has the same GPU, by its PCI bus id and machine: where a
+// scheduler shows each rank its own GPU only, all of them have the same number. Collective over
+// `world`.
+bool first_of_its_gpu(Comm& world, const std::string& bus_id);
 
 class GpuClock {
  public:

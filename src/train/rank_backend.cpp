@@ -11,21 +11,10 @@
 
 namespace stretto {
 
-namespace {
-
-int rank_on_this_machine(const Comm& world) {
-  const LaunchInfo launch = detect_launch();
-  return launch.wants_mpi() ? launch.local_rank : world.rank();
-}
-
-}  // namespace
-
 int gpu_of(const Comm& world) {
-  return rank_on_this_machine(world) % std::max(1, cuda_device_count());
-}
-
-bool first_of_its_gpu(const Comm& world) {
-  return rank_on_this_machine(world) < cuda_device_count();
+  const LaunchInfo launch = detect_launch();
+  const int here = launch.wants_mpi() ? launch.local_rank : world.rank();
+  return here % std::max(1, cuda_device_count());
 }
 
 std::unique_ptr<Backend> make_rank_backend(const Config& config, const Comm& world,

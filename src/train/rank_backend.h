@@ -18,8 +18,6 @@ struct TunableOptions {
 // Ranks of a machine take its GPUs in turn; more ranks than GPUs share them.
 int gpu_of(const Comm& world);
 
-bool first_of_its_gpu(const Comm& world);  // of the ranks that share one
-
 std::unique_ptr<Backend> make_rank_backend(const Config& config, const Comm& world,
                                            const TunableOptions& tunables = {});
 

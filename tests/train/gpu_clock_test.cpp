@@ -1,0 +1,24 @@
+#include "train/gpu_clock.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "comm/threads.h"
+
+namespace stretto {
+namespace {
+
+// Ranks 0 and 2 share a GPU, as do 1 and 3; rank 4 has its own.
+TEST(GpuClock, OneRankSetsTheClockOfEachGpu) {
+  const std::array<const char*, 5> gpus = {"01:00.0", "02:00.0", "01:00.0", "02:00.0", "03:00.0"};
+  std::array<bool, 5> first{};
+  run_thread_ranks(5, [&](Comm& world) {
+    const auto rank = static_cast<size_t>(world.rank());
+    first[rank] = first_of_its_gpu(world, gpus[rank]);
+  });
+  EXPECT_EQ(first, (std::array<bool, 5>{true, true, false, false, true}));
+}
+
+}  // namespace
+}  // namespace stretto
