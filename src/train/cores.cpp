@@ -4,7 +4,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 
+#include "base/control_groups.h"
 #include "base/cores.h"
 #include "base/log.h"
 #include "comm/launch.h"
@@ -21,14 +23,13 @@ const CoreSet& unbound_cores() {
 }  // namespace
 
 CoreSet cores_of_process() {
-  return {allowed_cores(), std::max<int64_t>(1, sysconf(_SC_NPROCESSORS_ONLN)), usable_cores()};
+  return {allowed_cores(), std::max<int64_t>(1, sysconf(_SC_NPROCESSORS_ONLN)),
+          static_cast<int64_t>(std::ceil(core_limit().value_or(0)))};
 }
 
 int64_t cores_per_rank(const CoreSet& cores, int64_t ranks, bool own) {
   const auto allowed = static_cast<int64_t>(cores.allowed.size());
-  int64_t share = own && cores.bound() ? cores.machine : allowed;
-  // A limit on time is one for all of them.
-  if (cores.usable > 0 && cores.usable < allowed) share = std::min(share, cores.usable);
+  const int64_t share = cores.limited(own && cores.bound() ? cores.machine : allowed);
   return std::max<int64_t>(1, std::min(allowed, share / std::max<int64_t>(1, ranks)));
 }
 
@@ -48,7 +49,7 @@ void bind_rank(const Config& config, int64_t local_rank, int64_t ranks_here) {
   const CoreSet& cores = unbound_cores();
   const int64_t threads = threads_per_rank(config, ranks_here);
   if (detect_launch().wants_mpi() && cores.bound()) {
-    const auto fair = cores.machine / ranks_here;
+    const auto fair = cores.limited(cores.machine) / ranks_here;
     if (local_rank == 0 && threads < fair && config.threads == 0) {
       spdlog::info(
           "ranks are bound to {} of {} cores each by their launcher; --bind-to none, or "

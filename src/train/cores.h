@@ -2,6 +2,7 @@
 // equal, contiguous slices, so that a rank's threads and memory stay near each other.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -13,10 +14,11 @@ namespace stretto {
 struct CoreSet {
   std::vector<int> allowed;  // numbers, ascending
   int64_t machine = 1;       // all that are switched on
-  int64_t usable = 0;        // threads that may run at once; 0: as many as are allowed
+  int64_t limit = 0;         // cores whose time all ranks may take together; 0: there is none
 
   // Somebody (mpirun, srun, taskset) chose cores for this process.
   bool bound() const { return static_cast<int64_t>(allowed.size()) < machine; }
+  int64_t limited(int64_t cores) const { return limit > 0 ? std::min(cores, limit) : cores; }
 };
 CoreSet cores_of_process();
 

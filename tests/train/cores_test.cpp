@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include "base/cores.h"
+
 namespace stretto {
 namespace {
 
@@ -40,11 +42,15 @@ TEST(Cores, RanksShareWhatTheProcessMayUse) {
   EXPECT_EQ(cores_per_rank(one, 2, true), 1);
   EXPECT_EQ(cores_per_rank(whole, 4, true), 4);
   // A container that may take four cores' time, on any of them.
-  const CoreSet limited{numbers(16), 16, 4}, beyond{numbers(2), 16, 2};
+  const CoreSet limited{numbers(16), 16, 4}, beyond{numbers(2), 16, 12};
   EXPECT_EQ(cores_per_rank(limited, 1, false), 4);
   EXPECT_EQ(cores_per_rank(limited, 2, true), 2);
   EXPECT_EQ(cores_per_rank(limited, 8, false), 1);
   EXPECT_EQ(cores_per_rank(beyond, 4, true), 2);
+  // More than a bound process has cores, and less than all of them have together.
+  const CoreSet bound{numbers(4), 64, 32};
+  EXPECT_EQ(cores_per_rank(bound, 8, true), 4);
+  EXPECT_EQ(cores_per_rank(bound, 16, true), 2);
 }
 
 TEST(Cores, ThreadsAreAsAskedFor) {
@@ -52,8 +58,7 @@ TEST(Cores, ThreadsAreAsAskedFor) {
   config.threads = 7;
   EXPECT_EQ(threads_per_rank(config, 3), 7);
   config.threads = 0;
-  const CoreSet cores = cores_of_process();
-  EXPECT_EQ(threads_per_rank(config, 1), static_cast<int>(cores.usable));
+  EXPECT_EQ(threads_per_rank(config, 1), static_cast<int>(usable_cores()));
   EXPECT_EQ(threads_per_rank(config, 1000000), 1);
 }
 
