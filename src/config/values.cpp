@@ -113,7 +113,7 @@ Value parse_value(const Key& key, const YamlNode& node) {
       const int64_t count = parse_count(text);
       // Inside it stands for the word; written out it is a mistake.
       if (key.special == "auto" && count == kAuto)
-        wrong(text, "a size", "write 1 or more, or auto");
+        wrong(text, "a size", fmt::format("write {} or more, or auto", key.least));
       return count;
     }
     case ValueType::bytes:

@@ -189,6 +189,8 @@ TEST(Reader, MistakesNameThePlaceAndTheFix) {
       {"model: tiny\nprecision: amp_bf61\n", "is not a known precision", "'amp_bf16'"},
       {"model: tiny\ndevice: gpu\n", "is not a known device", "cpu or cuda"},
       {"model: tiny\nmemory_limit: 80GX\n", "is not a size in bytes", "80GiB"},
+      {"model: tiny\nmicro_batch: -1\n", "is not a size", "write 1 or more, or auto"},
+      {"model: tiny\ngpu_clock: -1\n", "is not a size", "write 0 or more, or auto"},
       {"model: tiny\ntrain: {watchdog: 3parsec}\n", "is not a duration", "30min"},
       {"model: tiny\ntrain: {lr: nan}\n", "is not a number", "6e-4"},
       {"model: tiny\ntrain: 5\n", "is a group of keys", "config show"},
