@@ -88,7 +88,8 @@ void ClockLimit::set(int64_t mhz) {
   if (answer.substr(0, code) == "0") return;
   std::string words = answer.empty() ? "no answer" : answer.substr(code);
   words.erase(0, words.find_first_not_of(' ')).erase(words.find_last_not_of(" \n") + 1);
-  refused(fmt::format("GPU {}: its clock cannot be held at {} MHz: {}", gpu_, mhz, words));
+  const std::string what = mhz > 0 ? fmt::format("be held at {} MHz", mhz) : "rise again";
+  refused(fmt::format("GPU {}: its clock cannot {}: {}", gpu_, what, words));
 }
 
 }  // namespace stretto

@@ -53,7 +53,8 @@ void GpuClock::after(const StepRecord& record) {
   if (limit) set(*limit);
   if (!governor_->done() || world_.rank() != 0) return;
   if (governor_->before() == 0) {
-    spdlog::info("gpu_clock=auto: no power cap holds the GPU back; its clock stays as it comes");
+    spdlog::info(
+        "gpu_clock=auto: no power cap was seen to hold the GPU back; its clock stays as it comes");
     return;
   }
   spdlog::info("gpu_clock=auto: {} a step as the clock comes, {} with a ceiling: {}",
@@ -68,7 +69,8 @@ void GpuClock::set(int64_t mhz) {
   try {
     limit_->set(mhz);
   } catch (const Error& e) {
-    spdlog::warn("gpu_clock=auto: {}; the clock stays as it comes", e.what());
+    spdlog::warn("gpu_clock=auto: {}; {}", e.what(),
+                 mhz > 0 ? "the clock stays as it comes" : "this is tried again when the run ends");
     refused_ = true;
   }
 }

@@ -71,6 +71,7 @@ TEST_F(ClockLimitTest, SaysWhatNvidiaSmiSays) {
   EXPECT_ERROR(limit.set(1500), ExitCode::no_permission,
                "GPU gpu: its clock cannot be held at 1500 MHz: Insufficient Permissions "
                "Terminating.");
+  EXPECT_ERROR(limit.set(0), ExitCode::no_permission, "GPU gpu: its clock cannot rise again: Ins");
 }
 
 TEST_F(ClockLimitTest, IsLiftedWhenTheProcessIsKilled) {
