@@ -28,7 +28,8 @@ void install_stop_signals() {
   for (const int signal : {SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGPIPE, SIGHUP}) {
     struct sigaction before = {};
     sigaction(signal, nullptr, &before);
-    if (signal != SIGHUP || before.sa_handler != SIG_IGN) sigaction(signal, &action, nullptr);
+    const bool left_alone = signal == SIGPIPE || signal == SIGHUP;  // where they are ignored
+    if (!left_alone || before.sa_handler != SIG_IGN) sigaction(signal, &action, nullptr);
   }
 }
 

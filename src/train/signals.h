@@ -1,7 +1,8 @@
 // Requests to stop, from Ctrl-C, a scheduler (SIGTERM, SIGUSR1), a terminal that is gone (SIGHUP,
 // unless nohup ignores it), a pipe that nobody reads any more (SIGPIPE: `| head`, or `| tee`, which
-// Ctrl-C ends before us), or a file named `stop` in the run directory. The step in work is finished
-// first. A second Ctrl-C ends at once.
+// Ctrl-C ends before us; unless a service manager ignores it, whose log may come and go), or a file
+// named `stop` in the run directory. The step in work is finished first. A second Ctrl-C ends at
+// once.
 #pragma once
 
 #include <string>

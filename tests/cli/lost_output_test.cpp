@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
@@ -41,11 +42,26 @@ TEST(LostOutput, ARunThatNobodyReadsStopsInOrder) {
   const std::string command =
       "(" STRETTO_PROGRAM " train tiny-100k train.steps=1000000 threads=1 output=" + (dir / "run") +
       "; echo $? > " + (dir / "code") + ") 2> " + (dir / "err") + " | head -n 1 > /dev/null";
+  const auto inherited = ::signal(SIGPIPE, SIG_DFL);
   EXPECT_EQ(WEXITSTATUS(std::system(command.c_str())), 0);
+  ::signal(SIGPIPE, inherited);
   const std::string said = read_file(posix_fs(), dir / "err", 1 << 16);
   EXPECT_EQ(read_file(posix_fs(), dir / "code", 16), "75\n") << said;
   EXPECT_NE(said.find("the same command continues"), std::string::npos) << said;
   EXPECT_FALSE(std::filesystem::is_empty(dir / "run/checkpoints"));
+}
+
+// As services of systemd do, which have a log that may be started anew.
+TEST(LostOutput, ARunGoesOnWhereBrokenPipesAreIgnored) {
+  const TempDir dir{Where::memory};
+  const std::string command =
+      "(" STRETTO_PROGRAM " train tiny-100k train.steps=40 threads=1 output=" + (dir / "run") +
+      " 2> " + (dir / "err") + ") | true";
+  const auto inherited = ::signal(SIGPIPE, SIG_IGN);
+  EXPECT_EQ(WEXITSTATUS(std::system(command.c_str())), 0);
+  ::signal(SIGPIPE, inherited);
+  const std::string said = read_file(posix_fs(), dir / "err", 1 << 16);
+  EXPECT_TRUE(std::filesystem::exists(dir / "run/checkpoints/step-40")) << said;
 }
 
 // The next file that is opened would take the place of a closed stream.
