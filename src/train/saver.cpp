@@ -192,15 +192,17 @@ void CheckpointSaver::note_failure() {
               fmt::format("make room and repeat the command; {}", kept));
 }
 
+// The ranks agree all along, which is a sign of life, too: a signal may reach one of them only, and
+// that one must not stand still until the others have waited.
 bool CheckpointSaver::wait(double seconds) {
   const int known = stop_signal();  // what ended the run, if anything
-  for (const double end = now() + seconds; now() < end && stop_signal() == known;) {
+  const double end = now() + seconds;
+  while (true) {
+    int32_t any[] = {stop_signal() == known ? 0 : 1, now() < end ? 0 : 1};
+    trainer_.world().all_reduce(Tensor(any, DType::i32, {2}), ReduceOp::max);
+    if (any[0] != 0 || any[1] != 0) return any[0] == 0;
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
-    trainer_.world().monitor().beat();
   }
-  int32_t stopped = stop_signal() == known ? 0 : 1;
-  trainer_.world().all_reduce(Tensor(&stopped, DType::i32, {1}), ReduceOp::max);
-  return stopped == 0;
 }
 
 void CheckpointSaver::require_saved(int tries, double pause) {
