@@ -3,13 +3,16 @@
 #include <fmt/format.h>
 #include <spawn.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <thread>
 #include <utility>
 
 #include "base/error.h"
@@ -63,14 +66,18 @@ ClockLimit::ClockLimit(std::string gpu) : gpu_(std::move(gpu)) {
   posix_spawn_file_actions_destroy(&files);
   close(ends[1]);
   line_ = ends[0];
+  const timeval patience{30, 0};
+  setsockopt(line_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
   if (error == 0) return;
   close(line_);
   throw Error(ExitCode::os_error, fmt::format("cannot start /bin/sh: {}", std::strerror(error)));
 }
 
+// The shell goes on by itself if nvidia-smi takes longer: one that asks a lost GPU may never end.
 ClockLimit::~ClockLimit() {
   close(line_);
-  while (waitpid(holder_, nullptr, 0) < 0 && errno == EINTR) {
+  for (int i = 0; i < 1000 && waitpid(holder_, nullptr, WNOHANG) == 0; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
 }
 

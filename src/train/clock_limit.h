@@ -12,7 +12,7 @@ namespace stretto {
 class ClockLimit {
  public:
   explicit ClockLimit(std::string gpu);  // as `nvidia-smi -i` takes it: a PCI bus id
-  ~ClockLimit();                         // returns when the ceiling is lifted
+  ~ClockLimit();                         // returns when the ceiling is lifted, or after 10 s
   ClockLimit(const ClockLimit&) = delete;
   ClockLimit& operator=(const ClockLimit&) = delete;
 
