@@ -36,7 +36,9 @@ void decay(const Config& c, Report& report) {
     report.add("train.decay",
                fmt::format("does not fit after {} into {}", shown(c, "train.warmup"),
                            shown(c, "train.steps")),
-               fmt::format("use {} or less", room));
+               room > 0 ? fmt::format("use {} or less", room)
+                        : fmt::format("set train.steps={} or more, or a shorter train.warmup",
+                                      c.train.warmup + c.train.decay));
   }
 }
 
