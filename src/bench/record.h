@@ -143,7 +143,7 @@ RunRecord parse_record(std::string_view text, const std::string& name);
 void write_record(Fs& fs, const std::string& path, const RunRecord& record);  // atomically
 RunRecord read_record(Fs& fs, const std::string& path);
 // Every record at or below `path`: the file itself, DIR/*.json, DIR/points/*/record.json. Files
-// that hold no record are skipped with a warning. Sorted by path.
+// that hold no record are skipped, with a warning unless a run left them there. Sorted by path.
 struct FoundRecord {
   std::string path;
   RunRecord record;

@@ -30,6 +30,18 @@ TEST(RecordVerbs, ReportOfOneRecordLiesBesideIt) {
   EXPECT_TRUE(std::filesystem::exists(dir / "report.html"));
 }
 
+TEST(RecordVerbs, WhatARunLeavesBesideItsRecordIsNoStranger) {
+  const TempDir dir;
+  write_record(posix_fs(), dir / "run-2026-01-01T00-00-00Z.json", sample_record());
+  dir.write("tokenizer.json", R"({"model": {}})");
+  dir.write("trace.json", R"({"traceEvents": []})");
+  EXPECT_EQ(run_verb({"collect", dir.path(), "-q"}).err, "");
+  dir.write("other.json", "{}");
+  EXPECT_TRUE(says(run_verb({"collect", dir.path(), "-q"}).err, "other.json"));
+  write_record(posix_fs(), dir / "trace.json", sample_record());
+  EXPECT_EQ(find_records(posix_fs(), dir.path()).size(), 2u) << "a record may have any name";
+}
+
 // The machine is read right before measuring, which must not be for nothing.
 TEST(RecordVerbs, BenchLooksForRoomForItsRecordFirst) {
   const TempDir dir;
