@@ -34,12 +34,12 @@ void show(const Options& options) {
   }
 }
 
-// "steps", "f32 or bf16", "a number or auto": what may stand behind the =.
+// "steps", "f32 or bf16", "MHz or auto": what may stand behind the =.
 std::string values_of(const Key& key) {
   if (key.type == ValueType::flag) return "true or false";
   if (!key.words.empty()) return join_or(key.words);
   const bool number = key.type != ValueType::text;
-  if (number && !key.special.empty()) return fmt::format("a number or {}", key.special);
+  if (number && !key.special.empty()) return fmt::format("{} or {}", key.unit, key.special);
   if (key.type == ValueType::bytes) return "bytes, such as 80GiB";
   if (key.type == ValueType::seconds) return "seconds, or such as 30min";
   return number ? (key.unit.empty() ? "a number" : key.unit) : "text";

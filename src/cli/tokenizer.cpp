@@ -195,7 +195,7 @@ void add_training(Command& verb) {
       "train",
       "Learn a vocabulary from text\n\nExamples:\n"
       "  stretto tokenizer train corpus.txt -o tokenizer.json --vocab 8192\n"
-      "  stretto tokenizer train *.jsonl -o tok/ --pattern llama3     vocab.json and merges.txt");
+      "  stretto tokenizer train *.jsonl -o tok/ --pattern llama3   tok/tokenizer.json and others");
   auto a = std::make_shared<TrainArguments>();
   sub->add_option("inputs", a->inputs, "Text or JSON Lines (.jsonl) files")->required();
   sub->add_option("-o,--output", a->output,

@@ -146,6 +146,8 @@ TEST(Usage, KeysAreListedWithDefaultsMeaningAndValues) {
             std::string::npos)
       << few.out;
   EXPECT_EQ(few.out.find("train.lr"), std::string::npos) << few.out;
+  const std::string clock = run_verb({"config", "keys", "gpu_clock"}).out;
+  EXPECT_NE(clock.find("[MHz or auto]"), std::string::npos) << clock;
   EXPECT_EQ(run_verb({"config", "keys", "colour"}).code, 64);
 }
 
