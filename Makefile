@@ -9,7 +9,7 @@ CMAKE_CUDA := $(if $(CUDA),-DSTRETTO_CUDA=$(if $(filter 0,$(CUDA)),OFF,ON)) \
   $(if $(CUDA_ARCH),-DCMAKE_CUDA_ARCHITECTURES=$(CUDA_ARCH))
 CONFIGURE := cmake --preset release $(CMAKE_CUDA)
 
-.PHONY: all build bench test quick-test check fuzz clean help
+.PHONY: all build bench test check fuzz clean help
 
 all: build
 
