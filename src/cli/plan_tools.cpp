@@ -171,12 +171,11 @@ void run_compare(const std::string& directory, bool json) {
     return;
   }
   fmt::print(
-      "{}\nThe known run tells how fast this build is on this machine; {} others are predicted "
-      "from "
-      "it\nand from what `stretto doctor` measured: median error {:.1f} % (worst {:.1f} %), memory "
+      "{}\nThe known run tells how fast this build is on this machine; {} predicted from it\n"
+      "and from what `stretto doctor` measured: median error {:.1f} % (worst {:.1f} %), memory "
       "per rank {:.1f} %\n(worst {:.1f} %).\n",
-      c.text, c.rows, 100 * c.median_error, 100 * c.worst_error, 100 * c.memory_error,
-      100 * c.worst_memory_error);
+      c.text, c.rows == 1 ? "1 other is" : fmt::format("{} others are", c.rows),
+      100 * c.median_error, 100 * c.worst_error, 100 * c.memory_error, 100 * c.worst_memory_error);
   if (c.disturbed > 0) {
     fmt::print(
         "Other programs took cores from {} of these runs: part of the measured times, and of the\n"

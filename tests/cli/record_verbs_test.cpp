@@ -69,6 +69,17 @@ TEST(RecordVerbs, NothingToCompareIsNoSuccess) {
   }
 }
 
+TEST(RecordVerbs, OneRunBesideTheKnownOneIsOne) {
+  const TempDir dir;
+  RunRecord r = run_on("");
+  write_record(posix_fs(), dir / "one.json", r);
+  r.config.seq_len /= 2;
+  write_record(posix_fs(), dir / "two.json", r);
+  const VerbAnswer answer = run_verb({"plan", "compare", dir.path()});
+  EXPECT_EQ(answer.code, 0) << answer.err;
+  EXPECT_TRUE(says(answer.out, "; 1 other is predicted from it\n")) << answer.out;
+}
+
 TEST(RecordVerbs, CalibrateFitsADeviceToItsOwnRuns) {
   const TempDir dir;
   write_record(posix_fs(), dir / "cpu.json", run_on(""));
