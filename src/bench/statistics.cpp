@@ -29,11 +29,12 @@ std::vector<double> clipped(std::span<const double> seconds, int64_t most) {
 
 // The largest r with P(Binomial(n, 1/2) < r) <= 2.5 %; 0 when there is none.
 int64_t tail_rank(int64_t n) {
-  double probability = std::pow(0.5, static_cast<double>(n)), sum = 0;
+  // On logarithms: 1/2 to the power of a thousand and more is no double any longer.
+  double log_probability = static_cast<double>(n) * std::log(0.5), sum = 0;
   for (int64_t r = 0; r <= n; ++r) {
-    sum += probability;
+    sum += std::exp(log_probability);
     if (sum > 0.025) return r;
-    probability *= static_cast<double>(n - r) / static_cast<double>(r + 1);
+    log_probability += std::log(static_cast<double>(n - r) / static_cast<double>(r + 1));
   }
   return 0;
 }

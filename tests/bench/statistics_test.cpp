@@ -88,6 +88,18 @@ TEST(Statistics, FewStepsGiveTheWholeRange) {
   EXPECT_EQ(summarise(std::vector<double>{}).count, 0);
 }
 
+// A long training run keeps up to two thousand steps.
+TEST(Statistics, ManyStepsGiveANarrowInterval) {
+  for (const size_t n : {1000u, 1074u, 1200u, 2000u, 20000u}) {
+    std::vector<double> values;
+    for (size_t i = 0; i < n; ++i)
+      values.push_back(1 + static_cast<double>(i * 7919 % 10007) / 1e4);
+    const Summary s = summarise(values);
+    EXPECT_GT(s.low, quantile(values, 0.44)) << n;
+    EXPECT_LT(s.high, quantile(values, 0.56)) << n;
+  }
+}
+
 TEST(Statistics, NeighboursThatResembleEachOtherWidenTheInterval) {
   std::vector<double> v(40);
   std::iota(v.begin(), v.end(), 0.0);
