@@ -129,6 +129,7 @@ void train(RunRecord& record, const MeasureOptions& options, RankReports& report
   Config config = record.config;
   config.output.clear();
   config.train.eval_every = 0;
+  config.train.ramp_up = {};  // every figure is one of the full batch
   const int64_t apart = options.by_operator.value_or(config.device == Device::cuda ? 3 : 0);
   config.train.steps += apart;
   RankReports::Process process;

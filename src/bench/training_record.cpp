@@ -45,8 +45,14 @@ void TrainingRecord::begin() {
 void TrainingRecord::add(const StepRecord& step) {
   if (record_.config.output.empty()) return;
   std::vector<StepSample>& steps = record_.steps;
-  if (steps.size() == 2 * kSteps) steps.erase(steps.begin(), steps.end() - kSteps);
+  if (steps.size() == 2 * kSteps) {
+    steps.erase(steps.begin(), steps.end() - kSteps);
+    record_.warmup = std::max<int64_t>(0, record_.warmup - static_cast<int64_t>(kSteps));
+  }
   steps.push_back({step.times.total, step.loss, step.skipped});
+  // Figures are those of the full batch: steps of a smaller one do not count.
+  const bool ramps = record_.config.train.ramp_up.start > 0;
+  if (ramps && step.global_batch < record_.config.global_batch) record_.warmup = std::ssize(steps);
   record_.first_step = step.step + 1 - std::ssize(steps);
   if (path_.empty()) guarded([&] { begin(); });
 }

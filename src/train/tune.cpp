@@ -47,6 +47,7 @@ class Tuning {
  private:
   static Config endless(Config config) {
     config.train.steps = std::numeric_limits<int32_t>::max();
+    config.train.ramp_up = {};  // steps are compared
     return config;
   }
 

@@ -78,6 +78,23 @@ TEST(Measure, TwoRanksShareTheMachinesPeak) {
   EXPECT_EQ(r.memory.predicted_total, 2 * r.memory.predicted_rank);
 }
 
+// What a step of the full batch takes, and computes.
+TEST(Measure, ABatchThatGrowsIsMeasuredAtItsFullSize) {
+  const auto products = [](const RampUp& ramp) {
+    Config config = small();
+    config.global_batch = 8;
+    config.train.ramp_up = ramp;
+    const RunRecord r = measure(config, options()).value();
+    EXPECT_EQ(r.status, RunStatus::ok) << r.reason;
+    EXPECT_EQ(config_hash(r.config), config_hash([&] {
+                config.train.steps = r.config.train.steps;
+                return config;
+              }()));
+    return r.operators[static_cast<size_t>(Op::linear_forward)].flops;
+  };
+  EXPECT_EQ(products({1, 1, 1000}), products({}));
+}
+
 RunRecord described(const Config& config, const std::string& machine) {
   RunRecord r;
   r.config = config;

@@ -73,6 +73,27 @@ TEST_F(TrainingRecordTest, KeepsTheLastStepsOfALongRun) {
   EXPECT_EQ(after.first_step + std::ssize(seconds) - 1, 5040);
 }
 
+// Their tokens a second would be worked out with a batch that they did not have.
+TEST_F(TrainingRecordTest, StepsOfABatchThatGrowsDoNotCount) {
+  config_.global_batch = 8;
+  config_.train.ramp_up = {2, 2, 1000};
+  TrainingRecord record(config_, {"stretto", "train"});
+  const auto add = [&](double seconds, int64_t batch) {
+    StepRecord one = step(seconds, 1);
+    one.global_batch = batch;
+    record.add(one);
+  };
+  for (int i = 0; i < 1500; ++i) add(0.25, 2);
+  EXPECT_TRUE(kept().timed_seconds().empty());
+  for (int i = 0; i < 1500; ++i) add(0.25, 4);
+  add(1, 8);
+  add(1, 8);
+  record.end(ExitCode::ok);
+  const RunRecord after = kept();
+  EXPECT_EQ(after.timed_seconds(), (std::vector<double>{1, 1}));
+  EXPECT_EQ(after.first_step + std::ssize(after.steps) - 1, step_);
+}
+
 TEST_F(TrainingRecordTest, EachStartHasItsOwn) {
   for (int i = 0; i < 3; ++i) {
     TrainingRecord record(config_, {"stretto", "train"});
