@@ -78,20 +78,28 @@ bool multiplies_bf16(const Config& config) {
 
 // The part of the rates of all usable cores that the ranks' threads have. Few cores run at a higher
 // clock, or have for themselves what two share: n of them do up to n times what one does alone.
-double share_of_cores(const Config& config, const json& cpu, const json& rates) {
+double share_of_cores(const Config& config, int64_t ranks, const json& cpu, const json& rates) {
   if (config.threads <= 0) return 1;
   const auto usable = static_cast<double>(std::max<int64_t>(1, cpu.value("usable", int64_t{1})));
   const double all = rates.value("fma_flops", 0.0), one = rates.value("fma_flops_one_core", 0.0);
   const double core = std::max(1 / usable, all > 0 ? one / all : 0);
-  return std::min(1.0, core * static_cast<double>(config.world_size() * config.threads));
+  return std::min(1.0, core * static_cast<double>(ranks * config.threads));
 }
 
-void describe_processor(RunRecord& record, const json& machine) {
+// The cores that were measured are all that a machine has, or those that its launcher left to the
+// first rank.
+int64_t ranks_on_measured_cores(const RunRecord& record, const Neighbours& ranks, const json& cpu) {
+  if (ranks.here == 0) return record.devices();
+  return cpu.value("usable", int64_t{1}) == ranks.cores ? ranks.on_cores : ranks.here;
+}
+
+void describe_processor(RunRecord& record, const json& machine, const Neighbours& neighbours) {
   const json cpu = machine.value("cpu", json::object());
   record.device = cpu.value("model", "");
   const json rates = machine.value("measured", json::object());
-  const double share = share_of_cores(record.config, cpu, rates) /  // ranks share the cores
-                       static_cast<double>(record.devices());
+  const int64_t ranks = ranks_on_measured_cores(record, neighbours, cpu);
+  const double share =
+      share_of_cores(record.config, ranks, cpu, rates) / static_cast<double>(ranks);
   const double fma = rates.value("fma_flops", 0.0), gemm = product_rate(record.config, rates);
   record.peak = std::max(fma, gemm) * share;
   record.gemm_peak = gemm * share;
@@ -125,6 +133,10 @@ void describe_gpu(RunRecord& record, const json& machine) {
 
 int64_t planned_steps(const MeasureOptions& options) { return options.steps + options.warmup; }
 
+int64_t ranks_in_process(const Config& config) {
+  return detect_launch().wants_mpi() ? 1 : config.world_size();
+}
+
 void train(RunRecord& record, const MeasureOptions& options, RankReports& reports) {
   Config config = record.config;
   config.output.clear();
@@ -133,7 +145,7 @@ void train(RunRecord& record, const MeasureOptions& options, RankReports& report
   const int64_t apart = options.by_operator.value_or(config.device == Device::cuda ? 3 : 0);
   config.train.steps += apart;
   RankReports::Process process;
-  process.ranks = detect_launch().wants_mpi() ? 1 : config.world_size();
+  process.ranks = ranks_in_process(config);
   process.cores = allowed_cores();  // before ranks are bound to some of them
   process.threads = process.ranks;  // on a GPU the host waits, and little else
   if (config.device == Device::cpu) {
@@ -202,14 +214,14 @@ double product_rate(const Config& config, const json& rates) {
   return rate.is_number() ? rate.get<double>() : 0;
 }
 
-void describe_device(RunRecord& record, const std::string& name) {
+void describe_device(RunRecord& record, const std::string& name, const Neighbours& neighbours) {
   if (record.machine.empty()) return;
   try {
     const json machine = json::parse(record.machine);
     if (record.config.device == Device::cuda)
       describe_gpu(record, machine);
     else
-      describe_processor(record, machine);
+      describe_processor(record, machine, neighbours);
   } catch (const json::exception& error) {
     const std::string what = error.what();  // the library's own numbers come first
     throw Error(ExitCode::bad_data,
@@ -221,7 +233,7 @@ void describe_device(RunRecord& record, const std::string& name) {
 
 void predict_memory(RunRecord& record) {
   RunMemory& memory = record.memory;
-  memory.ranks_here = ranks_here(record.config);
+  memory.ranks_here = ranks_in_process(record.config);
   for (int pp = 0; pp < record.config.parallel.pp; ++pp) {
     Coordinates at;
     at.pp = pp;
@@ -268,7 +280,11 @@ std::optional<RunRecord> measure(Config config, const MeasureOptions& options) {
   // The same for every run of a configuration, so that learning rates and losses are, too.
   config.train.steps = std::max(kMostSteps, planned_steps(options));
   record.config = std::move(config);
-  record.machine = options.machine.empty() ? to_json(survey_machine(true)).dump() : options.machine;
+  // Only the first rank makes a record; others that measured, too, would take its cores meanwhile.
+  const LaunchInfo launch = detect_launch();
+  const bool measures = !launch.wants_mpi() || launch.rank == 0;
+  record.machine =
+      options.machine.empty() ? to_json(survey_machine(measures)).dump() : options.machine;
   describe_device(record);
   reset_peak_resident();
   record.memory.before = peak_resident_bytes();
@@ -288,6 +304,7 @@ std::optional<RunRecord> measure(Config config, const MeasureOptions& options) {
   record.memory.measured = peak_resident_bytes();
   if (record.config.micro_batch == kAuto) record.config.micro_batch = 1;
   reports.fill(record, options.warmup);
+  describe_device(record, "the machine description", reports.neighbours());
   if (record.status == RunStatus::ok) {
     const LossVerdict verdict = judge_losses(record.steps, record.config.data.path.empty());
     record.status = verdict.status;

@@ -38,8 +38,10 @@ struct MeasureOptions {
 std::optional<RunRecord> measure(Config config, const MeasureOptions& options);
 
 // The machine's part of a record: name and rates of one device out of `devices`. `machine` is JSON,
-// which `name` stands for in messages (bad_data).
-void describe_device(RunRecord& record, const std::string& name = "the machine description");
+// which `name` stands for in messages (bad_data). Ranks that share its cores share their rates: all
+// of them, unless `neighbours` knows better.
+void describe_device(RunRecord& record, const std::string& name = "the machine description",
+                     const Neighbours& neighbours = {});
 
 // FLOP/s of matrix products in the run's precision on all usable cores, of the rates that `doctor`
 // measured (JSON); 0: not measured.

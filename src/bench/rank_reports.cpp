@@ -126,14 +126,18 @@ void RankReports::gather_cores(Comm& world, const std::string& host, const Proce
   std::array<double, 3> mine = {place, 0, 0};
   if (watches) mine = {place, process.watch->own_seconds(), static_cast<double>(process.threads)};
   double own_here = 0, threads_here = 0;
+  int64_t on_cores = 0;
   for (const auto& [there, own, threads] : gathered(world, mine)) {
     own_here += there == place ? own : 0.0;
     threads_here += there == place ? threads : 0.0;
+    on_cores += there == place ? 1 : 0;
   }
   const CoreUse use = watches ? process.watch->use(own_here, threads_here) : CoreUse{};
   const auto all =
       gathered<4>(world, {static_cast<double>(use.usable), use.wanted, use.others, use.idle});
   if (world.rank() != 0) return;
+  neighbours_.on_cores = on_cores;
+  neighbours_.cores = std::ssize(process.cores);
   for (const auto& [usable, wanted, others, idle] : all) {
     const CoreUse here{static_cast<int64_t>(usable), wanted, others, idle};
     if (here.usable > 0 && (cores_.usable == 0 || here.lost() > cores_.lost())) cores_ = here;
@@ -161,6 +165,7 @@ void RankReports::gather(Comm& world, const Rank& mine, const RunResult& result,
   double total = 0, most = ranks[0][0];
   for (const auto& [bytes, machine] : ranks) {
     hosts.insert(machine);
+    neighbours_.here += machine == ranks[0][1] ? 1 : 0;
     total += bytes;
     most = std::max(most, bytes);
   }

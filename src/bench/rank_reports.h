@@ -44,6 +44,7 @@ class RankReports {
   int64_t steps() const { return std::ssize(steps_); }  // noted so far
   int64_t steps_by_operator() const { return noted_by_operator_; }
   ExitCode code() const { return code_; }
+  const Neighbours& neighbours() const { return neighbours_; }  // known after gather()
 
   // Fills in what the steps say: times, warm-up, attribution, operators, timeline, memory, nodes.
   // Attribution and operators are those of the steps that timed operators one by one, if any did.
@@ -67,6 +68,7 @@ class RankReports {
   int64_t grown_rank_ = 0, grown_total_ = 0, nodes_ = 1;
   int64_t noted_by_operator_ = 0;
   CoreUse cores_;
+  Neighbours neighbours_;
 };
 
 }  // namespace stretto

@@ -79,6 +79,12 @@ struct RunGpu {
   uint64_t reasons_ = 0;
 };
 
+// Ranks on the first one's machine, and those of them that may use the very cores it may.
+struct Neighbours {
+  int64_t here = 0, on_cores = 0;  // itself included; 0: unknown
+  int64_t cores = 0;
+};
+
 struct RunRecord {
   static constexpr int kSchema = 1;
 

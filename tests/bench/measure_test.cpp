@@ -119,6 +119,27 @@ TEST(Peak, OfFewThreadsIsNotLessThanThatOfOneCoreAlone) {
   EXPECT_DOUBLE_EQ(described(config, machine).peak, 1e11);  // per rank
 }
 
+// Machines and cores of their own are not shared, however many ranks there are elsewhere.
+TEST(Peak, IsSharedByTheRanksOnTheMeasuredCoresAlone) {
+  RunRecord r;
+  r.config = small();
+  r.config.threads = 0;
+  r.config.parallel.dp = 8;
+  r.machine = R"({"cpu":{"usable":4},"measured":{"fma_flops":4e11,"gemm_flops":2e11}})";
+  const auto peak = [&](const Neighbours& neighbours) {
+    describe_device(r, "a machine", neighbours);
+    EXPECT_DOUBLE_EQ(r.gemm_peak, r.peak / 2);
+    return r.peak;
+  };
+  EXPECT_DOUBLE_EQ(peak({}), 0.5e11);
+  EXPECT_DOUBLE_EQ(peak({8, 8, 4}), 0.5e11);
+  EXPECT_DOUBLE_EQ(peak({4, 4, 4}), 1e11);  // two machines
+  EXPECT_DOUBLE_EQ(peak({8, 1, 4}), 4e11);  // bound to four cores each
+  EXPECT_DOUBLE_EQ(peak({4, 1, 1}), 1e11);  // bound to one each, but measured together
+  r.config.threads = 1;
+  EXPECT_DOUBLE_EQ(peak({2, 2, 4}), 1e11);  // two of four cores are used
+}
+
 TEST(Peak, OfBf16IsThatOfItsUnits) {
   const std::string begin = R"({"cpu":{"usable":1,"simd":["avx2","amx_bf16"]},"measured":{)"
                             R"("fma_flops":1e11,"gemm_flops":0.8e11)";

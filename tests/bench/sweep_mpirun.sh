@@ -33,6 +33,7 @@ for label in ["one", "dp2", "pp2"]:
     assert 0.99 < share < 1.01, (label, share)
     assert r["launcher"] == ("threads" if label == "one" else "mpirun"), (label, r["launcher"])
     assert r["nodes"] == 1 and r["memory"]["grown_total"] > 0
+    assert r["memory"]["ranks_here"] == 1, (label, r["memory"])  # of each process
 END
 point=$(echo "$work"/sweep/points/dp2-*/record.json)
 mpirun_flags=(--oversubscribe)
@@ -42,6 +43,19 @@ mpirun "${mpirun_flags[@]}" -n 2 "$program" bench --from "$point" --machine "$wo
   --out "$work/again.json" < /dev/null > /dev/null
 "$program" compare "$point" "$work/again.json" --tolerance 1000 > "$work/compared"
 grep -q dp2 "$work/compared"
+# A launcher that binds ranks leaves each its own cores: their rates are not shared.
+if [ ${#mpirun_flags[@]} -gt 0 ] && [ "$(nproc)" -ge 2 ]; then
+  mpirun "${mpirun_flags[@]}" --bind-to core -n 2 "$program" bench --from "$point" --steps 2 --seconds 0 \
+    --out "$work/bound.json" < /dev/null > /dev/null
+  python3 - "$work/bound.json" << 'END'
+import json, sys
+r = json.load(open(sys.argv[1]))
+rates = r["machine"]["measured"]
+if r["machine"]["cpu"]["usable"] == 1:
+    best = max(rates["fma_flops"], rates["gemm_flops"])
+    assert abs(r["peak_flops"] / best - 1) < 1e-6, (r["peak_flops"], rates)
+END
+fi
 # Finished points stay; other launchers and more steps are other runs.
 again() { "$program" sweep "$work/spec.yaml" --run --out "$work/sweep" "$@" 2>&1; }
 [ "$(again --launcher mpirun | grep -c 'finished before')" -eq 4 ]
