@@ -47,6 +47,7 @@ class Adviser {
   const Layout& layout() const { return candidate_.layout; }
 
   void consider_layout(const char* rule, const std::string& text, const Layout& changed) {
+    if (!can_be_cut(work_, changed)) return;
     const MemoryEstimate memory = decisive_memory(cluster_, stack_, work_, changed);
     if (memory.fit == plan::Fit::does_not_fit) return;
     const double seconds = seconds_of(cluster_, stack_, work_, changed);
@@ -152,10 +153,10 @@ class Adviser {
       consider_layout("rebalance", "count embedding and head as one layer each when cutting stages",
                       changed);
     }
-    if (work_.model.layers > 2 && (work_.model.layers - 2) % layout().pp != 0) {
+    if ((work_.model.layers + 2) % layout().pp != 0) {
       ModelShape m = work_.model;
       m.layers = (m.layers + 2) / layout().pp * layout().pp - 2;
-      if (m.layers < layout().pp || m.layers == work_.model.layers) return;
+      if (m.layers < layout().pp) return;
       Workload changed = work_;
       changed.model = m;
       Layout counted = layout();
@@ -171,7 +172,7 @@ class Adviser {
   }
   void micro_batch() {
     for (int64_t size : {layout().micro_batch / 2, layout().micro_batch * 2}) {
-      if (size < 1 || work_.global_batch % (layout().dp * size) != 0) continue;
+      if (size < 1) continue;
       Layout changed = layout();
       changed.micro_batch = size;
       const bool smaller = size < layout().micro_batch;
@@ -285,7 +286,7 @@ std::optional<FitChange> nearest_fit(const Cluster& cluster, const Stack& stack,
   // The first that fits, or else the first that nearly does; the least that may help comes first.
   std::optional<FitChange> found, tight;
   const auto consider = [&](const Workload& w, const Layout& l, const std::string& text) {
-    if (found) return;
+    if (found || !can_be_cut(w, l)) return;
     const plan::Fit fit = decisive_memory(cluster, stack, w, l).fit;
     if (fit == plan::Fit::fits) found = FitChange{text, l};
     if (fit == plan::Fit::tight && !tight) tight = FitChange{text + ", and --tight", l};
@@ -331,7 +332,14 @@ std::optional<FitChange> nearest_fit(const Cluster& cluster, const Stack& stack,
         wider.dp = layout.dp * rest;
       }
       if (wider.pp > 1) wider.zero = std::min(wider.zero, wider.dp > 1 ? 1 : 0);
-      consider(work, wider, fmt::format("{} devices: {}", wider.devices(), describe(wider)));
+      Workload w = work;  // replicas without a sequence of their own would have nothing to do
+      w.global_batch = (work.global_batch + wider.dp - 1) / wider.dp * wider.dp;
+      consider(w, wider,
+               fmt::format("{} devices{}: {}", wider.devices(),
+                           w.global_batch == work.global_batch
+                               ? ""
+                               : fmt::format(" and --global-batch {}", w.global_batch),
+                           describe(wider)));
     }
   }
   return found ? found : tight;

@@ -112,13 +112,12 @@ void Enumerator::micro_batch_sizes(Layout layout) {
 }
 
 void Enumerator::variants(Layout layout) {
-  const int64_t m = micro_batches(work_, layout);
   for (int64_t v : {int64_t{1}, int64_t{2}, int64_t{4}}) {
     if (!allowed(limits_.interleave, v)) continue;
     if (v > 1 && (layout.pp == 1 || !stack_.can.interleave)) continue;
     layout.interleave = v;
     layout.schedule = v > 1 ? PipelineSchedule::interleaved : PipelineSchedule::one_f_one_b;
-    if (v > 1 && (work_.model.layers % (layout.pp * v) != 0 || m % layout.pp != 0)) {
+    if (v > 1 && !can_interleave(work_, layout)) {
       reject(layout, Reject::schedule);
       continue;
     }

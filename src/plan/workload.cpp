@@ -8,6 +8,18 @@
 
 namespace stretto::plan {
 
+bool can_interleave(const Workload& work, const Layout& l) {
+  return work.model.layers % (l.pp * l.interleave) == 0 && micro_batches(work, l) % l.pp == 0;
+}
+
+bool can_be_cut(const Workload& work, const Layout& l) {
+  const ModelShape& m = work.model;
+  return work.global_batch % (l.dp * l.micro_batch) == 0 && l.pp <= m.layers &&
+         m.heads % l.tp == 0 && m.hidden % l.tp == 0 && m.ffn % l.tp == 0 &&
+         (!l.sequence_parallel || work.seq_len % l.tp == 0) &&
+         (l.interleave == 1 || can_interleave(work, l));
+}
+
 std::string describe(const Layout& l) {
   std::string text =
       fmt::format("dp{} tp{} pp{} mbs{} zero{}", l.dp, l.tp, l.pp, l.micro_batch, l.zero);

@@ -47,6 +47,11 @@ inline int64_t micro_batches(const Workload& work, const Layout& layout) {
   return (work.global_batch + per_step - 1) / per_step;
 }
 
+// Whether the batch, the sequence, the model's sizes and its layers can be cut so.
+bool can_be_cut(const Workload& work, const Layout& layout);
+// Chunks of equal size, in whole rounds of micro-batches.
+bool can_interleave(const Workload& work, const Layout& layout);
+
 std::string describe(const Layout& layout);  // "dp8 tp4 pp12 mbs2 zero1 full"
 // What the short words of these descriptions stand for: "mbs: micro-batch; sp: ...".
 std::string legend_of(const std::vector<Layout>& layouts);

@@ -267,6 +267,65 @@ TEST(Search, NothingFitsSaysWhatWould) {
   EXPECT_TRUE(wider->layout.pp == 1 || wider->layout.zero <= 1);
 }
 
+// What is proposed, a search with it finds; chunks of stages that cannot be cut are not tried.
+TEST(Search, WhatWouldFitCanBeCutSo) {
+  const Workload w{shape(48, 7168, 56, 50368), 2048, 4, Precision::amp_bf16};
+  for (const char* software : {"stretto", "composer-fsdp"}) {
+    for (const int64_t chunks : {1, 2, 4}) {
+      const Place p = place("a100-40", software);
+      if (chunks > 1 && !p.stack.can.interleave) continue;
+      Constraints limits;
+      limits.devices = p.stack.can.pipeline ? 2 : 4;
+      if (p.stack.can.pipeline) limits.pp = 2;
+      limits.interleave = chunks;
+      const Plan plan = make_plan(p.cluster, p.stack, w, limits);
+      ASSERT_TRUE(plan.nearest.has_value());
+      const auto change = nearest_fit(p.cluster, p.stack, w, plan.nearest->layout);
+      if (!change) continue;
+      const int64_t dp = change->layout.dp;
+      const std::string batch =
+          fmt::format("--global-batch {}", (w.global_batch + dp - 1) / dp * dp);
+      EXPECT_EQ(w.global_batch % dp != 0, change->text.find(batch) != std::string::npos)
+          << change->text;
+      EXPECT_TRUE(change->layout.interleave == 1 || 48 % (change->layout.pp * chunks) == 0)
+          << change->text;
+    }
+  }
+}
+
+// With embedding and head, 50 layers are 52 parts: eight stages cannot share them evenly, either.
+TEST(Search, LayersThatLeaveStagesUnevenAreNamed) {
+  const Place p = place("h100", "stretto");
+  Constraints limits;
+  limits.devices = 8;
+  limits.pp = 8;
+  for (const int64_t layers : {46, 49, 50, 51, 52, 54}) {
+    const Workload w{shape(layers, 7168, 56, 50368), 2048, 2048, Precision::amp_bf16};
+    const Plan plan = make_plan(p.cluster, p.stack, w, limits);
+    ASSERT_FALSE(plan.ranked.empty());
+    bool named = false;
+    for (const Advice& a : advice_for(p.cluster, p.stack, w, plan.ranked.front())) {
+      named = named || (std::string_view(a.rule) == "rebalance" && a.changes_model);
+    }
+    EXPECT_EQ(named, (layers + 2) % 8 != 0) << layers;
+  }
+}
+
+// The interleaved order wants whole rounds of micro-batches.
+TEST(Search, AdviceKeepsWholeRounds) {
+  const Place p = place("h100", "stretto");
+  const Workload w{shape(24, 1024, 16, 50368), 128, 12, Precision::amp_bf16};
+  Constraints limits;
+  limits.devices = limits.pp.emplace(4);
+  limits.interleave = 2;
+  limits.micro_batch = 1;
+  const Plan plan = make_plan(p.cluster, p.stack, w, limits);
+  ASSERT_FALSE(plan.ranked.empty());
+  for (const Advice& a : advice_for(p.cluster, p.stack, w, plan.ranked.front())) {
+    EXPECT_NE(std::string_view(a.rule), "micro-batch") << a.text;  // six are not two rounds
+  }
+}
+
 // Half as many, cut in any way, would not do.
 TEST(Search, NoMoreDevicesThanNeededAreProposed) {
   const Place p = place("a100-40", "stretto");
