@@ -17,12 +17,14 @@ const std::vector<DevicePeak>& table() {
       {"H100 PCIe", 51.2 * kTera, 378 * kTera, 756 * kTera, 1513 * kTera},
       {"H100 NVL", 60 * kTera, 417.5 * kTera, 835.5 * kTera, 1670.5 * kTera},
       {"H100", 67 * kTera, 494.75 * kTera, 989.5 * kTera, 1979 * kTera},
+      {"H200 NVL", 60 * kTera, 417.5 * kTera, 835.5 * kTera, 1670.5 * kTera},
       {"H200", 67 * kTera, 494.75 * kTera, 989.5 * kTera, 1979 * kTera},
       {"GH200", 67 * kTera, 494.75 * kTera, 989.5 * kTera, 1979 * kTera},
       {"A100", 19.5 * kTera, 156 * kTera, 312 * kTera, 0},
       {"L40S", 91.6 * kTera, 183 * kTera, 362 * kTera, 733 * kTera},
       {"L4", 30.3 * kTera, 60 * kTera, 121 * kTera, 242.5 * kTera},
       {"T4", 8.1 * kTera, 0, 65 * kTera, 0},
+      {"V100 PCIE", 14 * kTera, 0, 112 * kTera, 0},
       {"V100", 15.7 * kTera, 0, 125 * kTera, 0},
   };
   return kTable;

@@ -16,6 +16,11 @@ TEST(Peaks, ByAnySpelling) {
     EXPECT_EQ(device_peak(name, PeakFormat::fp32), 19.5e12) << name;
   }
   EXPECT_EQ(device_peak("NVIDIA H100 PCIe", PeakFormat::bf16), 756e12);
+  for (const char* name : {"NVIDIA H100 NVL", "NVIDIA H200 NVL"}) {
+    EXPECT_EQ(device_peak(name, PeakFormat::bf16), 835.5e12) << name;
+  }
+  EXPECT_EQ(device_peak("Tesla V100-SXM2-32GB", PeakFormat::fp16), 125e12);
+  EXPECT_EQ(device_peak("Tesla V100-PCIE-16GB", PeakFormat::fp16), 112e12);
 }
 
 TEST(Peaks, UnknownIsEmptyNeverANumber) {
