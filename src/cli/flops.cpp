@@ -36,7 +36,8 @@ struct Work {
         tokens(static_cast<double>(c.global_batch) * static_cast<double>(seq)) {}
 
   FlopsPerToken flops(Convention convention) const {
-    return flops_per_token(convention, config.model, seq, config.activation_checkpointing);
+    return flops_per_token(convention, config.model, seq, config.activation_checkpointing,
+                           {config.parallel.tp, config.parallel.pp});
   }
 };
 

@@ -5,7 +5,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "account/flops.h"
 #include "config/reader.h"
+#include "support/run_verb.h"
 
 namespace stretto::cli {
 namespace {
@@ -50,6 +52,21 @@ TEST(MemoryTable, LogitsWithMemoryOfTheirOwnAreNot) {
   const std::vector<StageMemory> stages = stage_memory(config);
   EXPECT_EQ(stages[0].shared_logits, 0u);
   EXPECT_EQ(memory_text(config, stages).find("share memory"), std::string::npos);
+}
+
+// As in the records of `bench`: megatron-old counts what a rank holds whole once for each.
+TEST(FlopsVerb, CountsRanksAsRecordsDo) {
+  const VerbAnswer answer = run_verb({"flops", "tiny", "parallel.tp=2", "parallel.pp=2", "--json"});
+  ASSERT_EQ(answer.code, 0) << answer.err;
+  const nlohmann::json conventions = nlohmann::json::parse(answer.out)["conventions"];
+  const Config config = load_config({"tiny"}).config;
+  for (const Convention c : kConventions) {
+    const FlopsPerToken flops =
+        flops_per_token(c, config.model, config.seq_len, Checkpointing::none, {2, 2});
+    EXPECT_DOUBLE_EQ(conventions[name_of(c)]["model_flops_per_token"]["total"].get<double>(),
+                     flops.model_total())
+        << name_of(c);
+  }
 }
 
 TEST(MemoryTable, MoreRecomputationHoldsLess) {
