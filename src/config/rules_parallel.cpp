@@ -112,6 +112,19 @@ void reduce_dtype(const Config& c, Report& report) {
              "set parallel.reduce_dtype=f32, or deterministic=false");
 }
 
+// Gradients of one micro-batch after the other: orders that begin a second one's before the first
+// one's are complete, of a layer or of a head with a matrix of its own, mix them up.
+void deterministic_schedule(const Config& c, Report& report) {
+  const PipelineSchedule schedule = c.parallel.schedule;
+  const bool mixes = schedule == PipelineSchedule::zero_bubble ||
+                     (schedule == PipelineSchedule::gpipe && !c.model.tied_embedding);
+  if (!c.deterministic || c.parallel.pp == 1 || !mixes) return;
+  report.add(
+      "parallel.schedule",
+      "has gradients of several micro-batches under way, but this is " + shown(c, "deterministic"),
+      "set parallel.schedule=1f1b, or deterministic=false");
+}
+
 void partition(const Config& c, Report& report) {
   const std::string& text = c.parallel.partition;
   if (text == "transformer" || text == "transformer+embedding") return;
@@ -179,6 +192,7 @@ constexpr Rule kRules[] = {
     {"zero-pp", Severity::error, zero_pp},
     {"zero-group", Severity::error, zero_group},
     {"reduce-dtype", Severity::error, reduce_dtype},
+    {"deterministic-schedule", Severity::error, deterministic_schedule},
     {"partition", Severity::error, partition},
     {"rank-order", Severity::error, rank_order},
     {"even-stages", Severity::advice, even_stages},

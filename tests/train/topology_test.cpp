@@ -4,6 +4,7 @@
 
 #include <functional>
 
+#include "config/rules.h"
 #include "train/rank_plan.h"
 #include "train/training.h"
 
@@ -169,6 +170,32 @@ TEST(BitEqual, DeterministicOrderDoesNotDependOnDp) {
   for (const int dp : {2, 4}) {
     with(dp, 1, 1)(config);
     EXPECT_EQ(losses(config), one) << "dp " << dp;
+  }
+}
+
+// Layers take turns in two buffers for their gradients: a schedule follows, or it is refused.
+TEST(Deterministic, FollowsOneProcessInEveryScheduleThatIsAllowed) {
+  for (const bool tied : {true, false}) {
+    Config one = base();
+    one.model.layers = 8;
+    one.model.tied_embedding = tied;
+    one.train.steps = 4;
+    const auto expected = losses(one);
+    int followed = 0;
+    for (const Change& schedule :
+         {Change([](Config&) {}), kInterleaved, kEager, kGpipe, kZeroBubble}) {
+      Config config = one;
+      both(with(1, 1, 2), schedule)(config);
+      config.deterministic = true;
+      if (!is_valid(config)) continue;
+      ++followed;
+      const auto curve = losses(config);
+      for (size_t i = 0; i < curve.size(); ++i) {
+        EXPECT_NEAR(curve[i], expected[i], 1e-5 * expected[i])
+            << name_of(config.parallel.schedule) << ", step " << i + 1 << (tied ? "" : ", untied");
+      }
+    }
+    EXPECT_GE(followed, 3);
   }
 }
 
