@@ -22,23 +22,25 @@ help:
 	@echo "CUDA=1           build the CUDA parts although no GPU is present (CUDA=0: never)"
 	@echo "CUDA_ARCH=90a    for these GPUs only (default: 80-real and 90a-real)"
 
-$(BUILD)/.setup-%: tools/setup
+# What is set up depends on CUDA.
+SETUP := $(BUILD)/.setup$(if $(CUDA),-cuda$(CUDA))-
+$(SETUP)%: tools/setup
 	@tools/setup $*
 	@mkdir -p $(BUILD) && touch $@
 
-build: $(BUILD)/.setup-build
+build: $(SETUP)build
 	@$(CONFIGURE) -DSTRETTO_TESTS=OFF > $(BUILD)/configure.log || (cat $(BUILD)/configure.log; exit 1)
 	@cmake --build $(BUILD) -j$(JOBS) --target stretto
 
 bench: build
 	@tools/first-minute
 
-test: $(BUILD)/.setup-test
+test: $(SETUP)test
 	@$(CONFIGURE) -DSTRETTO_TESTS=ON
 	@cmake --build $(BUILD) -j$(JOBS)
 	@cd $(BUILD) && ctest --output-on-failure -j$(JOBS)
 
-check: $(BUILD)/.setup-check
+check: $(SETUP)check
 	@tools/check
 
 fuzz:

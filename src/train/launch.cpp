@@ -62,8 +62,8 @@ void fit_world(Config& config, int64_t ranks, bool dp_is_given) {
   throw Error(ExitCode::bad_config,
               fmt::format("{} ranks, but parallel.dp x tp x pp = {} x {} x {} = {}", ranks, p.dp,
                           p.tp, p.pp, config.world_size()),
-              fmt::format("start {} ranks, or change dp, tp, pp so that their product is {}",
-                          config.world_size(), ranks));
+              fmt::format("start {} rank{}, or change dp, tp, pp so that their product is {}",
+                          config.world_size(), config.world_size() == 1 ? "" : "s", ranks));
 }
 
 void fit_world(ResolvedConfig& resolved, int64_t ranks) {
