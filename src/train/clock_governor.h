@@ -2,8 +2,8 @@
 // the first steps of a run: the clock it has on average, as it comes, and one a little above are
 // tried as the ceiling, and the better one stays if steps are shorter with it.
 //
-// Why this helps: under the cap a clock that may rise does so wherever little power is drawn, and
-// what comes next pays for it (docs/cuda.md).
+// Why it is faster is not known; it is also where nothing but matrix products runs
+// (docs/cuda_tried.md).
 #pragma once
 
 #include <cstdint>

@@ -1,12 +1,12 @@
 #include "train/gpu_clock.h"
 
 #include <algorithm>
-#include <functional>
 #include <vector>
 
 #include "backend/cuda/cuda_options.h"
 #include "base/host.h"
 #include "base/log.h"
+#include "base/random.h"
 #include "base/units.h"
 #include "train/rank_backend.h"
 
@@ -20,7 +20,7 @@ void require_fixed_clock(const Config& config) {
 }
 
 bool first_of_its_gpu(Comm& world, const std::string& bus_id) {
-  const uint64_t mine = std::hash<std::string>()(host_name() + " " + bus_id);
+  const uint64_t mine = stream_of(host_name() + " " + bus_id);
   std::vector<uint64_t> all(static_cast<size_t>(world.size()));
   // Moved as pairs of 32 bits: there is no 64-bit integer type.
   world.all_gather(Tensor(all.data(), DType::i32, {world.size(), 2}),

@@ -1,4 +1,4 @@
-// A checksum of a tensor's bits (base/checksum.h), at the speed of memory.
+// A checksum of a tensor's bits (base/checksum.h), in one pass over it.
 #include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/device.cuh"
 #include "base/checksum.h"
