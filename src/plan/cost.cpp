@@ -39,6 +39,14 @@ TensorCalls tensor_calls(const Stack& stack, const Layout& layout) {
   return {4, split ? 8.0 : 6.0, 3};
 }
 
+// Bytes per parameter that our own optimizer step moves: weights and their state there and back,
+// gradients twice, the norm first.
+double step_bytes(const PrecisionTypes& types) {
+  const auto size = [](DType type) { return static_cast<double>(dtype_size(type)); };
+  const double master = types.master ? size(*types.master) : 0;
+  return 2 * (size(types.compute) + master + 2 * size(types.moment) + size(types.gradient));
+}
+
 class Model {
  public:
   Model(const Cluster& cluster, const Stack& stack, const Workload& work, const Layout& layout)
@@ -58,9 +66,15 @@ class Model {
     embedding_params_ = static_cast<double>(work.model.vocab) * h / t;
     tokens_ = static_cast<double>(layout.micro_batch * work.seq_len);
     gather_bytes_ = stack.own_runtime ? rates_.element : stack.gather_bytes;
-    const DType gradient = types_of(work.precision, work.gradient_type).gradient;
-    reduce_bytes_ =
-        stack.own_runtime ? static_cast<double>(dtype_size(gradient)) : stack.reduce_bytes;
+    reduce_bytes_ = stack.reduce_bytes;
+    if (stack.own_runtime) {
+      const PrecisionTypes types = types_of(work.precision, work.gradient_type);
+      reduce_bytes_ = static_cast<double>(dtype_size(types.gradient));
+      // The constants are those of fp32, whose types take as much as those of amp_bf16.
+      const PrecisionTypes fitted = types_of(Precision::fp32);
+      optimizer_share_ = step_bytes(types) / step_bytes(fitted);
+      gradient_share_ = reduce_bytes_ / static_cast<double>(dtype_size(fitted.gradient));
+    }
     place_groups();
   }
 
@@ -85,6 +99,7 @@ class Model {
   double layer_params_ = 0, embedding_params_ = 0, tokens_ = 0;
   double gather_bytes_ = 2;  // per parameter
   double reduce_bytes_ = 2;
+  double optimizer_share_ = 1, gradient_share_ = 1;  // of the bytes that the constants stand for
   Group tp_, dp_;
   Group shard_;   // dp ranks that share one copy of the model: all of them, or a hybrid group
   Group copies_;  // ranks that own the same part in the other copies
@@ -167,7 +182,7 @@ Shares Model::stage(int64_t layers, bool first, bool last) const {
     s.tp += 2 * call;
     if (layout_.pp > 1) params += embedding_params_;
   }
-  s.accumulate = c_[Constant::accumulate] * params / rates_.stream;
+  s.accumulate = gradient_share_ * c_[Constant::accumulate] * params / rates_.stream;
 
   // Seconds of one layer, and what its gathers and scatters add to them.
   const double forward = layer_forward_.total() + calls.forward * call;
@@ -306,7 +321,7 @@ Estimate Model::run() const {
                      std::min(cluster_.devices_per_node, layout_.tp * layout_.dp));
   }
   const double shard = layout_.zero >= 1 ? static_cast<double>(layout_.sharing_ranks()) : 1.0;
-  e.optimizer = c_[Constant::optimizer] * largest_params / shard / rates_.stream;
+  e.optimizer = optimizer_share_ * c_[Constant::optimizer] * largest_params / shard / rates_.stream;
   if (stack_.own_runtime) {
     e.host_link += state_copies(cluster_, work_, largest_params / shard, e.optimizer);
   }

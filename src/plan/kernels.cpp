@@ -27,6 +27,7 @@ Rates make_rates(const Cluster& cluster, const Stack& stack, Precision precision
   // This machine's cores have units for bf16 at most: fp16 becomes fp32 before it is multiplied.
   const bool as_fp32 = fp32 || (cluster.time_shared && precision == Precision::amp_fp16);
   r.matrix_peak = as_fp32 ? cluster.vector_flops : cluster.matrix_flops;
+  r.eight_bit = fp8;
   r.head_matrix = r.matrix_peak * c[Constant::gemm];
   r.matrix = r.head_matrix * (fp8 ? c[Constant::fp8] : 1.0);
   r.misaligned = std::min(r.matrix, cluster.vector_flops * c[Constant::misaligned]);
@@ -39,6 +40,7 @@ Rates make_rates(const Cluster& cluster, const Stack& stack, Precision precision
   r.flash_forward = r.matrix_peak * c[Constant::flash_forward];
   r.flash_backward = r.matrix_peak * c[Constant::flash_backward];
   r.flash_64 = c[Constant::flash_64];
+  r.flash_ramp = c[Constant::flash_ramp];
   r.softmax = c[Constant::softmax];
   r.unfused = c[Constant::unfused];
   r.cross_entropy = c[Constant::cross_entropy];
@@ -114,6 +116,19 @@ double pass_bytes(const Stack& stack, const Workload& work, const Layout& layout
   return element * (whole + shared);
 }
 
+// Bytes of rounding a layer's operands to 8 bits as our own runtime does: a pass for the largest
+// magnitude, then one that writes; the gradients of outputs as they are and transposed, inputs and
+// weights anew in the backward pass.
+double rounding_bytes(const Rates& r, const Stack& stack, const Sizes& s, bool backward) {
+  if (!r.eight_bit || !stack.own_runtime) return 0;
+  const auto d = [](int64_t x) { return static_cast<double>(x); };
+  const double inputs = d(s.tokens) * d(2 * s.hidden + s.inner + s.ffn);
+  const double gradients = d(s.tokens) * d(s.qkv + s.ffn + 2 * s.hidden);
+  const double weights = d(s.hidden) * d(s.qkv + s.inner + 2 * s.ffn);
+  const double once = 2 * r.element + 1, both = 2 * r.element + 2;
+  return once * (inputs + weights) + (backward ? both * gradients : 0);
+}
+
 double attention_seconds(const Rates& r, const Stack& stack, const Sizes& s, bool backward) {
   const double batch = static_cast<double>(s.batch * s.heads);
   const double scores = batch * static_cast<double>(s.seq) * static_cast<double>(s.seq);
@@ -123,7 +138,7 @@ double attention_seconds(const Rates& r, const Stack& stack, const Sizes& s, boo
     const double flops = half * products * 2.0 * scores * static_cast<double>(s.head);
     double rate = backward ? r.flash_backward : r.flash_forward;
     if (s.head < 96) rate *= r.flash_64;
-    return flops / rate;
+    return flops / rate * (1 + r.flash_ramp / static_cast<double>(s.seq));
   }
   const double forward_products =
       gemm_seconds(r, batch, s.seq, s.seq, s.head) + gemm_seconds(r, batch, s.seq, s.head, s.seq);
@@ -145,7 +160,9 @@ LayerTime layer_forward(const Rates& r, const Stack& stack, const Workload& work
            gemm_seconds(r, 1, s.tokens, s.ffn, s.hidden) +
            gemm_seconds(r, 1, s.tokens, s.hidden, s.ffn);
   t.attention = attention_seconds(r, stack, s, false);
-  t.passes = static_cast<double>(s.tokens) * pass_bytes(stack, work, layout, r.element) / r.stream;
+  t.passes = (static_cast<double>(s.tokens) * pass_bytes(stack, work, layout, r.element) +
+              rounding_bytes(r, stack, s, false)) /
+             r.stream;
   t.launches = r.gap * stack.kernels_forward;
   return t;
 }
@@ -161,8 +178,10 @@ LayerTime layer_backward(const Rates& r, const Stack& stack, const Workload& wor
     t.gemm += gemm_seconds(r, 1, n, k, s.tokens);  // gradient of the weight
   }
   t.attention = attention_seconds(r, stack, s, true);
-  t.passes = stack.backward_passes * static_cast<double>(s.tokens) *
-             pass_bytes(stack, work, layout, r.element) / r.stream;
+  t.passes = (stack.backward_passes * static_cast<double>(s.tokens) *
+                  pass_bytes(stack, work, layout, r.element) +
+              rounding_bytes(r, stack, s, true)) /
+             r.stream;
   t.launches = r.gap * stack.kernels_backward;
   return t;
 }

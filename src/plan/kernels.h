@@ -21,7 +21,8 @@ struct Rates {
   int64_t alignment = 8;
   double wave = 0;
   double ramp = 0;  // extra K per tile
-  double flash_forward = 0, flash_backward = 0, flash_64 = 1;
+  bool eight_bit = false;
+  double flash_forward = 0, flash_backward = 0, flash_64 = 1, flash_ramp = 0;
   double softmax = 0;        // bytes per score and forward pass
   double unfused = 0;        // the same, added without the fused kernel
   double cross_entropy = 0;  // bytes per logit

@@ -63,6 +63,8 @@ class Cells {
   size_t row_;
 };
 
+const char* name_of(DType type) { return dtype_name(type); }
+
 template <typename Enum>
 Enum enum_of(const std::string& word, std::initializer_list<Enum> values, const CsvTable& table,
              size_t row, const char* column) {
@@ -94,6 +96,8 @@ Observation observation_of(const CsvTable& table, size_t row, Precision unsaid) 
                                         {Precision::fp32, Precision::amp_bf16, Precision::bf16,
                                          Precision::amp_fp16, Precision::amp_fp8},
                                         table, row, "precision");
+  o.work.gradient_type = enum_of<DType>(c.text("gradient_dtype", "f32"), {DType::f32, DType::bf16},
+                                        table, row, "gradient_dtype");
   o.layout.dp = c.whole("dp");
   o.layout.tp = c.whole("tp");
   o.layout.pp = c.whole("pp");

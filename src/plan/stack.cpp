@@ -30,6 +30,8 @@ constexpr ConstantInfo kInfo[] = {
      "flash attention backward, of the matrix peak"},
     {Constant::flash_64, "flash_64", "ratio", 1.0, 0.15, 0.2, 1.5,
      "flash attention with head size 64, of 128"},
+    {Constant::flash_ramp, "flash_ramp", "keys", 1e-3, 1.0, 1e-6, 1e4,
+     "flash attention beside its products, as if every row had so many more keys"},
     {Constant::cross_entropy, "cross_entropy", "bytes/logit", 20, 0.4, 1, 120,
      "traffic of the loss per logit, forward and backward"},
     {Constant::link, "link", "fraction", 0.55, 0.3, 0.02, 1.0,

@@ -16,8 +16,8 @@ namespace stretto::plan {
 // clang-format off
 enum class Constant : size_t {
   gemm, wave, ramp, fp8, misaligned, misaligned_batched, hbm, softmax, unfused, flash_forward,
-  flash_backward, flash_64, cross_entropy, link, net, rail, sync, gap, accumulate, optimizer,
-  fixed, recompute, interference, transfer, host, boost, spread,
+  flash_backward, flash_64, flash_ramp, cross_entropy, link, net, rail, sync, gap, accumulate,
+  optimizer, fixed, recompute, interference, transfer, host, boost, spread,
   param_bytes, state_bytes, activation, memory_fixed, workspace, slack, count
 };
 // clang-format on

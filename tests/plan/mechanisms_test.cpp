@@ -64,6 +64,60 @@ TEST(Mechanisms, WhatRunsAgainUnderComposerRunsIn16Bits) {
   EXPECT_LT(seconds(p, w, l), 0.985 * fp8);
 }
 
+// The same tokens in sequences twice as long: twice the products, and once what goes around them.
+TEST(Mechanisms, AttentionOfShortSequencesIsSlower) {
+  Place p = place("h200", "stretto");
+  const auto attention = [&](int64_t seq, int64_t batch) {
+    const Workload w{shape(24, 2048, 16, 50368), seq, batch, Precision::amp_bf16};
+    Layout l;
+    l.micro_batch = batch;
+    return estimate(p.cluster, p.stack, w, l).attention;
+  };
+  const double ramp = p.stack.constants[Constant::flash_ramp];
+  EXPECT_GT(ramp, 100);
+  EXPECT_NEAR(attention(2048, 8) / attention(1024, 16), (2048 + ramp) / (1024 + ramp), 1e-9);
+  p.stack.constants.set(Constant::flash_ramp, 0);
+  EXPECT_NEAR(attention(2048, 8) / attention(1024, 16), 2, 1e-9);
+}
+
+// A step reads and writes weights, master copy and moments, and reads the gradients twice: 32 bytes
+// in fp32 and in amp_bf16 (whose master copy is split), 28 with gradients in bf16, 16 in pure bf16.
+TEST(Mechanisms, OurOptimizerMovesWhatItsTypesTake) {
+  Workload w{shape(24, 2048, 16, 50368), 2048, 16, Precision::amp_bf16};
+  Layout l;
+  l.micro_batch = 16;
+  const auto optimizer = [&](const Place& p, Precision precision, DType gradient = DType::f32) {
+    w.precision = precision;
+    w.gradient_type = gradient;
+    return estimate(p.cluster, p.stack, w, l).optimizer;
+  };
+  const Place own = place("h200", "stretto"), other = place("a100-80", "composer-fsdp");
+  const double amp = optimizer(own, Precision::amp_bf16);
+  EXPECT_DOUBLE_EQ(optimizer(own, Precision::fp32), amp);
+  EXPECT_DOUBLE_EQ(optimizer(own, Precision::amp_bf16, DType::bf16), amp * 28 / 32);
+  EXPECT_DOUBLE_EQ(optimizer(own, Precision::bf16), amp * 16 / 32);
+  EXPECT_EQ(optimizer(other, Precision::bf16), optimizer(other, Precision::amp_bf16));
+}
+
+// Operands are read for their largest magnitude, read again and written in one byte: inputs and
+// weights forward and backward, the gradients of outputs twice over, as they are and transposed.
+TEST(Mechanisms, RoundingTo8BitsIsPaidForInPasses) {
+  Workload w{shape(24, 2048, 16, 50368), 2048, 16, Precision::amp_bf16};
+  Layout l;
+  l.micro_batch = 16;
+  const auto passes = [&](const Place& p, Precision precision) {
+    w.precision = precision;
+    return estimate(p.cluster, p.stack, w, l).passes;
+  };
+  const Place own = place("h200", "stretto"), other = place("h100", "composer-fsdp");
+  const double tokens = 16 * 2048, h = 2048,
+               stream = own.cluster.memory_bandwidth * own.stack.constants[Constant::hbm];
+  const double inputs = 7 * h * tokens, gradients = 9 * h * tokens, weights = 12 * h * h;
+  EXPECT_NEAR(passes(own, Precision::amp_fp8) - passes(own, Precision::amp_bf16),
+              24 * (2 * 5 * (inputs + weights) + 6 * gradients) / stream, 1e-9);
+  EXPECT_EQ(passes(other, Precision::amp_fp8), passes(other, Precision::amp_bf16));
+}
+
 // What a monitor shows ends at the card; what is needed does not depend on it.
 TEST(Mechanisms, TheAllocatorHoldsNoMoreThanTheCardHas) {
   Place p = bloom_place();
