@@ -1,6 +1,9 @@
 #include "bench/compare.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <utility>
 
 namespace stretto {
 namespace {
@@ -77,6 +80,18 @@ Verdict verdict_of(const Ratio& ratio, double tolerance) {
   return wide ? Verdict::unclear : Verdict::same;
 }
 
+// Of sides that were timed, so that a program that fails now and then is not taken for a good one.
+std::string failures_of(const Side& a, const Side& b) {
+  std::string text;
+  for (const auto& [side, name] : {std::pair(&a, "A"), std::pair(&b, "B")}) {
+    const int64_t failed = side->records - std::ssize(side->runs);
+    if (failed == 0) continue;
+    text += text.empty() ? fmt::format("{} of {} runs of {}", failed, side->records, name)
+                         : fmt::format(" and {} of {} of {}", failed, side->records, name);
+  }
+  return text.empty() ? "" : text + " did not end well";
+}
+
 Comparison compare_sides(const Side& a, const Side& b, double tolerance) {
   Comparison c;
   c.hash = a.hash;
@@ -108,6 +123,8 @@ Comparison compare_sides(const Side& a, const Side& b, double tolerance) {
   const size_t samples = c.in_turns ? count(neighbours) : std::min(count(a.runs), count(b.runs));
   c.verdict = samples < 2 ? Verdict::unclear : verdict_of(c.ratio, tolerance);
   if (samples < 2) c.note = "too few steps";
+  const std::string failures = failures_of(a, b);
+  if (!failures.empty()) c.note += (c.note.empty() ? "" : "; ") + failures;
   return c;
 }
 

@@ -81,16 +81,21 @@ void warn_of_lonely(const std::vector<RunRecord>& side, const std::vector<RunRec
   }
 }
 
+// What was not timed has neither a time nor a ratio: null.
 nlohmann::json to_json(const Comparison& c) {
+  const auto known = [](bool is, double value) {
+    return is ? nlohmann::json(value) : nlohmann::json();
+  };
+  const bool a = c.median_a > 0, b = c.median_b > 0;
   return {{"label", c.label},
           {"config_hash", c.hash},
           {"launcher", c.launcher},
           {"verdict", name_of(c.verdict)},
-          {"ratio", c.ratio.value},
-          {"ratio_low", c.ratio.low},
-          {"ratio_high", c.ratio.high},
-          {"median_a", c.median_a},
-          {"median_b", c.median_b},
+          {"ratio", known(a && b, c.ratio.value)},
+          {"ratio_low", known(a && b, c.ratio.low)},
+          {"ratio_high", known(a && b, c.ratio.high)},
+          {"median_a", known(a, c.median_a)},
+          {"median_b", known(b, c.median_b)},
           {"runs_a", c.runs_a},
           {"runs_b", c.runs_b},
           {"in_turns", c.in_turns},

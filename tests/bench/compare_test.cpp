@@ -75,6 +75,19 @@ TEST(Compare, ARunThatNoLongerWorksIsBroken) {
   EXPECT_EQ(compare_records({bad}, {bad}, 0.01)[0].verdict, Verdict::same);
 }
 
+// What is left of a side is timed as before; that some of it is missing must not go unsaid.
+TEST(Compare, RunsThatFailedAmongOthersAreCounted) {
+  RunRecord bad = timed(0.1, 1);
+  bad.status = RunStatus::killed;
+  const RunRecord one = timed(0.1, 0), two = timed(0.1, 4);
+  const Comparison c = compare_records({one, two}, {one, bad, two}, 0.01)[0];
+  EXPECT_EQ(c.verdict, Verdict::same);
+  EXPECT_EQ(c.note, "1 of 3 runs of B did not end well");
+  EXPECT_EQ(compare_records({bad, bad, one}, {one, bad}, 0.01)[0].note,
+            "2 of 3 runs of A and 1 of 2 of B did not end well");
+  EXPECT_EQ(compare_records({one}, {bad}, 0.01)[0].note, "") << "the verdict says it";
+}
+
 // One step on each side has no interval, and two failures no time.
 TEST(Compare, SaysWhereNothingCanBeSaid) {
   RunRecord a = timed(0.1, 1), b = timed(0.2, 2);

@@ -80,6 +80,21 @@ TEST(RecordVerbs, OneRunBesideTheKnownOneIsOne) {
   EXPECT_TRUE(says(answer.out, "; 1 other is predicted from it\n")) << answer.out;
 }
 
+// A ratio of one would be that of runs that take the same time.
+TEST(RecordVerbs, WhatWasNotTimedHasNoRatio) {
+  const TempDir dir;
+  RunRecord r = sample_record();
+  write_record(posix_fs(), dir / "a.json", r);
+  r.status = RunStatus::oom;
+  write_record(posix_fs(), dir / "b.json", r);
+  const VerbAnswer answer = run_verb({"compare", dir / "a.json", dir / "b.json", "--json"});
+  EXPECT_EQ(answer.code, 1) << answer.err;
+  for (const char* figure : {"ratio", "ratio_low", "ratio_high", "median_b"}) {
+    EXPECT_TRUE(says(answer.out, fmt::format("\"{}\": null", figure))) << answer.out;
+  }
+  EXPECT_FALSE(says(answer.out, "\"median_a\": null")) << answer.out;
+}
+
 TEST(RecordVerbs, CalibrateFitsADeviceToItsOwnRuns) {
   const TempDir dir;
   write_record(posix_fs(), dir / "cpu.json", run_on(""));
