@@ -107,7 +107,7 @@ struct RunRecord {
 
   RunStatus status = RunStatus::ok;
   int exit_code = 0;
-  std::string reason;    // empty when ok
+  std::string reason;    // empty when ok, unless nothing was timed
   std::string log_tail;  // last lines of a run that failed
 
   std::vector<StepSample> steps;               // all of them, warm-up first, but of `train`
@@ -129,7 +129,7 @@ struct RunRecord {
   // took turns expect that.
   bool disturbed() const { return turns.empty() && cores.disturbed(); }
   std::vector<double> timed_seconds() const;
-  bool counts() const;  // ended well, with timed steps; others have their status for figures
+  bool counts() const;  // ended well, with timed steps; others have a word for figures
   int64_t devices() const { return config.world_size(); }
 };
 

@@ -187,11 +187,6 @@ std::string prediction_error(F f) {
 
 std::string known_bytes(int64_t bytes) { return bytes > 0 ? whole(bytes) : ""; }
 
-// None of a run that was not made.
-std::string measured_bytes(F f, int64_t bytes) {
-  return f.record.status != RunStatus::ok && bytes == 0 ? "" : whole(bytes);
-}
-
 Columns full_columns() {
   Columns columns = {{"Label", false, [](F f) { return f.record.label; }},
                      {"Status", false, [](F f) { return std::string(name_of(f.record.status)); }}};
@@ -210,9 +205,8 @@ Columns full_columns() {
       {"Mem predicted/rank", false,
        [](F f) { return known_bytes(f.record.memory.predicted_rank); }},
       {"Mem predicted", false, [](F f) { return known_bytes(f.record.memory.predicted_total); }},
-      {"Mem measured/rank", false,
-       [](F f) { return measured_bytes(f, f.record.memory.grown_rank); }},
-      {"Mem measured", false, [](F f) { return measured_bytes(f, f.record.memory.grown_total); }},
+      {"Mem measured/rank", false, [](F f) { return known_bytes(f.record.memory.grown_rank); }},
+      {"Mem measured", false, [](F f) { return known_bytes(f.record.memory.grown_total); }},
       {"Loss", true, [](F f) { return fmt::format("{:.4f}", f.figures.loss_last); }},
       {"Commit", false, [](F f) { return f.record.build.commit; }},
       {"Notes", false, notes},

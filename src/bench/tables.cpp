@@ -63,6 +63,11 @@ double core_rate(const RunRecord& r) {
   return machine[at].get<double>();
 }
 
+// One that ended well without a timed step has no failure to name.
+std::string in_place_of_figures(const RunRecord& r) {
+  return r.status == RunStatus::ok ? "not timed" : name_of(r.status);
+}
+
 std::string join(const std::vector<std::string>& cells, const char* between) {
   return fmt::format("{}", fmt::join(cells, between));
 }
@@ -116,7 +121,7 @@ ResultTable make_table(TableStyle style, std::vector<RunRecord> records,
     for (const TableColumn& column : columns) {
       const bool counts = records[i].counts() && facts.figures.step.median > 0;
       const bool missing = column.needs_time && !counts;
-      cells.push_back(missing ? name_of(records[i].status) : column.cell(facts));
+      cells.push_back(missing ? in_place_of_figures(records[i]) : column.cell(facts));
     }
     table.rows.push_back(std::move(cells));
   }

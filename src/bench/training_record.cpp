@@ -22,6 +22,13 @@ std::string new_path(Fs& fs, const std::string& directory, std::string started) 
   return path;
 }
 
+// Empty: some steps count. Else the batch was still growing when the run ended.
+std::string why_untimed(const RunRecord& record) {
+  if (!record.timed_seconds().empty()) return "";
+  return fmt::format("nothing is timed: no step had the full batch of {}",
+                     record.config.global_batch);
+}
+
 }  // namespace
 
 TrainingRecord::TrainingRecord(const Config& config, std::vector<std::string> command, Fs& fs)
@@ -61,7 +68,7 @@ void TrainingRecord::end(ExitCode code) {
   guarded([&] {
     record_.status = code == ExitCode::ok ? RunStatus::ok : status_of(code);
     record_.exit_code = static_cast<int>(code);
-    record_.reason = code == ExitCode::ok          ? ""
+    record_.reason = code == ExitCode::ok          ? why_untimed(record_)
                      : code == ExitCode::resumable ? "stopped in order; the same command continues"
                                                    : "no step had finite gradients";
   });

@@ -198,6 +198,35 @@ TEST(Tables, SpeedWithoutLearningIsNoFigure) {
   }
 }
 
+// A run whose batch never reached its full size ended well, and has no figures.
+TEST(Tables, RunsWithoutTimedStepsHaveNoFigures) {
+  RunRecord r = sample_record();
+  r.warmup = std::ssize(r.steps);
+  for (const char* style : {"mpt", "mosaicgpt", "bloom", "fugaku", "predicted", "full"}) {
+    const ResultTable table = make_table(style_from_name(style), {r});
+    int told = 0;
+    for (size_t c = 0; c < table.header.size(); ++c) {
+      const bool status = table.header[c] == "Status";
+      EXPECT_EQ(table.rows[0][c] == "ok", status) << style << ", " << table.header[c];
+      told += table.rows[0][c] == "not timed" ? 1 : 0;
+    }
+    EXPECT_GE(told, 2) << style;
+  }
+}
+
+// `train` does not measure it.
+TEST(Tables, MemoryThatNobodyMeasuredIsNotZero) {
+  RunRecord r = sample_record();
+  for (const int64_t bytes : {int64_t{2000}, int64_t{0}}) {
+    r.memory.grown_rank = r.memory.grown_total = bytes;
+    const ResultTable table = make_table(TableStyle::full, {r});
+    for (size_t c = 0; c < table.header.size(); ++c) {
+      if (!table.header[c].starts_with("Mem measured")) continue;
+      EXPECT_EQ(table.rows[0][c], bytes > 0 ? "2000" : "") << table.header[c];
+    }
+  }
+}
+
 TEST(Tables, NearestPublishedRowIsTheRowItself) {
   const auto rows = load_reference();
   for (const size_t i : {size_t{0}, size_t{20}, size_t{100}, size_t{197}}) {
@@ -292,6 +321,7 @@ TEST(SafeText, MarkdownAndShell) {
 TEST(Tables, PredictedStyleHasBothSidesOfSpeedAndMemory) {
   RunRecord r = sample_record();
   r.predicted.seconds = 0.11;
+  r.memory.grown_rank = 2000;
   const ResultTable table = make_table(TableStyle::predicted, {r}, nullptr);
   ASSERT_EQ(table.rows.size(), 1u);
   const auto cell = [&](const std::string& name) {

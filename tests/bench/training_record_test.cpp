@@ -94,6 +94,18 @@ TEST_F(TrainingRecordTest, StepsOfABatchThatGrowsDoNotCount) {
   EXPECT_EQ(after.first_step + std::ssize(after.steps) - 1, step_);
 }
 
+TEST_F(TrainingRecordTest, SaysWhyNothingIsTimed) {
+  config_.global_batch = 8;
+  config_.train.ramp_up = {2, 2, 1000};
+  TrainingRecord record(config_, {"stretto", "train"});
+  StepRecord one = step(0.25, 1);
+  one.global_batch = 4;
+  record.add(one);
+  record.end(ExitCode::ok);
+  EXPECT_EQ(kept().status, RunStatus::ok);
+  EXPECT_EQ(kept().reason, "nothing is timed: no step had the full batch of 8");
+}
+
 TEST_F(TrainingRecordTest, EachStartHasItsOwn) {
   for (int i = 0; i < 3; ++i) {
     TrainingRecord record(config_, {"stretto", "train"});

@@ -39,8 +39,8 @@ function header() {
   document.getElementById('finding').textContent = best
     ? (rows.length === 1 ? `${best.label}: ${count(best.tokens)} tokens/s.`
        : `${best.label} is the fastest of ${good.length} configurations that ended well: ${count(best.tokens)} tokens/s.`) +
-      (failed ? ` ${failed} did not end well; their reasons are below.` : '')
-    : `None of ${few} ended well; the reasons are below.`;
+      (failed ? ` ${failed} ${failed === 1 ? 'has' : 'have'} no figures; the reasons are below.` : '')
+    : `None of ${few} has figures; the reasons are below.`;
   if (!best) return;
   const facts = [['tokens per second', count(best.tokens)],
     ['95 % interval', `${count(best.low)} – ${count(best.high)}`], ['seconds per step', seconds(best.seconds)],
