@@ -111,15 +111,33 @@ void print_parts(const RunRecord& r) {
   }
 }
 
+// dp x micro-batch x rounds; the last round may be smaller.
+std::string batch_text(const Config& c) {
+  const int64_t rounds = grad_accumulation(c);
+  const int64_t missing = c.parallel.dp * c.micro_batch * rounds - c.global_batch;
+  return fmt::format("{} = {} x {} x {}{}", c.global_batch, c.parallel.dp, c.micro_batch, rounds,
+                     missing > 0 ? fmt::format(" - {}", missing) : "");
+}
+
+std::string memory_text(const RunMemory& m) {
+  const auto text = [](int64_t bytes) { return format_bytes(static_cast<double>(bytes)); };
+  if (m.grown_rank <= 0) {
+    return fmt::format("{} per rank predicted, all ranks {}; not measured", text(m.predicted_rank),
+                       text(m.predicted_total));
+  }
+  return fmt::format("{} per rank predicted, {} measured; all ranks {}, {} measured",
+                     text(m.predicted_rank), text(m.grown_rank), text(m.predicted_total),
+                     text(m.grown_total));
+}
+
 void print_page(const RunRecord& r) {
   const Config& c = r.config;
   const ParallelConfig& p = c.parallel;
   line("model", fmt::format("{}, sequence {}, {}", printable(c.model.name), c.seq_len,
                             name_of(c.precision)));
-  line("topology", fmt::format("dp {} x tp {} x pp {}, ZeRO {}; global batch {} = {} x {} x {}; "
-                               "checkpointing {}",
-                               p.dp, p.tp, p.pp, p.zero, c.global_batch, p.dp, c.micro_batch,
-                               grad_accumulation(c), name_of(c.activation_checkpointing)));
+  line("topology",
+       fmt::format("dp {} x tp {} x pp {}, ZeRO {}; global batch {}; checkpointing {}", p.dp, p.tp,
+                   p.pp, p.zero, batch_text(c), name_of(c.activation_checkpointing)));
   line("machine", printable(r.device));
   line("status", r.reason.empty() ? name_of(r.status)
                                   : fmt::format("{}: {}", name_of(r.status), printable(r.reason)));
@@ -133,9 +151,7 @@ void print_page(const RunRecord& r) {
   const RunMemory& m = r.memory;
   if (m.predicted_rank > 0) {
     const auto text = [](int64_t bytes) { return format_bytes(static_cast<double>(bytes)); };
-    line("memory", fmt::format("{} per rank predicted, {} measured; all ranks {}, {} measured",
-                               text(m.predicted_rank), text(m.grown_rank), text(m.predicted_total),
-                               text(m.grown_total)));
+    line("memory", memory_text(m));
     line("", fmt::format("limit {} per rank; {} peak {}, {} before the run", text(m.limit),
                          c.device == Device::cuda ? "GPU" : "process", text(m.measured),
                          text(m.before)));

@@ -95,6 +95,20 @@ TEST(RecordVerbs, WhatWasNotTimedHasNoRatio) {
   EXPECT_FALSE(says(answer.out, "\"median_a\": null")) << answer.out;
 }
 
+TEST(RecordVerbs, PageOfARunThatWasRefused) {
+  const TempDir dir;
+  const std::string machine = dir.write("machine.json", run_on("").machine);
+  const auto page = [&](const char* micro_batch) {
+    const VerbAnswer answer =
+        run_verb({"bench", "tiny", micro_batch, "memory_limit=1MiB", "--machine", machine});
+    EXPECT_EQ(answer.code, 80) << answer.err;
+    return answer.out;
+  };
+  EXPECT_TRUE(says(page("micro_batch=2"), "global batch 8 = 1 x 2 x 4;"));
+  EXPECT_TRUE(says(page("micro_batch=3"), "global batch 8 = 1 x 3 x 3 - 1;"));
+  EXPECT_FALSE(says(page("micro_batch=2"), " 0 B measured"));
+}
+
 TEST(RecordVerbs, CalibrateFitsADeviceToItsOwnRuns) {
   const TempDir dir;
   write_record(posix_fs(), dir / "cpu.json", run_on(""));
