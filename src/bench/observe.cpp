@@ -147,7 +147,10 @@ ForecastReport compare_forecasts(const std::vector<RunRecord>& records) {
     const RunRecord& r = records[i];
     const RecordForecast& f = forecasts[i];
     const double seconds = derive(r).step.median;
-    if (!f.forecast || !timed(r) || seconds <= 0) continue;
+    if (!f.forecast || !timed(r) || seconds <= 0) {
+      ++out.left_out;
+      continue;
+    }
     const double error = f.forecast->seconds / seconds - 1;
     out.text += fmt::format("{:<{}}{:<{}}{:>10}{:>11}{:>11}", printable(r.label), name,
                             describe(plan::layout_of(r.config)), layout, format_seconds(seconds),
@@ -165,6 +168,7 @@ ForecastReport compare_forecasts(const std::vector<RunRecord>& records) {
     out.text += "\n";
   }
   out.rows = errors.size();
+  out.memory_rows = memory.size();
   out.median_error = plan::median(errors);
   out.memory_error = plan::median(memory);
   if (!errors.empty()) out.worst_error = *std::max_element(errors.begin(), errors.end());

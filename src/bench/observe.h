@@ -41,8 +41,10 @@ double process_bytes(const Config& config, int64_t ranks);
 struct ForecastReport {
   std::string text;
   size_t rows = 0;                            // predicted, the known run left out
+  size_t memory_rows = 0;                     // whose memory was measured and predicted
   double median_error = 0, memory_error = 0;  // relative
   double worst_error = 0, worst_memory_error = 0;
+  size_t left_out = 0;   // records without a line: not timed, or on a machine that nobody measured
   size_t disturbed = 0;  // runs among these, and the known one, that shared their cores with others
 };
 ForecastReport compare_forecasts(const std::vector<RunRecord>& records);

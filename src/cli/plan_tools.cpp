@@ -160,22 +160,32 @@ void run_compare(const std::string& directory, bool json) {
                 fmt::format("'{}' holds no two timed runs to compare", directory),
                 "run `stretto sweep SPEC --run` first; their machine must be measured");
   }
+  const bool memory = c.memory_rows > 0;
   if (json) {
-    const nlohmann::json out = {{"rows", c.rows},
-                                {"median_error", c.median_error},
-                                {"worst_error", c.worst_error},
-                                {"memory_median_error", c.memory_error},
-                                {"memory_worst_error", c.worst_memory_error},
-                                {"disturbed_runs", c.disturbed}};
+    const nlohmann::json none;
+    const nlohmann::json out = {
+        {"rows", c.rows},
+        {"left_out", c.left_out},
+        {"median_error", c.median_error},
+        {"worst_error", c.worst_error},
+        {"memory_median_error", memory ? nlohmann::json(c.memory_error) : none},
+        {"memory_worst_error", memory ? nlohmann::json(c.worst_memory_error) : none},
+        {"disturbed_runs", c.disturbed}};
     print_json(out);
     return;
   }
   fmt::print(
       "{}\nThe known run tells how fast this build is on this machine; {} predicted from it\n"
-      "and from what `stretto doctor` measured: median error {:.1f} % (worst {:.1f} %), memory "
-      "per rank {:.1f} %\n(worst {:.1f} %).\n",
+      "and from what `stretto doctor` measured: median error {:.1f} % (worst {:.1f} %){}.\n",
       c.text, c.rows == 1 ? "1 other is" : fmt::format("{} others are", c.rows),
-      100 * c.median_error, 100 * c.worst_error, 100 * c.memory_error, 100 * c.worst_memory_error);
+      100 * c.median_error, 100 * c.worst_error,
+      memory ? fmt::format(", memory per rank {:.1f} %\n(worst {:.1f} %)", 100 * c.memory_error,
+                           100 * c.worst_memory_error)
+             : "");
+  if (c.left_out > 0) {
+    fmt::print("{} left out: not timed, or on a machine that was not measured.\n",
+               c.left_out == 1 ? "1 run is" : fmt::format("{} runs are", c.left_out));
+  }
   if (c.disturbed > 0) {
     fmt::print(
         "Other programs took cores from {} of these runs: part of the measured times, and of the\n"

@@ -103,6 +103,8 @@ TEST(Observe, RunsThatDoNotCountHaveNoErrorEither) {
   EXPECT_DOUBLE_EQ(c.median_error, good.median_error);
   EXPECT_DOUBLE_EQ(c.worst_memory_error, good.worst_memory_error);
   EXPECT_EQ(c.text.find("failed"), std::string::npos);
+  EXPECT_EQ(good.left_out, 0u);
+  EXPECT_EQ(c.left_out, 1u);
 }
 
 TEST(Observe, LongNamesKeepTheirColumn) {

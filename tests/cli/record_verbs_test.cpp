@@ -80,6 +80,25 @@ TEST(RecordVerbs, OneRunBesideTheKnownOneIsOne) {
   EXPECT_TRUE(says(answer.out, "; 1 other is predicted from it\n")) << answer.out;
 }
 
+TEST(RecordVerbs, ForecastsSayWhatTheyLeaveOut) {
+  const TempDir dir;
+  RunRecord r = run_on("");
+  r.memory = {};  // of which nothing was measured
+  write_record(posix_fs(), dir / "one.json", r);
+  r.config.seq_len /= 2;
+  write_record(posix_fs(), dir / "two.json", r);
+  r.config.seq_len /= 2;
+  r.status = RunStatus::oom;
+  write_record(posix_fs(), dir / "three.json", r);
+  VerbAnswer answer = run_verb({"plan", "compare", dir.path()});
+  EXPECT_EQ(answer.code, 0) << answer.err;
+  EXPECT_TRUE(says(answer.out, "1 run is left out")) << answer.out;
+  EXPECT_FALSE(says(answer.out, "memory per rank 0")) << answer.out;
+  answer = run_verb({"plan", "compare", dir.path(), "--json"});
+  EXPECT_TRUE(says(answer.out, "\"left_out\": 1")) << answer.out;
+  EXPECT_TRUE(says(answer.out, "\"memory_median_error\": null")) << answer.out;
+}
+
 // A ratio of one would be that of runs that take the same time.
 TEST(RecordVerbs, WhatWasNotTimedHasNoRatio) {
   const TempDir dir;
