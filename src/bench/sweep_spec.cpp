@@ -218,6 +218,11 @@ void finish_point(SweepPoint& point, const SweepFlags& flags, int64_t batch_toke
                               p.dp, p.tp, p.pp, c.world_size()),
                   "leave out -g, or --dp, which then takes what tp and pp leave");
   }
+  const bool whole = batch_tokens % length == 0;
+  if (batch_tokens > 0 && whole) {
+    c.global_batch = batch_tokens / length;
+    add("global_batch", c.global_batch);
+  }
   if (ranks % replica != 0) {
     point.reason = fmt::format("{} ranks cannot be tp {} x pp {}", ranks, p.tp, p.pp);
     return;
@@ -226,16 +231,12 @@ void finish_point(SweepPoint& point, const SweepFlags& flags, int64_t batch_toke
     c.parallel.dp = ranks / replica;
     add("parallel.dp", p.dp);
   }
-  if (batch_tokens % length != 0) {
+  if (!whole) {
     point.reason = fmt::format(
         "{} tokens are {} of {}", batch_tokens,
         batch_tokens < length ? "less than one sequence" : "not a whole number of sequences",
         length);
     return;
-  }
-  if (batch_tokens > 0) {
-    c.global_batch = batch_tokens / length;
-    add("global_batch", c.global_batch);
   }
   if (accumulation > 0 && !flags.micro_batches.empty()) {
     add("global_batch", c.micro_batch * accumulation * p.dp);

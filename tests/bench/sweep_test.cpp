@@ -148,6 +148,8 @@ TEST(SweepSpec, FlagsThatDoNotComeOutEvenAreRejectedPoints) {
     reasons[p.point.label] = p.reason;
     if (!p.reason.empty()) {
       EXPECT_EQ(p.status, RunStatus::rejected) << p.point.label;
+      const bool whole = p.config.seq_len <= 256;
+      EXPECT_TRUE(!whole || p.config.global_batch * p.config.seq_len == 256) << p.point.label;
       continue;
     }
     const std::string end =
