@@ -112,31 +112,39 @@ void simulate_leaders(Plan& plan) {
   }
 }
 
-// The layouts at the top get what is too slow for all: the simulated schedule, and for our own
-// runtime the exact memory plan.
-void refine_leaders(Plan& plan) {
-  sort_by_seconds(plan.ranked);
-  simulate_leaders(plan);
-  rank(plan.ranked, tie_width(plan.stack));
+// The exact memory plan of as many layouts as are shown, and of all that are tied with them, since
+// ties are ordered by memory. What does not fit goes. False: all of them had it already.
+bool refine_memory(Plan& plan) {
   std::vector<Candidate> kept;
   std::optional<Candidate> nearest;
-  size_t exact = 0;
+  std::optional<size_t> tie;  // of the last one that has it
+  bool refined = false;
   for (Candidate& c : plan.ranked) {
-    if (plan.stack.own_runtime) {
-      if (exact < plan.constraints.shown)
-        c.memory = own_memory(plan.cluster, plan.stack, plan.work, c.layout);
-      if (const auto reason = refusal(c.memory, plan.constraints)) {
-        count_refused(plan, c.layout, *reason);
-        if (!nearest || c.memory.needed() < nearest->memory.needed()) nearest = c;
-        continue;
-      }
-      ++exact;
+    if (kept.size() < plan.constraints.shown || c.tie == tie) {
+      refined = refined || !c.memory.exact;
+      if (!c.memory.exact) c.memory = own_memory(plan.cluster, plan.stack, plan.work, c.layout);
+      tie = c.tie;
+    }
+    if (const auto reason = refusal(c.memory, plan.constraints)) {
+      count_refused(plan, c.layout, *reason);
+      if (!nearest || c.memory.needed() < nearest->memory.needed()) nearest = c;
+      continue;
     }
     kept.push_back(std::move(c));
   }
   if (nearest) plan.nearest = nearest;
   plan.ranked = std::move(kept);
-  rank(plan.ranked, tie_width(plan.stack));
+  return refined;
+}
+
+// The layouts at the top get what is too slow for all: the simulated schedule, and for our own
+// runtime the exact memory plan.
+void refine_leaders(Plan& plan) {
+  sort_by_seconds(plan.ranked);
+  simulate_leaders(plan);
+  do {  // another order of memory, or a tie that lost its fastest, brings others to the top
+    rank(plan.ranked, tie_width(plan.stack));
+  } while (plan.stack.own_runtime && refine_memory(plan));
 }
 
 [[noreturn]] void bad_work(const std::string& what, const std::string& fix) {

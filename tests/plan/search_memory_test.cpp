@@ -24,6 +24,31 @@ TEST(SearchMemory, EveryRowThatIsShownIsExact) {
   }
 }
 
+// A tie is put in the order of memory: had only some of it their own, others, by a formula that is
+// up to a tenth too low, would come before them.
+TEST(SearchMemory, TiesThatAreShownAreExactToTheirEnd) {
+  const Workload one_b{shape(24, 2048, 16, 50368), 2048, 2064, Precision::amp_bf16};
+  const Workload thirty_b{shape(48, 7168, 56, 50368), 2048, 64, Precision::amp_bf16};
+  const auto check = [](const char* cluster, const Workload& work, int64_t devices,
+                        std::optional<int64_t> tp) {
+    const Place p = place(cluster, "stretto");
+    Constraints limits;
+    limits.devices = devices;
+    limits.tp = tp;
+    const Plan plan = make_plan(p.cluster, p.stack, work, limits);
+    ASSERT_GE(plan.ranked.size(), limits.shown);
+    const size_t last = plan.ranked[limits.shown - 1].tie;
+    for (const Candidate& c : plan.ranked) {
+      if (c.tie > last) break;
+      const MemoryEstimate exact = own_memory(p.cluster, p.stack, work, c.layout);
+      EXPECT_EQ(c.memory.needed(), exact.needed()) << describe(c.layout);
+      EXPECT_EQ(exact.fit, Fit::fits) << describe(c.layout);
+    }
+  };
+  check("h100", one_b, 24, 2);
+  check("h200", thirty_b, 8, std::nullopt);
+}
+
 // With ZeRO 2 a rank keeps its share of the gradients: 28 GiB instead of 53.
 TEST(SearchMemory, SharedGradientsFit) {
   const Place p = place("a100-40", "stretto");
