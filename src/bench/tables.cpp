@@ -172,8 +172,9 @@ std::vector<RunRecord> load_records(Fs& fs, const std::string& path) {
   const size_t found = records.size();
   records = without_repeats(std::move(records));
   if (found > records.size()) {
-    spdlog::info("{} records are left out: of each configuration, build and machine one is kept",
-                 found - records.size());
+    const size_t left_out = found - records.size();
+    spdlog::info("{} left out: of each configuration, build and machine one is kept",
+                 left_out == 1 ? "1 record is" : fmt::format("{} records are", left_out));
   }
   return records;
 }

@@ -42,6 +42,14 @@ TEST(RecordVerbs, WhatARunLeavesBesideItsRecordIsNoStranger) {
   EXPECT_EQ(find_records(posix_fs(), dir.path()).size(), 2u) << "a record may have any name";
 }
 
+TEST(RecordVerbs, OneRecordThatIsLeftOutIsOne) {
+  const TempDir dir;
+  for (const char* name : {"a.json", "b.json"}) {
+    write_record(posix_fs(), dir / name, sample_record());
+  }
+  EXPECT_TRUE(says(run_verb({"collect", dir.path()}).err, "1 record is left out"));
+}
+
 // The machine is read right before measuring, which must not be for nothing.
 TEST(RecordVerbs, BenchLooksForRoomForItsRecordFirst) {
   const TempDir dir;
