@@ -338,6 +338,37 @@ std::vector<TensorSpec> host_plan(const RankShape& s) {
   return plan;
 }
 
+size_t gpu_overhead(const RankShape& shape, bool repeatable, bool hopper) {
+  constexpr size_t kMiB = size_t{1} << 20;
+  constexpr size_t kDriver = 550 * kMiB;   // context and loaded kernels, measured on an H200
+  constexpr size_t kProducts = 64 * kMiB;  // cuBLASLt
+  constexpr size_t kPartialSums = 64 * kMiB;
+  const auto tokens = static_cast<size_t>(shape.tokens());
+  const auto hidden = static_cast<size_t>(shape.model.hidden / shape.tp);
+  const auto ffn = static_cast<size_t>(shape.model.ffn / shape.tp);
+  const auto heads = static_cast<size_t>(shape.model.heads / shape.tp);
+  // A backward pass of attention keeps dq in f32, cuDNN's repeatable one once per block of keys.
+  // Our own for ALiBi, f32 and other head sizes and the repeatable one for Hopper do not: they have
+  // a value or two per row of scores.
+  const int64_t head = shape.model.hidden / shape.model.heads;
+  const int64_t keys = head <= 64 ? 128 : 256;
+  const auto blocks = repeatable ? static_cast<size_t>((shape.seq_len + keys - 1) / keys) : 1;
+  const bool for_hopper = hopper && repeatable && head == 64 && shape.seq_len % 128 == 0 &&
+                          shape.precision != Precision::amp_fp16;
+  const bool keeps_no_dq = shape.model.position_kind == Positions::alibi || head > 128 ||
+                           head % 8 != 0 || shape.precision == Precision::fp32 || for_hopper;
+  const size_t attention = keeps_no_dq ? tokens * heads * 8 : tokens * hidden * 4 * blocks;
+  size_t scratch = std::max(kPartialSums, shape.train ? attention : 0), gradients = 0;
+  if (shape.precision == Precision::amp_fp8) {
+    // Tensor parallelism cuts one side of each product.
+    const auto whole = static_cast<size_t>(shape.model.hidden);
+    const size_t widest = std::max({ffn, 3 * hidden, whole});
+    scratch = std::max(scratch, tokens * widest + whole * ffn);  // input and weight, rounded
+    if (shape.train) gradients = 2 * tokens * widest;            // as they are and transposed
+  }
+  return kDriver + kProducts + scratch + gradients;
+}
+
 MemoryTotals memory_totals(const std::vector<TensorSpec>& plan) {
   MemoryTotals totals;
   for (const TensorSpec& spec : plan) {

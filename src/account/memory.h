@@ -113,6 +113,10 @@ std::vector<TensorSpec> memory_plan(const RankShape& shape);
 // piece, "master", "m", "v". Empty without offload.
 std::vector<TensorSpec> host_plan(const RankShape& shape);
 
+// Bytes that a process takes on a GPU beside its plan: the driver, and what its libraries work
+// with. `hopper`: the GPU has our own kernels for that generation.
+size_t gpu_overhead(const RankShape& shape, bool repeatable, bool hopper);
+
 struct MemoryTotals {
   size_t by_term[kMemoryTerms] = {};
   size_t total = 0;

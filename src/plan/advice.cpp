@@ -219,6 +219,10 @@ std::vector<std::pair<std::string, Workload>> told_to_need_less(const Cluster& c
   const bool narrow = types_of(work.precision, work.gradient_type).gradient == DType::f32 &&
                       types_of(work.precision).compute == DType::bf16;
   std::vector<std::pair<std::string, Workload>> out;
+  if (work.repeatable && cluster.has_gpus()) {
+    out.emplace_back("repeatable=false", work);
+    out.back().second.repeatable = false;
+  }
   for (const auto& [gradients, optimizer] : {std::pair(true, false), {false, true}, {true, true}}) {
     const bool offloads = !work.optimizer_offload && cluster.host_bandwidth > 0;
     if ((gradients && !narrow) || (optimizer && !offloads)) continue;

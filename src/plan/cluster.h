@@ -58,6 +58,7 @@ struct Cluster {
   std::vector<Field> fields;         // every number above with its unit and source
 
   bool has_gpus() const { return host_bandwidth > 0; }
+  bool is_hopper() const { return device.starts_with("h100") || device.starts_with("h200"); }
   int64_t nodes_for(int64_t devices) const {
     return time_shared ? 1 : (devices + devices_per_node - 1) / devices_per_node;
   }

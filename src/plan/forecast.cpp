@@ -81,6 +81,7 @@ Workload workload_of(const Config& config) {
   w.logits_chunk = config.logits_chunk;
   w.activation_offload = config.activation_offload;
   w.optimizer_offload = config.optimizer_offload;
+  w.repeatable = config.repeatable;
   return w;
 }
 

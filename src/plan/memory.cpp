@@ -10,7 +10,7 @@ namespace {
 constexpr double kUsable = 0.9625;  // 77 of 80 GB: what the BLOOM notes could use at most
 
 struct Sizes {
-  double layer_params, embedding_params, stream, layer_kept, layer_full, logits;
+  double layer_params, embedding_params, stream, layer_kept, layer_full, logits, fixed = 0;
 };
 
 double bytes_of(DType type) { return static_cast<double>(dtype_size(type)); }
@@ -116,7 +116,7 @@ StageMemory stage_memory(const Stack& stack, const Workload& work, const Layout&
     m.working += s.embedding_params * (stack.gather_bytes + stack.reduce_bytes);
   }
   if (last) m.logits = c[Constant::workspace] * s.logits;
-  m.fixed = c[Constant::memory_fixed];
+  m.fixed = s.fixed;
   // Blocks that fit no later request pile up while there is room; a full card gets them back.
   m.slack = std::min(c[Constant::slack] * kept, std::max(0.0, kUsable * capacity - m.total()));
   return m;
@@ -163,7 +163,8 @@ void MemoryEstimate::add(int64_t rank, int64_t pp, const StageMemory& m) {
 
 MemoryEstimate estimate_memory(const Cluster& cluster, const Stack& stack, const Workload& work,
                                const Layout& layout) {
-  const Sizes s = sizes_of(stack, work, layout);
+  Sizes s = sizes_of(stack, work, layout);
+  s.fixed = fixed_bytes(cluster, stack, work, layout);
   const std::vector<int64_t> layers = stage_layers(work.model, layout);
   MemoryEstimate e;
   e.capacity = cluster.memory_bytes;

@@ -47,6 +47,10 @@ constexpr double kTight = 0.92;
 MemoryEstimate own_memory(const Cluster& cluster, const Stack& stack, const Workload& work,
                           const Layout& layout);
 
+// What a process needs beside its tensors: on GPUs by our own runtime's count, else a constant.
+double fixed_bytes(const Cluster& cluster, const Stack& stack, const Workload& work,
+                   const Layout& layout);
+
 // Of our own runtime: what one layer keeps of one micro-batch; optimizer state per parameter.
 double saved_layer_bytes(const Workload& work, const Layout& layout);
 double state_bytes(const Workload& work);

@@ -78,10 +78,17 @@ double saved_layer_bytes(const Workload& work, const Layout& layout) {
   return static_cast<double>(memory_totals(saved_specs(shape_of(work, layout, true))).total);
 }
 
+double fixed_bytes(const Cluster& cluster, const Stack& stack, const Workload& work,
+                   const Layout& layout) {
+  if (!stack.own_runtime || !cluster.has_gpus()) return stack.constants[Constant::memory_fixed];
+  const RankShape shape = shape_of(work, layout, true);
+  return static_cast<double>(gpu_overhead(shape, work.repeatable, cluster.is_hopper()));
+}
+
 MemoryEstimate own_memory(const Cluster& cluster, const Stack& stack, const Workload& work,
                           const Layout& layout) {
   const RankShape shape = shape_of(work, layout, cluster.has_gpus());
-  const double fixed = stack.constants[Constant::memory_fixed];
+  const double fixed = fixed_bytes(cluster, stack, work, layout);
   MemoryEstimate e;
   e.exact = true;
   e.capacity = cluster.memory_bytes;

@@ -21,6 +21,7 @@ struct Workload {
   DType gradient_type = DType::f32;
   int64_t logits_chunk = 0;  // bytes; 0: what suits the device
   bool activation_offload = false, optimizer_offload = false;
+  bool repeatable = true;
 };
 
 struct Layout {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "account/memory.h"
+#include "plan/advice.h"
 #include "plan_support.h"
 
 namespace stretto::plan {
@@ -59,6 +60,31 @@ TEST(SearchMemory, SharedGradientsFit) {
   const Plan plan = make_plan(p.cluster, p.stack, seven_b(), limits);
   ASSERT_FALSE(plan.ranked.empty());
   EXPECT_EQ(plan.ranked.front().layout.zero, 2);
+}
+
+// cuDNN's repeatable backward pass keeps dq once per 256 keys: `train` refuses what has no room for
+// it, so that the search must know.
+TEST(SearchMemory, WorkspacesOfAGpuCount) {
+  const Place p = place("h100", "stretto");
+  Workload w{shape(24, 2048, 16, 50368), 65536, 32, Precision::amp_bf16};
+  Layout l;
+  l.dp = 8;
+  l.zero = 3;
+  l.recompute = Checkpointing::full;
+  const double copy = 65536.0 * 2048 * sizeof(float);
+  const MemoryEstimate repeatable = own_memory(p.cluster, p.stack, w, l);
+  EXPECT_EQ(repeatable.fit, Fit::does_not_fit);
+  EXPECT_EQ(estimate_memory(p.cluster, p.stack, w, l).fit, Fit::does_not_fit);
+  EXPECT_GT(repeatable.first.fixed, 256 * copy);
+  w.repeatable = false;
+  const MemoryEstimate once = own_memory(p.cluster, p.stack, w, l);
+  EXPECT_EQ(once.fit, Fit::fits);
+  EXPECT_GT(once.first.fixed, copy);
+  EXPECT_EQ(repeatable.needed() - once.needed(), 255 * copy);
+  w.repeatable = true;
+  const auto change = nearest_fit(p.cluster, p.stack, w, l);
+  ASSERT_TRUE(change);
+  EXPECT_TRUE(change->text.starts_with("repeatable=false, ")) << change->text;
 }
 
 // Logits come in the parts that suit the device, whatever the precision.
