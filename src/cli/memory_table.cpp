@@ -42,6 +42,7 @@ std::vector<StageMemory> stage_memory(const Config& config) {
       if (shape.checkpointing != config.activation_checkpointing) continue;
       memory.totals = totals;
       memory.host = memory_totals(host_plan(shape)).total;
+      memory.overhead = device_overhead(sized, shape);
       memory.shared_logits = shared_logits(plan);
     }
     stages.push_back(memory);
@@ -81,6 +82,9 @@ std::string memory_text(const Config& config, const std::vector<StageMemory>& st
     text += fmt::format("  logits of {} share memory with a layer's gradients (activations)\n",
                         bytes(shared));
   }
+  if (const size_t overhead = stages.back().overhead; overhead > 0) {  // the same on every stage
+    text += fmt::format("  beside it the GPU's driver and libraries take {}\n", bytes(overhead));
+  }
   return text;
 }
 
@@ -91,6 +95,7 @@ nlohmann::json memory_json(const std::vector<StageMemory>& stages) {
                           {"layers", stage.layers},
                           {"total_bytes", stage.totals.total},
                           {"host_bytes", stage.host},
+                          {"device_overhead_bytes", stage.overhead},
                           {"shared_logits_bytes", stage.shared_logits}};
     for (size_t mode = 0; mode < stage.activations.size(); ++mode) {
       row["activations_by_checkpointing"][name_of(kCheckpointings[mode])] = stage.activations[mode];

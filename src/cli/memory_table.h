@@ -18,6 +18,7 @@ struct StageMemory {
   MemoryTotals totals;  // under the configuration's checkpointing
   std::array<size_t, std::size(kCheckpointings)> activations{};  // under each mode, in that order
   size_t host = 0;                                               // offloaded to host memory
+  size_t overhead = 0;       // of a GPU's driver and libraries, beside the plan
   size_t shared_logits = 0;  // in the memory of a layer's gradients, so not counted as logits
 };
 

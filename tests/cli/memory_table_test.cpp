@@ -54,6 +54,18 @@ TEST(MemoryTable, LogitsWithMemoryOfTheirOwnAreNot) {
   EXPECT_EQ(memory_text(config, stages).find("share memory"), std::string::npos);
 }
 
+// `train` and the records of `bench` count it.
+TEST(MemoryTable, WhatAGpuTakesBesideThePlanIsNamed) {
+  const VerbAnswer cpu = run_verb({"flops", "mpt-125m"});
+  EXPECT_EQ(cpu.out.find("driver"), std::string::npos) << cpu.out;
+  const std::vector<std::string> words = {"mpt-125m", "device=cuda", "precision=fp32"};
+  const VerbAnswer gpu = run_verb({"flops", words[0], words[1], words[2]});
+  // 550 MiB of the driver, 64 each for products and partial sums
+  EXPECT_NE(gpu.out.find("driver and libraries take 678.00 MiB"), std::string::npos) << gpu.out;
+  const nlohmann::json rows = memory_json(stage_memory(load_config(words).config));
+  EXPECT_EQ(rows[0]["device_overhead_bytes"], 678 << 20);
+}
+
 // As in the records of `bench`: megatron-old counts what a rank holds whole once for each.
 TEST(FlopsVerb, CountsRanksAsRecordsDo) {
   const VerbAnswer answer = run_verb({"flops", "tiny", "parallel.tp=2", "parallel.pp=2", "--json"});
