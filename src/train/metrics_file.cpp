@@ -24,17 +24,19 @@ int64_t step_of(std::string_view line) {
   return step;
 }
 
-// Bytes of the whole lines before the first one of a step after `step`; lines are in that order.
+// Bytes up to the last whole line of `step` or a step before; lines are in that order. One that the
+// disk has damaged tells nothing, and those behind it are as good as before.
 std::uintmax_t bytes_up_to(const std::string& path, int64_t step) {
   std::ifstream file(path, std::ios::binary);
-  std::uintmax_t bytes = 0;
+  std::uintmax_t bytes = 0, kept = 0;
   std::string line;
   while (std::getline(file, line) && !file.eof()) {  // at the end of the file: no newline
     const int64_t its_step = step_of(line);
-    if (its_step < 0 || its_step > step) break;
+    if (its_step > step) break;
     bytes += line.size() + 1;
+    if (its_step >= 0) kept = bytes;
   }
-  return bytes;
+  return kept;
 }
 
 // What lies there already must be a file of ours: it will be cut and written to.

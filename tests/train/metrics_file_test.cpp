@@ -44,6 +44,18 @@ TEST(MetricsFile, AnUnfinishedLineGoes) {
   }
 }
 
+TEST(MetricsFile, LinesBehindADamagedOneStay) {
+  const std::string all = kThreeSteps, end = "{\"step\":99}\n";
+  const size_t second = all.find("{\"step\":2"), last = all.find("{\"step\":10");
+  for (const size_t at : {second, second + 3, all.find('\n', second) - 1}) {
+    std::string damaged = all;
+    damaged[at] ^= 0x10;
+    EXPECT_EQ(after(damaged, 2), damaged.substr(0, last) + end) << at;
+    EXPECT_EQ(after(damaged, 10), damaged + end) << at;
+    EXPECT_EQ(after(damaged, 1), all.substr(0, second) + end) << at;
+  }
+}
+
 TEST(MetricsFile, WhatIsNotOursIsLeftAlone) {
   const TempDir dir(Where::memory);
   dir.write("metrics.jsonl", "my notes\n");
