@@ -1,13 +1,45 @@
 #include "base/log.h"
 
 #include <fmt/format.h>
+#include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <unistd.h>
 
 #include <cstdlib>
+#include <memory>
 
 namespace stretto {
+namespace {
+
+std::string without_controls(std::string_view text, std::string_view kept) {
+  std::string out;
+  out.reserve(text.size());
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if ((byte < 0x20 && kept.find(c) == std::string_view::npos) || byte == 0x7f) {
+      out += fmt::format("\\x{:02x}", byte);
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
+// The text of a line, safe for a terminal: `%*` in the pattern.
+class SafeText : public spdlog::custom_flag_formatter {
+ public:
+  void format(const spdlog::details::log_msg& message, const std::tm&,
+              spdlog::memory_buf_t& out) override {
+    const std::string text = printable_lines({message.payload.data(), message.payload.size()});
+    out.append(text.data(), text.data() + text.size());
+  }
+  std::unique_ptr<custom_flag_formatter> clone() const override {
+    return std::make_unique<SafeText>();
+  }
+};
+
+}  // namespace
 
 void init_log(LogLevel level, int rank) {
   auto logger = spdlog::get("stretto");
@@ -17,7 +49,9 @@ void init_log(LogLevel level, int rank) {
     spdlog::set_default_logger(logger);
   }
   const std::string who = rank >= 0 ? fmt::format("[rank {}] ", rank) : "";
-  logger->set_pattern(who + "%^%l%$: %v");
+  auto formatter = std::make_unique<spdlog::pattern_formatter>();
+  formatter->add_flag<SafeText>('*').set_pattern(who + "%^%l%$: %*");
+  logger->set_formatter(std::move(formatter));
   logger->set_level(level == LogLevel::quiet     ? spdlog::level::warn
                     : level == LogLevel::verbose ? spdlog::level::debug
                                                  : spdlog::level::info);
@@ -31,18 +65,7 @@ bool use_colour(bool is_terminal) {
   return is_terminal && (no_color == nullptr || *no_color == '\0');
 }
 
-std::string printable(std::string_view text) {
-  std::string out;
-  out.reserve(text.size());
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if ((byte < 0x20 && c != '\t') || byte == 0x7f) {
-      out += fmt::format("\\x{:02x}", byte);
-    } else {
-      out += c;
-    }
-  }
-  return out;
-}
+std::string printable(std::string_view text) { return without_controls(text, "\t"); }
+std::string printable_lines(std::string_view text) { return without_controls(text, "\t\n"); }
 
 }  // namespace stretto

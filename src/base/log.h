@@ -20,5 +20,7 @@ bool use_colour(bool is_terminal);
 
 // Text from files and users, made safe for a terminal: control characters become \xNN.
 std::string printable(std::string_view text);
+// The same for a message of several lines: they stay lines.
+std::string printable_lines(std::string_view text);
 
 }  // namespace stretto

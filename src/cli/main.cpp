@@ -31,8 +31,8 @@ constexpr const char* kExamples =
 
 // Whatever becomes of stderr, the exit code says it too.
 int report(const Error& error) {
-  std::string text = fmt::format("stretto: {}\n", error.what());
-  if (!error.hint().empty()) text += fmt::format("  fix: {}\n", error.hint());
+  std::string text = fmt::format("stretto: {}\n", printable_lines(error.what()));
+  if (!error.hint().empty()) text += fmt::format("  fix: {}\n", printable_lines(error.hint()));
   std::fputs(text.c_str(), stderr);
   return static_cast<int>(error.code());
 }

@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <thread>
 
+#include "base/log.h"
+
 namespace stretto {
 
 void report_before_exit(const StatusBoard& board, int exit_code, const std::string& message) {
@@ -17,7 +19,7 @@ void report_before_exit(const StatusBoard& board, int exit_code, const std::stri
     std::this_thread::sleep_for(std::chrono::seconds(1));
     return;
   }
-  fmt::print(stderr, "stretto: {}\n", message);
+  fmt::print(stderr, "stretto: {}\n", printable_lines(message));
   std::fflush(nullptr);
 }
 

@@ -6,6 +6,7 @@
 #include <exception>
 #include <thread>
 
+#include "base/log.h"
 #include "comm/abort.h"
 #include "comm/threads_group.h"
 
@@ -228,7 +229,7 @@ void wait_for_ranks(const Job& job, Outcome& outcome, double grace_seconds) {
   }
   const std::string text = outcome.text.empty() ? job.why() : outcome.text;
   fmt::print(stderr, "stretto: {}\n  {} other ranks did not stop within {} s: ending the process\n",
-             text, outcome.running, grace_seconds);
+             printable_lines(text), outcome.running, grace_seconds);
   std::fflush(nullptr);
   std::_Exit(outcome.exit_code);
 }

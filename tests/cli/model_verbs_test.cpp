@@ -320,6 +320,14 @@ TEST(TrainVerb, KeepsItsTokenizer) {
   EXPECT_TRUE(without.says("training goes on")) << without.err;
 }
 
+TEST(ImportVerb, AForeignFileDoesNotSteerTheTerminal) {
+  const TempDir dir(Where::memory);
+  dir.write("config.json", R"({"model_type": "\u001b[31m\u001b]0;title\u0007"})");
+  const Answer answer = stretto_run({"import", dir.path(), "-o", dir / "run"});
+  EXPECT_EQ(answer.code, 65) << answer.err;
+  EXPECT_TRUE(answer.says("model_type '\\x1b[31m\\x1b]0;title\\x07'\n  fix: ")) << answer.err;
+}
+
 TEST(ExportVerb, WhatGoesOutComesBackAndNothingElse) {
   const Model m;
   const std::string out = m.dir / "hf", back = m.dir / "back";

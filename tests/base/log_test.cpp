@@ -1,0 +1,21 @@
+// Messages hold texts of files and users: none of them steers the terminal.
+#include "base/log.h"
+
+#include <gtest/gtest.h>
+
+namespace stretto {
+namespace {
+
+TEST(Log, ControlCharactersAreShownNotObeyed) {
+  EXPECT_EQ(printable("a\x1b[31m\tb\r\n\x7f"), "a\\x1b[31m\tb\\x0d\\x0a\\x7f");
+  EXPECT_EQ(printable_lines("a\x1b[31m\tb\r\nc"), "a\\x1b[31m\tb\\x0d\nc");
+  init_log(LogLevel::normal);
+  testing::internal::CaptureStderr();
+  spdlog::warn("{}: no tokenizer\n  ünï", "\x1b]0;title\x07");
+  spdlog::default_logger()->flush();
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "warning: \\x1b]0;title\\x07: no tokenizer\n  ünï\n");
+}
+
+}  // namespace
+}  // namespace stretto
