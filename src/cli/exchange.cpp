@@ -11,6 +11,7 @@
 #include "cli/checkpoint_text.h"
 #include "cli/verbs.h"
 #include "train/checkpoint.h"
+#include "train/run_lock.h"
 #include "train/signals.h"
 
 namespace stretto::cli {
@@ -68,6 +69,11 @@ void run_export(const Options& o) {
   report(o, export_hf(posix_fs(), checkpoint, o.target, options));
 }
 
+void run_import(const Options& o) {
+  const RunLock lock(o.target);
+  report(o, import_hf(posix_fs(), o.source, o.target));
+}
+
 }  // namespace
 
 void add_exchange(Command& app) {
@@ -88,7 +94,7 @@ void add_exchange(Command& app) {
   verb->add_option("DIR", o->source, "with config.json and model.safetensors")->required();
   verb->add_option("-o,--output", o->target, "a new run directory")->required();
   verb->add_flag("--json", o->json, "machine-readable");
-  verb->callback([o] { report(*o, import_hf(posix_fs(), o->source, o->target)); });
+  verb->callback([o] { run_import(*o); });
 }
 
 }  // namespace stretto::cli

@@ -1,5 +1,8 @@
 // checkpoint, eval, generate, export and import on a model of a few steps, and on damaged ones.
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
+#include <unistd.h>
 
 #include <nlohmann/json.hpp>
 
@@ -318,6 +321,20 @@ TEST(TrainVerb, KeepsItsTokenizer) {
   const Answer without = stretto_run(words(m.dir / "none"));
   EXPECT_EQ(without.code, 0) << without.err;
   EXPECT_TRUE(without.says("training goes on")) << without.err;
+}
+
+// What is imported would be step 0 of a run that is under way, and the start of the next one.
+TEST(ImportVerb, ARunThatIsUnderWayIsLeftAlone) {
+  const Model m;
+  ASSERT_EQ(stretto_run({"export", m.run, "-o", m.dir / "hf"}).code, 0);
+  std::filesystem::create_directory(m.dir / "busy");
+  const int lock = ::open((m.dir / "busy/lock").c_str(), O_RDWR | O_CREAT, 0640);
+  ASSERT_EQ(::flock(lock, LOCK_EX), 0);
+  expect_refused({"import", m.dir / "hf", "-o", m.dir / "busy"}, 73, "in use by another run");
+  EXPECT_FALSE(std::filesystem::exists(m.dir / "busy/checkpoints"));
+  EXPECT_FALSE(std::filesystem::exists(m.dir / "busy/model.yaml"));
+  ::close(lock);
+  EXPECT_EQ(stretto_run({"import", m.dir / "hf", "-o", m.dir / "busy"}).code, 0);
 }
 
 TEST(ImportVerb, AForeignFileDoesNotSteerTheTerminal) {
