@@ -34,10 +34,11 @@ FsError fs_error(int error_number, std::string_view action, const std::string& p
   switch (error_number) {
     case ENOENT:
     case ENOTDIR:
-      if (creating) {
-        return {ExitCode::cannot_create, what, "create the directory first", error_number};
-      }
-      return {ExitCode::no_input, what, "check the path", error_number};
+      if (!creating) return {ExitCode::no_input, what, "check the path", error_number};
+      return {ExitCode::cannot_create, what,
+              error_number == ENOENT ? "create the directory first"
+                                     : "choose another name, or remove what is there",
+              error_number};
     case EACCES:
     case EPERM:
     case EROFS:

@@ -47,6 +47,9 @@ TEST(Fs, NamesTheCause) {
   EXPECT_ERROR(fs.create(dir / "no/such"), ExitCode::cannot_create, "create");
   EXPECT_ERROR(fs.make_dir(dir / "a"), ExitCode::cannot_create, "exists");
   EXPECT_ERROR(make_dirs(fs, dir / "a/b"), ExitCode::cannot_create, "a");
+  EXPECT_EQ(fs_error(ENOENT, "create", "p/q", true).hint(), "create the directory first");
+  EXPECT_EQ(fs_error(ENOTDIR, "use directory", "p", true).hint(),
+            "choose another name, or remove what is there");
   EXPECT_EQ(fs_error(EACCES, "open", "p").code(), ExitCode::no_permission);
   EXPECT_EQ(fs_error(EIO, "read", "p").code(), ExitCode::io_error);
   EXPECT_TRUE(fs_error(ENOSPC, "write", "p").disk_full());
