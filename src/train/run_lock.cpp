@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/chrono.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -55,6 +56,14 @@ int take(int fd, const std::string& path, double patience) {
   return 0;
 }
 
+// Whether others find this file under that name: a run that failed before it wrote anything removed
+// its lock, and we may have waited for it.
+bool still_there(int fd, const std::string& path) {
+  struct stat ours = {}, there = {};
+  return ::fstat(fd, &ours) == 0 && ::lstat(path.c_str(), &there) == 0 &&
+         ours.st_dev == there.st_dev && ours.st_ino == there.st_ino;
+}
+
 }  // namespace
 
 RunLock::RunLock(const std::string& directory, double patience)
@@ -64,11 +73,16 @@ RunLock::RunLock(const std::string& directory, double patience)
   const std::string path = join_path(directory, "lock");
   if (!fs.info(path)) made_.push_back(path);
   for (std::string at = directory; !fs.info(at); at = parent_dir(at)) made_.push_back(at);
-  make_dirs(fs, directory);
-  const int flags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
-  fd_ = ::open(path.c_str(), flags, 0640);
-  if (fd_ < 0) throw fs_error(errno, "create", path, true);
-  const int error = take(fd_, path, patience);
+  int error = 0;
+  while (true) {
+    make_dirs(fs, directory);
+    const int flags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
+    fd_ = ::open(path.c_str(), flags, 0640);
+    if (fd_ < 0) throw fs_error(errno, "create", path, true);
+    error = take(fd_, path, patience);
+    if (error != 0 || still_there(fd_, path)) break;
+    ::close(fd_);
+  }
   if (error == 0) {
     name_holder(fd_);
     return;

@@ -57,6 +57,21 @@ TEST(RunLock, WaitsForMachinesThatMayBeDead) {
   EXPECT_ERROR(RunLock{dir.path()}, ExitCode::cannot_create, std::to_string(::getpid()));
 }
 
+// A run elsewhere that fails before it writes takes its lock away while we wait for it; a lock on a
+// file that nobody else can find would keep nobody out.
+TEST(RunLock, ALockThatWasRemovedIsNone) {
+  const TempDir dir(Where::memory);
+  std::optional<HeldElsewhere> other(dir);
+  std::jthread end([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(150));
+    std::filesystem::remove(dir / "lock");
+    other.reset();
+  });
+  const RunLock ours(dir.path());
+  EXPECT_TRUE(std::filesystem::exists(dir / "lock"));
+  EXPECT_ERROR(RunLock{dir.path()}, ExitCode::cannot_create, std::to_string(::getpid()));
+}
+
 // What is refused leaves nothing behind; what was there or came meanwhile stays.
 TEST(RunLock, ARunThatFailsBeforeItWritesLeavesNothing) {
   const TempDir dir(Where::memory);
