@@ -227,7 +227,8 @@ class PosixFs final : public Fs {
   std::optional<FileInfo> info(const std::string& path) override {
     struct stat status {};
     if (::lstat(path.c_str(), &status) != 0) {
-      if (errno == ENOENT || errno == ENOTDIR) return std::nullopt;
+      const bool none_can_be = errno == ENAMETOOLONG || errno == ELOOP;  // creating it says so
+      if (errno == ENOENT || errno == ENOTDIR || none_can_be) return std::nullopt;
       throw fs_error(errno, "inspect", path);
     }
     const bool link = S_ISLNK(status.st_mode);

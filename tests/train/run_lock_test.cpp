@@ -98,6 +98,10 @@ TEST(RunLock, ARunThatFailsBeforeItWritesLeavesNothing) {
 TEST(RunLock, DirectoriesThatCannotBe) {
   const TempDir dir(Where::memory);
   EXPECT_ERROR(RunLock{dir.write("file", "")}, ExitCode::cannot_create, "file");
+  EXPECT_ERROR(RunLock{dir / std::string(300, 'a')}, ExitCode::cannot_create, "aaa");
+  std::filesystem::create_symlink("loop", dir / "loop");
+  EXPECT_ERROR(RunLock{dir / "loop"}, ExitCode::cannot_create, "loop");
+  EXPECT_ERROR(RunLock{dir / "loop/run"}, ExitCode::cannot_create, "loop");
 }
 
 }  // namespace
