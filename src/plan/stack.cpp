@@ -13,7 +13,7 @@ constexpr ConstantInfo kInfo[] = {
      "share of the last wave's idle units that is paid"},
     {Constant::ramp, "ramp", "elements of K", 128, 0.7, 4, 2000,
      "fill and drain of a tile"},
-    {Constant::fp8, "fp8", "ratio", 1.8, 0.15, 1.0, 2.0, "fp8 over bf16 product rate"},
+    {Constant::fp8, "fp8", "ratio", 1.8, 0.15, 1.0, 2.5, "fp8 over bf16 product rate"},
     {Constant::misaligned, "misaligned", "fraction", 2.3, 0.4, 0.1, 16,
      "dense products with a size that is no multiple of 8, of the vector peak"},
     {Constant::misaligned_batched, "misaligned_batched", "fraction", 0.55, 0.4, 0.1, 16,
