@@ -13,4 +13,13 @@ std::vector<int> allowed_cores();
 // How many threads they can keep busy: fewer where a control group limits the process's time.
 int64_t usable_cores();
 
+// For a thread that watches a value: spares the core's other thread, and power.
+inline void pause_core() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
 }  // namespace stretto

@@ -50,8 +50,7 @@ void print_speed(const RunRecord& r, const Figures& f) {
                            format_seconds(f.step.median), f.step.count, format_seconds(f.step.low),
                            format_seconds(f.step.high), 100 * f.step.half_width()));
   if (f.step.disturbed()) {
-    line("", "steps differ that much: other programs use this machine, or threads wait for each");
-    line("", "other; end them, or try threads=1 or OMP_WAIT_POLICY=passive");
+    line("", "steps differ that much: other programs use this machine; end them, or try threads=1");
   }
   line("", fmt::format("p10 {}, p90 {}; {} warm-up step{} found{}", format_seconds(f.step.p10),
                        format_seconds(f.step.p90), r.warmup, r.warmup == 1 ? "" : "s",

@@ -55,14 +55,9 @@ std::string json_note(const std::string& path, TokenFormat format) {
       printable(path));
 }
 
-std::string busy_note(const CoreUse& use, int64_t threads_per_rank, const char* wait_policy) {
-  if (!use.disturbed() || threads_per_rank < 2) return "";
-  if (wait_policy != nullptr && lower(wait_policy) == "passive") return "";
-  return fmt::format(
-      "{}, and threads that wait for each other do so busily: threads=1, or "
-      "OMP_WAIT_POLICY=passive "
-      "in the environment, may be many times faster",
-      describe(use));
+std::string busy_note(const CoreUse& use) {
+  if (!use.disturbed()) return "";
+  return fmt::format("{}: steps take longer than they would on an idle machine", describe(use));
 }
 
 }  // namespace stretto::cli

@@ -19,8 +19,7 @@ std::string warmup_note(const TrainConfig& train);
 // not.
 std::string json_note(const std::string& path, TokenFormat format);
 
-// What may help where others take cores that threads of a rank wait for busily; empty: all is well,
-// or nothing would help. `wait_policy`: the variable OMP_WAIT_POLICY, null without one.
-std::string busy_note(const CoreUse& use, int64_t threads_per_rank, const char* wait_policy);
+// That others take cores which this run wants; empty: they do not.
+std::string busy_note(const CoreUse& use);
 
 }  // namespace stretto::cli

@@ -1,6 +1,5 @@
 // stretto train: trains a model from a configuration.
 #include <chrono>
-#include <cstdlib>
 #include <functional>
 #include <new>
 #include <optional>
@@ -49,9 +48,9 @@ std::vector<std::string> command_of(const Options& options) {
 // tell each other from others.
 class BusyCores {
  public:
-  explicit BusyCores(const Config& config)
-      : cores_(allowed_cores()), threads_(threads_per_rank(config, config.world_size())) {
-    wanted_ = static_cast<double>(threads_ * config.world_size());
+  explicit BusyCores(const Config& config) : cores_(allowed_cores()) {
+    const int64_t ranks = config.world_size();
+    wanted_ = static_cast<double>(threads_per_rank(config, ranks) * ranks);
     asked_ = config.device != Device::cpu || detect_launch().size > 1;
   }
 
@@ -64,14 +63,12 @@ class BusyCores {
     constexpr std::chrono::seconds kLongEnough(2);
     if (asked_ || std::chrono::steady_clock::now() - start_ < kLongEnough) return;
     asked_ = true;
-    const std::string note = busy_note(watch_->use(watch_->own_seconds(), wanted_), threads_,
-                                       std::getenv("OMP_WAIT_POLICY"));
+    const std::string note = busy_note(watch_->use(watch_->own_seconds(), wanted_));
     if (!note.empty()) spdlog::warn("{}", note);
   }
 
  private:
   std::vector<int> cores_;  // before ranks are bound to some of them
-  int64_t threads_;
   double wanted_;
   bool asked_;
   std::optional<CoreWatch> watch_;

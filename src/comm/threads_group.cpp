@@ -4,6 +4,7 @@
 #include <cstring>
 #include <thread>
 
+#include "base/cores.h"
 #include "comm/reduce.h"
 
 namespace stretto::threads {
@@ -15,12 +16,6 @@ constexpr int64_t kBlockBytes = 64 << 10;
 constexpr auto kSpinTime = std::chrono::microseconds(200);
 // Sleepers also look by themselves, because a stopping rank does not know all mailboxes and groups.
 constexpr auto kLookAgain = std::chrono::milliseconds(20);
-
-void pause_core() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#endif
-}
 
 }  // namespace
 

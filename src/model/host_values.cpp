@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "base/cores.h"
 #include "base/parallel_for.h"
 #include "base/split_f32.h"
 
@@ -23,7 +24,8 @@ template <typename T, typename Convert>
 void upload(Backend& backend, Tensor t, const float* values, Convert convert) {
   // Uninitialised: the threads touch its pages first.
   const std::unique_ptr<T[]> narrow(new T[static_cast<size_t>(t.count())]);
-  for_all(omp_get_max_threads(), t.count(), [&](int64_t i) { narrow[i] = convert(values[i]); });
+  for_all(static_cast<int>(usable_cores()), t.count(),
+          [&](int64_t i) { narrow[i] = convert(values[i]); });
   backend.copy_from_host(t, narrow.get());
 }
 
@@ -74,7 +76,8 @@ void join_halves(float* values, Backend& high_backend, ConstTensor high, Backend
                  ConstTensor low) {
   constexpr int64_t kPiece = int64_t{1} << 22;
   // Saves come between steps: ranks of one machine keep to their own threads.
-  const int threads = high_backend.host_memory() ? high_backend.threads() : omp_get_max_threads();
+  const int threads =
+      high_backend.host_memory() ? high_backend.threads() : static_cast<int>(usable_cores());
   const auto room = static_cast<size_t>(std::min(high.count(), kPiece));
   const std::unique_ptr<bf16_t[]> upper(new bf16_t[room]);
   const std::unique_ptr<uint16_t[]> lower(new uint16_t[room]);

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/cores.h"
 #include "base/parallel_for.h"
 #include "base/random.h"
 
@@ -49,10 +50,11 @@ void initial_values(const FlatLayout& layout, int64_t vocab, int64_t tp, int64_t
       std::vector<std::pair<Run, int64_t>> pieces;  // run, place among the values
       int64_t begin = 0, held = 0;                  // of the shard
       const auto hand_over = [&] {
-        parallel_for(omp_get_max_threads(), static_cast<int64_t>(pieces.size()), [&](int64_t i) {
-          const auto& [run, at] = pieces[static_cast<size_t>(i)];
-          fill(p.spec, rng, vocab, run, values.data() + at);
-        });
+        parallel_for(static_cast<int>(usable_cores()), static_cast<int64_t>(pieces.size()),
+                     [&](int64_t i) {
+                       const auto& [run, at] = pieces[static_cast<size_t>(i)];
+                       fill(p.spec, rng, vocab, run, values.data() + at);
+                     });
         if (held > 0) visit(u, p.offset + begin, values.data(), held);
         pieces.clear();
         begin += std::exchange(held, 0);

@@ -158,9 +158,6 @@ TEST(Memory, FullShardingHoldsAQuarter) {
 }
 
 TEST(Memory, StepsDoNotAllocate) {
-#ifdef __SANITIZE_THREAD__
-  GTEST_SKIP() << "parallel_for makes threads for the thread sanitizer";
-#endif
   for (const Checkpointing mode :
        {Checkpointing::none, Checkpointing::gelu, Checkpointing::selective, Checkpointing::full}) {
     for (const int64_t threads : {1, 2}) {

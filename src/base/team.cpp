@@ -1,0 +1,111 @@
+#include "base/team.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <system_error>
+
+#include "base/cores.h"
+#include "base/error.h"
+
+namespace stretto {
+namespace {
+
+// Longer than it takes to wake a sleeping thread, shorter than others should have to wait for a
+// core that only watches.
+constexpr auto kWatch = std::chrono::microseconds(200);
+
+// Whether done() came true while watching.
+template <typename Done>
+bool watch_until(Done done) {
+  if (done()) return true;
+  const auto end = std::chrono::steady_clock::now() + kWatch;
+  do {
+    for (int i = 0; i < 64; ++i) {
+      if (done()) return true;
+      pause_core();
+    }
+    std::this_thread::yield();  // somebody may be waiting for this very core
+  } while (std::chrono::steady_clock::now() < end);
+  return false;
+}
+
+}  // namespace
+
+Team& Team::of_this_thread() {
+  thread_local Team team;
+  return team;
+}
+
+Team::~Team() {
+  ended_.store(true);
+  state_.fetch_add(kRound);
+  state_.notify_all();
+}
+
+void Team::grow(int helpers) {
+  STRETTO_CHECK(helpers < static_cast<int>(kInside), "{} threads", helpers + 1);
+  while (static_cast<int>(helpers_.size()) < helpers) {
+    const int worker = static_cast<int>(helpers_.size()) + 1;
+    try {
+      helpers_.emplace_back([this, worker] { help(worker); });
+    } catch (const std::system_error& error) {
+      throw Error(ExitCode::os_error, fmt::format("start thread {}: {}", worker, error.what()),
+                  "set threads to fewer, or allow more (ulimit -u, the pids of a control group)");
+    }
+  }
+}
+
+void Team::run(int threads, int64_t pieces, Work work, void* context) {
+  grow(threads - 1);
+  job_ = {work, context, pieces, threads};
+  next_.store(0, std::memory_order_relaxed);
+  const uint32_t closed = state_.load(std::memory_order_relaxed);
+  state_.store((closed + kRound) | kOpen, std::memory_order_release);
+  state_.notify_all();
+  take_pieces(0);
+  uint32_t now = state_.fetch_and(~kOpen, std::memory_order_acquire) & ~kOpen;
+  const auto all_left = [&] {
+    now = state_.load(std::memory_order_acquire);
+    return (now & kInside) == 0;
+  };
+  if (watch_until(all_left)) return;
+  while (!all_left()) state_.wait(now, std::memory_order_acquire);
+}
+
+void Team::take_pieces(int worker) {
+  for (int64_t piece; (piece = next_.fetch_add(1, std::memory_order_relaxed)) < job_.pieces;) {
+    job_.work(job_.context, piece, worker);
+  }
+}
+
+// The state when another round than `last` has begun, or when the team ends.
+uint32_t Team::next_round(uint32_t last) const {
+  uint32_t now = 0;
+  const auto begun = [&] {
+    now = state_.load(std::memory_order_acquire);
+    return now / kRound != last;
+  };
+  if (watch_until(begun)) return now;
+  while (!begun()) state_.wait(now, std::memory_order_acquire);
+  return now;
+}
+
+void Team::help(int worker) {
+  uint32_t last = 0;
+  while (true) {
+    uint32_t now = next_round(last);
+    if (ended_.load()) return;
+    last = now / kRound;
+    bool entered = false;
+    while ((now & kOpen) != 0 && now / kRound == last && !entered) {
+      entered = state_.compare_exchange_weak(now, now + 1, std::memory_order_acquire);
+    }
+    if (!entered) continue;
+    if (worker < job_.threads) take_pieces(worker);
+    const uint32_t before = state_.fetch_sub(1, std::memory_order_release);
+    if ((before & (kInside | kOpen)) == 1) state_.notify_all();  // the caller may be asleep
+  }
+}
+
+}  // namespace stretto
