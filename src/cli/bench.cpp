@@ -13,6 +13,7 @@
 #include "bench/measure.h"
 #include "bench/survey.h"
 #include "bench/turns.h"
+#include "cli/keep_inputs.h"
 #include "cli/verbs.h"
 #include "comm/launch.h"
 #include "config/reader.h"
@@ -204,7 +205,12 @@ std::vector<std::string> command_of(const Options& options) {
 }
 
 // Not after minutes of measuring.
-void require_room_for(const std::string& path) {
+void require_room(const Options& options, const Config& config) {
+  const std::string& path = options.out;
+  std::vector<std::string> inputs = options.words;
+  inputs.insert(inputs.end(), {options.from, options.machine, config.data.path,
+                               config.data.eval_path, config.data.tokenizer});
+  keep_inputs("--out", path, {path}, inputs);
   const auto info = posix_fs().info(path);
   if (info && info->kind == FileKind::directory) throw fs_error(EISDIR, "write", path, true);
   make_dirs(posix_fs(), parent_dir(path));
@@ -219,7 +225,7 @@ void bench(const Options& options) {
   how.command = command_of(options);
   how.label = options.label;
   const Config config = load(options);
-  if (!options.out.empty() && detect_launch().rank == 0) require_room_for(options.out);
+  if (!options.out.empty() && detect_launch().rank == 0) require_room(options, config);
   if (!options.machine.empty()) {
     how.machine = read_machine_file(posix_fs(), options.machine);
     if (!nlohmann::json::parse(how.machine).contains("cpu")) {

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/units.h"
+#include "cli/keep_inputs.h"
 #include "cli/progress.h"
 #include "cli/verbs.h"
 #include "data/prepare.h"
@@ -64,20 +65,10 @@ std::string llmc_path(const PrepareArguments& a) {
   return a.output.ends_with(".bin") ? a.output : a.output + ".bin";
 }
 
-// What is written replaces what is there under that name: that must not be what is read.
-void keep_inputs(const PrepareArguments& a) {
+std::vector<std::string> outputs_of(const PrepareArguments& a) {
+  if (a.format == "llmc") return {llmc_path(a)};
   const std::string stem = stem_of(a);
-  std::vector<std::string> outputs = {stem + ".bin", stem + ".idx"};
-  if (a.format == "llmc") outputs = {llmc_path(a)};
-  for (const std::string& input : a.inputs) {
-    for (const std::string& output : outputs) {
-      std::error_code missing;
-      if (!std::filesystem::equivalent(input, output, missing)) continue;
-      throw Error(ExitCode::usage,
-                  fmt::format("-o {} would overwrite {}, which is an input", a.output, input),
-                  "choose another name with -o");
-    }
-  }
+  return {stem + ".bin", stem + ".idx"};
 }
 
 std::unique_ptr<TokenWriter> open_writer(const PrepareArguments& a, int64_t vocab) {
@@ -95,7 +86,7 @@ void prepare(const PrepareArguments& a) {
   const Tokenizer tokenizer = tokenizer_named(a.tokenizer);
   const auto end = end_token(tokenizer, a);
   CorpusReader corpus({a.inputs, a.key, a.line_documents});
-  keep_inputs(a);
+  keep_inputs("-o", a.output, outputs_of(a), a.inputs);
   install_stop_signals();  // what the writer makes goes when we are asked to stop
   const auto writer = open_writer(a, tokenizer.vocab_size());
   const int threads = a.threads > 0 ? a.threads : default_threads();

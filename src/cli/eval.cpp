@@ -9,6 +9,7 @@
 #include "checkpoint/store.h"
 #include "cli/checkpoint_text.h"
 #include "cli/device_option.h"
+#include "cli/keep_inputs.h"
 #include "cli/run_notes.h"
 #include "cli/verbs.h"
 #include "data/encoder.h"
@@ -72,6 +73,7 @@ void write_logits(const Options& o, Config config, const Checkpoint& checkpoint,
 
 void evaluate(const Options& o) {
   o.device.check();
+  keep_inputs("--logits", o.logits, {o.logits}, {o.checkpoint, o.file, o.tokenizer});
   const Checkpoint checkpoint = checkpoint_at(posix_fs(), o.checkpoint);
   EvalSettings settings;
   settings.batch = o.batch;

@@ -12,6 +12,7 @@
 #include "base/units.h"
 #include "bench/safe_text.h"
 #include "bench/survey.h"
+#include "cli/keep_inputs.h"
 #include "cli/plan_options.h"
 #include "cli/plan_tools.h"
 #include "cli/verbs.h"
@@ -241,6 +242,9 @@ void check_told(const plan::Workload& work, const Config& words, const plan::Clu
 
 void run_plan(const PlanOptions& asked) {
   check_options(asked);
+  std::vector<std::string> inputs = asked.model;
+  inputs.insert(inputs.end(), {asked.cluster, asked.software, asked.machine});
+  keep_inputs("--svg", asked.svg, {asked.svg}, inputs);
   const bool local = asked.cluster == "local";
   if (asked.scale && local) {
     throw Error(ExitCode::usage,

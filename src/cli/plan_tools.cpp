@@ -16,6 +16,7 @@
 #include "bench/observe.h"
 #include "bench/safe_text.h"
 #include "bench/tables.h"
+#include "cli/keep_inputs.h"
 #include "cli/verbs.h"
 #include "config/suggest.h"
 #include "plan/exam.h"
@@ -55,6 +56,7 @@ struct ExamOptions {
 };
 
 void run_exam_verb(const ExamOptions& o) {
+  keep_inputs("--write", o.write, {o.write}, {o.directory.empty() ? "reference" : o.directory});
   const ReferenceTables tables =
       find_reference(o.directory.empty() ? std::nullopt : std::optional(o.directory));
   const plan::Exam exam = plan::run_exam(load_reference(tables), o.table);
@@ -117,6 +119,7 @@ std::string file_word(const std::string& path) {
 }
 
 void run_calibrate(const CalibrateOptions& o) {
+  keep_inputs("--write", o.write, {o.write}, {o.records, o.cluster, o.software});
   const plan::Cluster cluster = plan::find_cluster(o.cluster);
   plan::Stack stack = plan::find_stack(o.software, cluster);
   const std::vector<plan::Observation> rows = all_runs(o.records, cluster, stack);

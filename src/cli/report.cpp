@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "bench/tables.h"
+#include "cli/keep_inputs.h"
 #include "cli/verbs.h"
 
 namespace stretto::cli {
@@ -27,6 +28,7 @@ void report(const Options& options) {
       options.out.empty()
           ? join_path(results_directory(posix_fs(), options.directory), "report.html")
           : options.out;
+  keep_inputs("--out", path, {path}, {options.directory});
   write_file_atomic(posix_fs(), path, report_page(records, options.title, random_nonce()));
   fmt::print("{}\n", path);
 }

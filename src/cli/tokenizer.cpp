@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/units.h"
+#include "cli/keep_inputs.h"
 #include "cli/progress.h"
 #include "cli/verbs.h"
 #include "data/corpus.h"
@@ -80,6 +81,13 @@ void save_tokenizer(const Tokenizer& tokenizer, const std::string& path) {
   write_file_atomic(fs, join_path(path, "vocab.json"), vocab_to_json(tokenizer));
 }
 
+// What save_tokenizer() may replace.
+std::vector<std::string> outputs_of(const std::string& path) {
+  if (path.ends_with(".json")) return {path};
+  return {join_path(path, "tokenizer.json"), join_path(path, "merges.txt"),
+          join_path(path, "vocab.json")};
+}
+
 std::string left_out_text(const PieceCounts::LeftOut& left_out) {
   return fmt::format("{} piece{} of more than {} KiB ({} in all)", with_commas(left_out.pieces),
                      left_out.pieces == 1 ? "" : "s", PieceCounts::kMaxPieceBytes >> 10,
@@ -107,6 +115,7 @@ void train(const TrainArguments& arguments) {
   options.special = arguments.special;
   options.threads = arguments.threads > 0 ? arguments.threads : default_threads();
   CorpusReader corpus({arguments.inputs, arguments.key, false});
+  keep_inputs("-o", arguments.output, outputs_of(arguments.output), arguments.inputs);
   const auto splitter = make_splitter(options.pattern);
 
   ProgressLine counting("count", corpus.total_bytes());
@@ -185,6 +194,7 @@ void decode(const std::string& tokenizer_path, const std::string& input, bool sk
 
 void import(const std::string& input, const std::string& output) {
   const Tokenizer tokenizer = load_tokenizer(input);
+  keep_inputs("-o", output, outputs_of(output), {input});
   save_tokenizer(tokenizer, output);
   spdlog::info("{}: {} tokens, {} merges, {} added", output, with_commas(tokenizer.vocab_size()),
                with_commas(std::ssize(tokenizer.spec().merges)), tokenizer.spec().added.size());

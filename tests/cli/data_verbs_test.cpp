@@ -82,6 +82,19 @@ TEST(TokenizerVerb, ADirectorySaysAsMuchAsAFile) {
             stretto_run({"tokenizer", "encode", f.dir / "g", f.text}).out);
 }
 
+TEST(TokenizerVerb, DoesNotOverwriteWhatItReads) {
+  const Files f;
+  f.train();
+  const std::string before = content_of(f.tokenizer);
+  const std::string lines = f.dir.write("lines.json", odd_text());
+  expect_refused({"tokenizer", "train", lines, "-o", lines}, 64, "would overwrite");
+  EXPECT_EQ(content_of(lines), odd_text());
+  for (const std::string& output : {f.tokenizer, f.dir.path()}) {
+    expect_refused({"tokenizer", "import", f.tokenizer, "-o", output}, 64, "would overwrite");
+    EXPECT_EQ(content_of(f.tokenizer), before);
+  }
+}
+
 TEST(TokenizerVerb, SaysWhatItLeavesOut) {
   const Files f;
   const std::string ruler(20000, 'x');

@@ -66,6 +66,38 @@ TEST(RecordVerbs, BenchLooksForRoomForItsRecordFirst) {
   EXPECT_TRUE(std::filesystem::is_empty(dir / "a"));
 }
 
+// An output replaces what is there, which must not be what it is made of.
+TEST(RecordVerbs, NoOutputReplacesAnInput) {
+  const TempDir dir;
+  const std::string config = dir.write("c.yaml", "model: tiny\n"), text = dir.write("t.txt", "a");
+  const std::string record = dir / "r.json", machine = dir.write("m.json", "{}");
+  write_record(posix_fs(), record, run_on(""));
+  std::filesystem::create_symlink(config, dir / "link.yaml");
+  const std::vector<std::vector<std::string>> commands = {
+      {"bench", config, "--out", config},
+      {"bench", dir / "link.yaml", "--out", config},
+      {"bench", "tiny", "data.path=" + text, "--out", text},
+      {"bench", "--from", record, "--out", dir / "./r.json"},
+      {"bench", "tiny", "--machine", machine, "--out", machine},
+      {"report", record, "--out", record},
+      {"report", dir.path(), "--out", record},
+      {"plan", "calibrate", record, "--write", record},
+      {"plan", "calibrate", dir.path(), "--write", record},
+      {"plan", "calibrate", dir / "runs.csv", "--software", config, "--write", config},
+      {"plan", "exam", "--dir", dir.path(), "--write", record},
+      {"plan", config, "--scale", "--svg", config},
+      {"eval", dir.path(), text, "--logits", text}};
+  const auto before = std::filesystem::last_write_time(record);
+  for (const auto& words : commands) {
+    const VerbAnswer answer = run_verb(words);
+    EXPECT_EQ(answer.code, 64) << words[0] << " " << words[1] << ": " << answer.err;
+    EXPECT_TRUE(says(answer.err, "which is an input")) << answer.err;
+  }
+  EXPECT_EQ(std::filesystem::last_write_time(record), before);
+  EXPECT_EQ(read_file(posix_fs(), config, 100), "model: tiny\n");
+  EXPECT_EQ(run_verb({"report", dir.path(), "--out", dir / "new.json"}).code, 0);
+}
+
 // No errors are not errors of zero.
 TEST(RecordVerbs, NothingToCompareIsNoSuccess) {
   const TempDir dir;
