@@ -30,7 +30,8 @@ struct Options {
 struct Row {
   int64_t step = 0;
   std::string path;
-  std::string problem;  // empty: none
+  std::string problem;           // empty: none
+  ExitCode code = ExitCode::ok;  // of the problem; bad_data: it is damaged
   int64_t bytes = 0;
   size_t files = 0, tensors = 0;
   std::string layout, model;
@@ -59,6 +60,7 @@ Row examine(const CheckpointStore& store, int64_t step, bool verify) {
     if (verify) checkpoint.verify();
   } catch (const Error& error) {
     row.problem = error.what();
+    row.code = may_be_whole(error) ? error.code() : ExitCode::bad_data;
   }
   row.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return row;
@@ -83,7 +85,8 @@ void print_json(const std::vector<Row>& rows) {
 void print_text(const std::vector<Row>& rows, bool verify) {
   for (const Row& row : rows) {
     if (!row.problem.empty()) {
-      fmt::print("{:<10} damaged: {}\n", step_name(row.step), row.problem);
+      fmt::print("{:<10} {}: {}\n", step_name(row.step),
+                 row.code == ExitCode::bad_data ? "damaged" : "not read", row.problem);
       continue;
     }
     fmt::print("{:<10} {:>10}  {} file{}, {} tensors, {}, {}{}\n", step_name(row.step),
@@ -97,7 +100,7 @@ void run(const Options& options, bool verify) {
   std::optional<int64_t> only;
   const CheckpointStore store = store_at(posix_fs(), options.path, only);
   std::vector<Row> rows;
-  bool damaged = false;
+  ExitCode code = ExitCode::ok;  // damage before what may be whole
   const std::vector<int64_t> steps = only ? std::vector<int64_t>{*only} : store.steps();
   if (steps.empty()) {
     throw Error(ExitCode::no_input, fmt::format("{} holds no checkpoint", printable(options.path)),
@@ -105,14 +108,14 @@ void run(const Options& options, bool verify) {
   }
   for (const int64_t step : steps) {
     rows.push_back(examine(store, step, verify));
-    damaged = damaged || !rows.back().problem.empty();
+    if (code != ExitCode::bad_data && !rows.back().problem.empty()) code = rows.back().code;
   }
   if (options.json) {
     print_json(rows);
   } else {
     print_text(rows, verify);
   }
-  if (verify && damaged) throw Answered{ExitCode::bad_data};
+  if (verify && code != ExitCode::ok) throw Answered{code};
 }
 
 }  // namespace
@@ -124,7 +127,8 @@ void add_checkpoint(Command& app) {
     Command* sub = verb->add_subcommand(
         verify ? "verify" : "list",
         verify
-            ? "Reads every byte and compares digests; 65 when something is damaged\n\n"
+            ? "Reads every byte and compares digests; 65 when something is damaged, 77 when it may "
+              "not be read\n\n"
               "Examples:\n"
               "  stretto checkpoint verify runs/a           every checkpoint of a run\n"
               "  stretto checkpoint verify runs/a/checkpoints/step-40\n"

@@ -74,6 +74,17 @@ TEST(CheckpointVerb, ListsAndVerifies) {
   expect_refused({"checkpoint", "list", m.dir / "saved-nothing"}, 66, "holds no checkpoint");
 }
 
+// What may not be read may be whole.
+TEST(CheckpointVerb, WantOfPermissionIsNoDamage) {
+  if (::geteuid() == 0) GTEST_SKIP() << "root may read everything";
+  const Model m;
+  std::filesystem::permissions(m.shard(), std::filesystem::perms::none);
+  const Answer answer = stretto_run({"checkpoint", "verify", m.run});
+  EXPECT_EQ(answer.code, 77) << answer.out;
+  EXPECT_NE(answer.out.find("not read: cannot open"), std::string::npos) << answer.out;
+  EXPECT_EQ(answer.out.find("damaged"), std::string::npos) << answer.out;
+}
+
 TEST(EvalVerb, MeasuresTextAndTokensAndRefusesTheRest) {
   const Model m;
   const json loss = json::parse(stretto_run({"eval", m.run, m.text, "--json"}).out);
