@@ -15,10 +15,14 @@ constexpr double kAnchored = 0.12;
 
 bool names(const std::string& gpu, const char* part) { return gpu.find(part) != std::string::npos; }
 
-// The cluster file whose device this GPU is; empty: none.
+// The cluster file whose device this GPU is; empty: none. Cards of the same name for other slots,
+// and parts of one, are slower than what the files describe.
 std::string cluster_of_gpu(std::string gpu) {
   std::transform(gpu.begin(), gpu.end(), gpu.begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  for (const char* other : {"pcie", "nvl", "gh200", "mig"}) {
+    if (names(gpu, other)) return "";
+  }
   if (names(gpu, "h200")) return "h200";
   if (names(gpu, "h100")) return "h100";
   if (names(gpu, "gb200") || names(gpu, "b200")) return "gb200";

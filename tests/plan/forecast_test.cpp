@@ -41,6 +41,28 @@ TEST(Forecast, SaysNothingWithoutMeasuredRates) {
   EXPECT_FALSE(forecast_run(gpu, machine(2, 2e11, 2e10))) << "no GPU is named";
 }
 
+// Cards for other slots share a name with those that the cluster files describe, not their rates.
+TEST(Forecast, KnowsOnlyTheCardsThatClusterFilesDescribe) {
+  Config gpu = tiny_run();
+  gpu.device = Device::cuda;
+  const auto cluster = [&](const std::string& name) {
+    std::string text = machine(2, 2e11, 2e10);
+    text.insert(1, fmt::format(R"("gpu": {{"devices": [{{"name": "{}"}}]}}, )", name));
+    const std::optional<Cluster> found = cluster_of_run(gpu, text);
+    return found ? found->name : "";
+  };
+  EXPECT_EQ(cluster("NVIDIA H200"), "h200");
+  EXPECT_EQ(cluster("NVIDIA H100 80GB HBM3"), "h100");
+  EXPECT_EQ(cluster("NVIDIA A100-SXM4-40GB"), "a100-40");
+  EXPECT_EQ(cluster("NVIDIA A100-SXM4-80GB"), "a100-80");
+  EXPECT_EQ(cluster("NVIDIA GB200"), "gb200");
+  for (const char* other :
+       {"NVIDIA H100 PCIe", "NVIDIA H100 NVL", "NVIDIA H200 NVL", "NVIDIA GH200 480GB",
+        "NVIDIA A100 80GB PCIe", "NVIDIA A100-PCIE-40GB", "NVIDIA H100 80GB HBM3 MIG 1g.10gb"}) {
+    EXPECT_EQ(cluster(other), "") << other;
+  }
+}
+
 TEST(Forecast, UnitsForBf16MakeItFasterAndNothingElse) {
   Config bf16 = tiny_run();
   bf16.precision = Precision::amp_bf16;
