@@ -215,13 +215,25 @@ json row_json(const RunRecord& r, const RecordForecast& forecast) {
           {"losses", curve(r)}};
 }
 
+// What `get` says of the records, each text once, in their order.
+template <typename Get>
+std::string each_once(const std::vector<RunRecord>& records, const Get& get) {
+  std::vector<std::string> texts;
+  for (const RunRecord& r : records) {
+    const std::string text = get(r);
+    const bool known = std::find(texts.begin(), texts.end(), text) != texts.end();
+    if (!text.empty() && !known) texts.push_back(text);
+  }
+  return fmt::format("{}", fmt::join(texts, ", "));
+}
+
 std::string origin_line(const std::vector<RunRecord>& records) {
   if (records.empty()) return "no records";
-  const RunRecord& r = records.front();
   return fmt::format(
-      "{}; stretto {} {}; MFU and HFU by the mpt convention (6N + 12 L C T per token), "
-      "against: {}",
-      r.device, r.build.version, r.build.commit, r.peak_source);
+      "{}; stretto {}; MFU and HFU by the mpt convention (6N + 12 L C T per token), against: {}",
+      each_once(records, [](const RunRecord& r) { return r.device; }),
+      each_once(records, [](const RunRecord& r) { return r.build.version + " " + r.build.commit; }),
+      each_once(records, [](const RunRecord& r) { return r.peak_source; }));
 }
 
 }  // namespace

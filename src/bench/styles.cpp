@@ -147,8 +147,10 @@ void add_topology(Columns& columns) {
 
 std::string memory_cell(F f, double unit, const char* suffix) {
   const RunMemory& m = f.record.memory;
-  const auto bytes = static_cast<double>(m.grown_rank > 0 ? m.grown_rank : m.predicted_rank);
-  return bytes > 0 ? fmt::format("{:.3g}{}", bytes / unit, suffix) : "";
+  const bool measured = m.grown_rank > 0;
+  const auto bytes = static_cast<double>(measured ? m.grown_rank : m.predicted_rank);
+  if (bytes <= 0) return "";
+  return fmt::format("{:.3g}{}{}", bytes / unit, suffix, measured ? "" : " (predicted)");
 }
 
 Columns bloom_columns() {

@@ -23,7 +23,7 @@ std::string speed_cells(const RunRecord& record) {
                                    ? fmt::format("{:>9} {:>+6.0f} %", format_seconds(predicted),
                                                  100 * (predicted / f.step.median - 1))
                                    : fmt::format("{:>9} {:>8}", "-", "-");
-  return fmt::format("{:>9} {:>9} {:>6.1f} % {} {:>10}", format_count(f.tokens_per_second),
+  return fmt::format("{:>9} {:>9} {:>6.1f} % {} {:>16}", format_count(f.tokens_per_second),
                      format_seconds(f.step.median), 100 * f.step.half_width(), foreseen,
                      format_bytes(static_cast<double>(record.memory.predicted_rank)));
 }
@@ -42,8 +42,8 @@ SweepProgress::SweepProgress(const std::vector<PlannedPoint>& points, const Swee
 
 void SweepProgress::header() {
   if (done_ > 0) return;
-  fmt::print("{:>9}  {:<{}}  {:<8}  {:>9} {:>9} {:>8} {:>9} {:>8} {:>10}\n", "", "point", width_,
-             "status", "tokens/s", "sec/it", "+-", "predicted", "error", "mem/rank");
+  fmt::print("{:>9}  {:<{}}  {:<8}  {:>9} {:>9} {:>8} {:>9} {:>8} {:>16}\n", "", "point", width_,
+             "status", "tokens/s", "sec/it", "+-", "predicted", "error", "planned mem/rank");
 }
 
 void SweepProgress::clear() {

@@ -202,7 +202,8 @@ std::string scale_table(const ScalePlan& plan) {
 std::string scale_chart(const ScalePlan& plan) {
   double most = 0;
   for (const ScalePoint& p : plan.points) most = std::max(most, p.tokens_per_day);
-  std::string out = "tokens per day against devices (linear; = is what perfect scaling adds)\n";
+  std::string out =
+      "tokens per day against devices (linear; = is what perfect scaling adds, > more than fits)\n";
   if (most <= 0) return out;
   const ScalePoint* first = nullptr;
   for (const ScalePoint& p : plan.points) {
@@ -211,9 +212,10 @@ std::string scale_chart(const ScalePlan& plan) {
                                           : first->tokens_per_day * static_cast<double>(p.devices) /
                                                 static_cast<double>(first->devices);
     const size_t bar = static_cast<size_t>(std::lround(50 * p.tokens_per_day / most));
-    const size_t full = static_cast<size_t>(std::min(60.0, std::round(50 * ideal / most)));
-    out += fmt::format("{:>9} {}{} {}\n", p.devices, std::string(bar, '#'),
-                       std::string(full > bar ? full - bar : 0, '='),
+    const double whole = std::round(50 * ideal / most);
+    const size_t full = static_cast<size_t>(std::min(60.0, whole));
+    out += fmt::format("{:>9} {}{}{} {}\n", p.devices, std::string(bar, '#'),
+                       std::string(full > bar ? full - bar : 0, '='), whole > 60 ? ">" : "",
                        p.feasible ? format_count(p.tokens_per_day) : "-");
   }
   return out;

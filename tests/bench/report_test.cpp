@@ -47,6 +47,17 @@ TEST(Report, OnlyOwnScriptsMayRunAndNothingIsFetched) {
   EXPECT_NE(random_nonce(), random_nonce());
 }
 
+TEST(Report, SaysWhereAllOfItsRecordsComeFrom) {
+  RunRecord a = sample_record(), b = a;
+  a.device = "Paper CPU";
+  b.device = "Paper GPU";
+  a.peak_source = "measured";
+  b.peak_source = "data sheet";
+  const std::string page = report_page({a, b, a}, "title", "n0");
+  EXPECT_NE(page.find("Paper CPU, Paper GPU; stretto"), std::string::npos);
+  EXPECT_NE(page.find("against: measured, data sheet<"), std::string::npos);
+}
+
 TEST(Report, CarriesFiguresAttributionAndCommand) {
   const nlohmann::json row = data_of(report_page({sample_record()}, "title", "n0"))["rows"][0];
   EXPECT_NEAR(row["tokens"].get<double>(), 1024 / 0.102, 100);

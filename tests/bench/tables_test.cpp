@@ -243,6 +243,17 @@ TEST(Tables, MemoryThatNobodyMeasuredIsNotZero) {
   }
 }
 
+TEST(Tables, MemoryOfThePlanIsCalledThat) {
+  RunRecord r = sample_record();
+  for (const bool measured : {true, false}) {
+    r.memory.grown_rank = measured ? 3'000'000'000 : 0;
+    r.memory.predicted_rank = 2'000'000'000;
+    EXPECT_EQ(make_table(TableStyle::bloom, {r}).rows[0][7], measured ? "3GB" : "2GB (predicted)");
+    EXPECT_EQ(make_table(TableStyle::fugaku, {r}).rows[0][7],
+              measured ? "2.86e+03" : "1.91e+03 (predicted)");
+  }
+}
+
 TEST(Tables, NearestPublishedRowIsTheRowItself) {
   const auto rows = load_reference();
   for (const size_t i : {size_t{0}, size_t{20}, size_t{100}, size_t{197}}) {

@@ -97,6 +97,7 @@ TEST(SweepVerb, RetrySubmitsWhatFailedToSlurm) {
   std::string said = answer({"--wait"});
   EXPECT_TRUE(contains(said, "job 7: 1 point")) << said;
   EXPECT_TRUE(contains(said, "killed")) << said;  // the job left nothing
+  EXPECT_TRUE(contains(said, " planned mem/rank\n")) << said;
   said = answer({});
   EXPECT_TRUE(contains(said, "every point has its row")) << said;
   slurm.refuses();

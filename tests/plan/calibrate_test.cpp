@@ -323,6 +323,22 @@ TEST(Scale, MoreDevicesStopHelpingAtAFixedBatch) {
   EXPECT_GT(plan.points[0].cost, 0);
 }
 
+TEST(Scale, ChartMarksWhatItCutsOff) {
+  ScalePlan plan;
+  for (const int64_t devices : {64, 128, 1024}) {
+    ScalePoint p;
+    p.devices = devices;
+    p.feasible = true;
+    p.tokens_per_day = 1e9;
+    plan.points.push_back(p);
+  }
+  const std::string bar(50, '#'), ten(10, '=');
+  const std::string chart = scale_chart(plan);
+  EXPECT_NE(chart.find("       64 " + bar + " 1"), std::string::npos) << chart;
+  EXPECT_NE(chart.find("      128 " + bar + ten + "> 1"), std::string::npos) << chart;
+  EXPECT_NE(chart.find("     1024 " + bar + ten + "> 1"), std::string::npos) << chart;
+}
+
 TEST(Scale, BeyondWhereItStopsHelpingNoDoublingHelps) {
   const Place p = place("h100", "stretto");
   const Workload w{shape(32, 4096, 32, 50368), 2048, 2048, Precision::amp_bf16};
