@@ -16,6 +16,7 @@ namespace stretto {
 namespace {
 
 constexpr int kMaxFailures = 3;
+constexpr const char* kUsualFix = "make room";
 
 double now() {
   using namespace std::chrono;
@@ -65,7 +66,7 @@ void CheckpointSaver::launch(std::function<void()> work) {
     try {
       work();
     } catch (const std::exception& error) {
-      error_ = error.what();
+      take_note(error);
     }
     work_end_ = trace_clock();
     current_.seconds += work_end_ - work_start_;
@@ -78,6 +79,7 @@ void CheckpointSaver::launch(std::function<void()> work) {
 bool CheckpointSaver::begin() {
   Comm& world = trainer_.world();
   error_.clear();  // of the save before
+  fix_ = kUsualFix;
   // A part that holds nothing has no file in the end.
   const int64_t own = shard_.bytes > 0 ? shard_file_bytes(shard_, manifest_.step) : 0;
   auto bytes = static_cast<double>(own);
@@ -90,7 +92,7 @@ bool CheckpointSaver::begin() {
       store_.begin(manifest_.step, nonce, bytes_);
       message[0] = 1;
     } catch (const std::exception& error) {
-      error_ = error.what();
+      take_note(error);
     }
   }
   world.broadcast(Tensor(message, DType::i32, {3}), 0);
@@ -178,6 +180,12 @@ void CheckpointSaver::finish() {
   }
 }
 
+void CheckpointSaver::take_note(const std::exception& error) {
+  error_ = error.what();
+  const auto* ours = dynamic_cast<const Error*>(&error);
+  fix_ = ours != nullptr && !ours->hint().empty() ? ours->hint() : kUsualFix;
+}
+
 void CheckpointSaver::note_failure() {
   ++failures_;
   const std::string kept = saved_step_ < 0 ? "there is no earlier checkpoint"
@@ -189,7 +197,7 @@ void CheckpointSaver::note_failure() {
   throw Error(ExitCode::io_error,
               fmt::format("{} saves in a row failed, last at step {}{}{}", failures_,
                           manifest_.step, error_.empty() ? "" : ": ", error_),
-              fmt::format("make room and repeat the command; {}", kept));
+              fmt::format("{}, and repeat the command; {}", fix_, kept));
 }
 
 // The ranks agree all along, which is a sign of life, too: a signal may reach one of them only, and
@@ -209,8 +217,8 @@ void CheckpointSaver::require_saved(int tries, double pause) {
   const int64_t step = trainer_.state().step;
   finish();
   if (first() && saved_step_ != step && tries > 0) {
-    spdlog::warn("the last save is tried again every {}, {} times: make room, or give up by Ctrl-C",
-                 format_seconds(pause), tries);
+    spdlog::warn("the last save is tried again every {}, {} times: {}, or give up by Ctrl-C",
+                 format_seconds(pause), tries, fix_);
   }
   for (int i = 0; i < tries && saved_step_ != step && wait(pause); ++i) {
     save(true);
@@ -220,10 +228,9 @@ void CheckpointSaver::require_saved(int tries, double pause) {
   throw Error(ExitCode::io_error,
               fmt::format("step {} could not be saved in {}", step, store_.root()),
               saved_step_ < 0
-                  ? "make room and repeat the command: it begins anew"
-                  : fmt::format("make room and repeat the command: it goes on from {}, {} steps "
-                                "before",
-                                store_.path_of(saved_step_), step - saved_step_));
+                  ? fmt::format("{}, and repeat the command: it begins anew", fix_)
+                  : fmt::format("{}, and repeat the command: it goes on from {}, {} steps before",
+                                fix_, store_.path_of(saved_step_), step - saved_step_));
 }
 
 }  // namespace stretto

@@ -61,7 +61,8 @@ class CheckpointSaver {
   void await_worker(const std::function<void()>& moved);
   void join();  // the worker, and notes its work in the trace
   void commit();
-  void advance();  // when no rank is at work any more
+  void advance();                               // when no rank is at work any more
+  void take_note(const std::exception& error);  // of this rank's part
   void note_failure();
   bool wait(double seconds);  // false: a stop signal came meanwhile
   bool first() const { return trainer_.world().rank() == 0; }
@@ -79,6 +80,7 @@ class CheckpointSaver {
   double work_start_ = 0, work_end_ = 0;  // trace_clock() of the worker; read after joining it
   // Of this rank's part; written by the worker, read after joining it.
   std::string error_;
+  std::string fix_;  // of the last error, as far as this rank knows
   SaveReport current_;
   std::optional<SaveReport> report_;
   int64_t saved_step_ = -1;

@@ -242,6 +242,29 @@ TEST(Resume, TheLastSaveIsTriedAgain) {
   }
 }
 
+// Room is not what every save wants for.
+TEST(Resume, ASaveThatFailsSaysWhatHelps) {
+  const TempDir dir(Where::memory);
+  Config config = tiny_config(dir.path());
+  config.checkpoint = {2, 2, 0, false};
+  config.train.steps = 4;
+  FaultFs fs(posix_fs());
+  fs.on_operation = [](const std::string& kind, const std::string& path) {
+    if (kind == "create" && path.find("step-4") != std::string::npos) {
+      throw fs_error(EMFILE, kind, path);
+    }
+  };
+  RunOptions options;
+  options.fs = &fs;
+  try {
+    run(config, options);
+    FAIL() << "it was not saved";
+  } catch (const Error& error) {
+    EXPECT_TRUE(error.hint().starts_with("raise the limit on open files")) << error.hint();
+    EXPECT_NE(error.hint().find("step-2, 2 steps before"), std::string::npos) << error.hint();
+  }
+}
+
 // Whether all ranks give signs of life while one rank's file moves on slowly. Looks at the rows of
 // the watchdog whenever the file moves, and slows it down until two signs of each rank were seen.
 class SignsOfLife {
