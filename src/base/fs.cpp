@@ -14,13 +14,25 @@
 namespace stretto {
 namespace {
 
+constexpr std::string_view kTempMark = ".tmp-";
+constexpr size_t kTempDigits = 12;
+
 // Unguessable enough not to collide with other processes; O_EXCL settles the rest.
 std::string temp_name(const std::string& path) {
   static std::atomic<uint64_t> counter{0};
   const auto now = std::chrono::steady_clock::now().time_since_epoch().count();
   const CounterRng rng(static_cast<uint64_t>(now), static_cast<uint64_t>(::getpid()));
   const std::string_view name(path.data(), path.find_last_not_of('/') + 1);
-  return fmt::format("{}.tmp-{:012x}", name, rng.bits(counter++) >> 16);
+  return fmt::format("{}{}{:0{}x}", name, kTempMark, rng.bits(counter++) >> 16, kTempDigits);
+}
+
+// Whether a file of this name is a temporary one for `path`, of the same directory.
+bool is_temp_of(std::string_view name, std::string_view path) {
+  const std::string_view target = path.substr(path.find_last_of('/') + 1);
+  if (!name.starts_with(target)) return false;
+  const std::string_view rest = name.substr(target.size());
+  return rest.size() == kTempMark.size() + kTempDigits && rest.starts_with(kTempMark) &&
+         rest.find_first_not_of("0123456789abcdef", kTempMark.size()) == std::string_view::npos;
 }
 
 }  // namespace
@@ -96,7 +108,9 @@ std::string make_temp_dir(const std::string& prefix, const std::string& needs) {
 }
 
 AtomicFile::AtomicFile(Fs& fs, std::string path)
-    : fs_(fs), path_(std::move(path)), temp_path_(temp_name(path_)), file_(fs.create(temp_path_)) {}
+    : fs_(fs), path_(std::move(path)), temp_path_(temp_name(path_)), file_(fs.create(temp_path_)) {
+  file_->hold();
+}
 
 AtomicFile::~AtomicFile() {
   if (committed_) return;
@@ -114,6 +128,25 @@ void AtomicFile::commit() {
   fs_.rename(temp_path_, path_);
   committed_ = true;
   fs_.sync_dir(parent_dir(path_));
+}
+
+void drop_leftovers(Fs& fs, const std::string& path) noexcept {
+  using namespace std::chrono;
+  try {
+    const auto minute_ago = (system_clock::now() - minutes(1)).time_since_epoch();
+    const std::string directory = parent_dir(path);
+    for (const std::string& name : fs.list(directory)) {
+      if (!is_temp_of(name, path)) continue;
+      const std::string temp = join_path(directory, name);
+      const auto info = fs.info(temp);
+      // An empty one may have been created this moment, and be held in the next.
+      const bool new_born = info && info->bytes == 0 && nanoseconds(info->modified_ns) > minute_ago;
+      if (!info || info->link || new_born || fs.open(temp)->held()) continue;
+      fs.remove(temp);
+    }
+  } catch (const std::exception&) {
+    return;  // left-over temporaries are harmless
+  }
 }
 
 AtomicDirectory::AtomicDirectory(Fs& fs, std::string path)

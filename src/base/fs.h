@@ -53,6 +53,10 @@ class File {
   // almost no work with them, and reading back means reading from the disk. It takes memory and
   // offsets that are equal modulo kDirectBlock; other transfers are as before.
   virtual void bypass_cache() {}
+  // Marks the file as this process's until it is closed or the process ends, however that is. Then
+  // held() of others is false; it is true also where the system cannot tell.
+  virtual void hold() {}
+  virtual bool held() { return true; }
 
   const std::string& path() const { return path_; }
 
@@ -158,6 +162,9 @@ class AtomicFile {
   std::unique_ptr<File> file_;
   bool committed_ = false;
 };
+
+// Removes what AtomicFiles of `path` left behind when their processes were killed.
+void drop_leftovers(Fs& fs, const std::string& path) noexcept;
 
 // A new directory that appears under its name only at commit(), durable; dropped otherwise, with
 // everything in it. Its files are synced by those who write them.

@@ -1,6 +1,7 @@
 // Fs on the operating system.
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -86,6 +87,9 @@ class PosixFile final : public File {
   }
 
   void bypass_cache() override { may_be_direct_ = true; }
+
+  void hold() override { ::flock(fd_, LOCK_EX | LOCK_NB); }
+  bool held() override { return ::flock(fd_, LOCK_SH | LOCK_NB) != 0; }
 
  private:
   // How much of `bytes` to move next, with the file in the mode for it: up to the next block, the

@@ -88,6 +88,7 @@ void prepare(const PrepareArguments& a) {
   CorpusReader corpus({a.inputs, a.key, a.line_documents});
   keep_inputs("-o", a.output, outputs_of(a), a.inputs);
   install_stop_signals();  // what the writer makes goes when we are asked to stop
+  for (const std::string& output : outputs_of(a)) drop_leftovers(posix_fs(), output);
   const auto writer = open_writer(a, tokenizer.vocab_size());
   const int threads = a.threads > 0 ? a.threads : default_threads();
 

@@ -36,6 +36,31 @@ TEST(Fs, DroppedAtomicFileLeavesNothing) {
   EXPECT_EQ(dir.entries(), 1u);
 }
 
+TEST(Fs, LeftoversOfTheDeadGo) {
+  const TempDir dir;
+  const std::string mark = ".tmp-0123456789ab";
+  const AtomicFile ours(posix_fs(), dir / "a");  // empty, and held
+  AtomicFile other(posix_fs(), dir / "a");
+  other.file().append("more to come");
+  dir.write("a" + mark, "left by a process that was killed");
+  dir.write("a.tmp-0000000000ef", "");
+  const auto old = std::filesystem::file_time_type::clock::now() - std::chrono::minutes(2);
+  std::filesystem::last_write_time(dir / "a.tmp-0000000000ef", old);
+  for (const std::string& name :
+       {"b" + mark, "a" + mark + "c", std::string("a.tmp-notes here 12")}) {
+    dir.write(name, "not a file of ours");
+  }
+  dir.write("a.tmp-0000000000ff", "");  // by somebody who is about to write to it
+  ASSERT_EQ(dir.entries(), 8u);
+  drop_leftovers(posix_fs(), dir / "a");
+  EXPECT_FALSE(posix_fs().info(dir / ("a" + mark)));
+  EXPECT_FALSE(posix_fs().info(dir / "a.tmp-0000000000ef"));
+  EXPECT_EQ(dir.entries(), 6u);
+  other.commit();
+  EXPECT_EQ(read_file(posix_fs(), dir / "a", 100), "more to come");
+  drop_leftovers(posix_fs(), dir / "no/such/a");
+}
+
 TEST(Fs, NamesTheCause) {
   const TempDir dir;
   Fs& fs = posix_fs();

@@ -164,6 +164,15 @@ TEST(DataVerb, PreparesAndDescribes) {
   EXPECT_EQ(bytes["tokens"], odd_text().size());
 }
 
+TEST(DataVerb, RemovesWhatAKilledOneLeft) {
+  const Files f;
+  const std::string bin = f.dir.write("c.bin.tmp-0123456789ab", "tokens");
+  const std::string idx = f.dir.write("c.idx.tmp-0123456789ab", "index");
+  ASSERT_EQ(stretto_run({"data", "prepare", f.text, "-t", "bytes", "-o", f.dir / "c"}).code, 0);
+  EXPECT_FALSE(std::filesystem::exists(bin));
+  EXPECT_FALSE(std::filesystem::exists(idx));
+}
+
 TEST(DataVerb, DoesNotOverwriteWhatItReads) {
   const Files f;
   const std::string text = f.dir.write("x.bin", odd_text()), index = f.dir.write("y.idx", "a text");
