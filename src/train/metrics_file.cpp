@@ -71,7 +71,7 @@ void cut_after(const std::string& path, int64_t step) {
 
 }  // namespace
 
-MetricsFile::MetricsFile(Fs& fs, const std::string& directory, int64_t step) {
+MetricsFile::MetricsFile(Fs& fs, const std::string& directory, int64_t step) : fs_(fs) {
   if (directory.empty()) return;
   path_ = join_path(directory, "metrics.jsonl");
   try {
@@ -104,7 +104,19 @@ void MetricsFile::write(const std::string& line) {
 }
 
 void MetricsFile::sync() {
-  if (file_) flush(true);
+  if (!file_) return;
+  flush(true);
+  try {
+    if (!fs_.info(path_)) reopen();
+  } catch (const Error& error) {
+    spdlog::warn("{} is gone; a new one: {}", path_, error.what());
+  }
+}
+
+void MetricsFile::reopen() {
+  make_dirs(fs_, parent_dir(path_));
+  file_ = fs_.open_append(path_);
+  bytes_ = file_->appended();
 }
 
 void MetricsFile::flush(bool durable) {

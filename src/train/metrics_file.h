@@ -20,12 +20,16 @@ class MetricsFile {
   MetricsFile& operator=(const MetricsFile&) = delete;
 
   void write(const std::string& line);
-  void sync();  // makes what was written durable
+  // Makes what was written durable. Where the file has lost its name, further lines go into a new
+  // one.
+  void sync();
 
  private:
   void flush(bool durable);
+  void reopen();
   void take_note(const Error& error);  // of a failed write
 
+  Fs& fs_;
   std::string path_;
   std::unique_ptr<File> file_;
   int64_t bytes_ = 0;     // of the file

@@ -114,11 +114,13 @@ void record_save(CheckpointSaver& saver, MetricsFile& metrics) {
 // Saves when it is time to, and otherwise looks after a save under way. After a step without finite
 // gradients there is nothing new to save, and weights that are NaN must not push out good ones; but
 // with a loss scale such steps are part of the course.
-void take_care_of(CheckpointSaver& saver, MetricsFile& metrics, Trainer& trainer, bool stopping) {
+void take_care_of(CheckpointSaver& saver, MetricsFile& metrics, RunLock& lock, Trainer& trainer,
+                  bool stopping) {
   const TrainerState& state = trainer.state();
   const int64_t every = trainer.config().checkpoint.every;
   const bool sound = state.skipped_in_a_row == 0 || trainer.scaler().dynamic();
   if (stopping || (sound && every > 0 && state.step % every == 0)) {
+    lock.renew();
     metrics.sync();  // a run that goes on from here has the lines of all steps before
     saver.save(stopping);
   } else {
@@ -170,7 +172,7 @@ RunResult run_training(const Config& config, Comm& world, const RunOptions& opti
   Watchdog watchdog(world, {.timeout = config.train.watchdog, .dump_dir = config.output});
   watchdog.enter(Section::init);
   require_one_micro_batch(config, world);
-  const RunLock lock(world.rank() == 0 ? config.output : "");
+  RunLock lock(world.rank() == 0 ? config.output : "");
   Trainer trainer(config, world);
   const bool speaks = options.print && trainer.speaks();
   RunResult result;
@@ -232,7 +234,7 @@ RunResult run_training(const Config& config, Comm& world, const RunOptions& opti
     trainer.time_operators(next.by_operator);
     if (saver) {
       watchdog.enter(Section::save, record.step);
-      take_care_of(*saver, metrics, trainer, last || signal != 0 || next.enough);
+      take_care_of(*saver, metrics, lock, trainer, last || signal != 0 || next.enough);
       record_save(*saver, metrics);
     }
     tracer.after_step(trainer, record.step, speaks);

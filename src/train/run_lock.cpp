@@ -67,15 +67,28 @@ bool still_there(int fd, const std::string& path) {
 }  // namespace
 
 RunLock::RunLock(const std::string& directory, double patience)
-    : exceptions_(std::uncaught_exceptions()) {
+    : directory_(directory), exceptions_(std::uncaught_exceptions()) {
   if (directory.empty()) return;
   Fs& fs = posix_fs();
   const std::string path = join_path(directory, "lock");
   if (!fs.info(path)) made_.push_back(path);
   for (std::string at = directory; !fs.info(at); at = parent_dir(at)) made_.push_back(at);
+  lock(patience);
+}
+
+void RunLock::renew() {
+  if (fd_ < 0 || still_there(fd_, join_path(directory_, "lock"))) return;
+  spdlog::warn("{} was moved or removed: the run goes on in what has that name now", directory_);
+  made_.clear();
+  ::close(fd_);
+  lock(0);
+}
+
+void RunLock::lock(double patience) {
+  const std::string path = join_path(directory_, "lock");
   int error = 0;
   while (true) {
-    make_dirs(fs, directory);
+    make_dirs(posix_fs(), directory_);
     const int flags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
     fd_ = ::open(path.c_str(), flags, 0640);
     if (fd_ < 0) throw fs_error(errno, "create", path, true);
@@ -97,9 +110,9 @@ RunLock::RunLock(const std::string& directory, double patience)
     return;
   }
   throw Error(ExitCode::cannot_create,
-              fmt::format("{} is in use by another run: {}", directory, holder),
+              fmt::format("{} is in use by another run: {}", directory_, holder),
               fmt::format("wait for it, end it (touch {}), or set output= to another directory",
-                          join_path(directory, "stop")));
+                          join_path(directory_, "stop")));
 }
 
 RunLock::~RunLock() {

@@ -20,12 +20,17 @@ class RunLock {
   explicit RunLock(const std::string& directory, double patience = kLeaseSeconds);
   // When an exception ends the run before it has written anything, what the lock made goes, too.
   ~RunLock();
+  // Where the lock's name is not ours any more, for the directory was moved or removed: takes that
+  // of what has its name now, or of a new one, and says so. Throws as the constructor does.
+  void renew();
   RunLock(const RunLock&) = delete;
   RunLock& operator=(const RunLock&) = delete;
 
  private:
+  void lock(double patience);
   void remove_made() noexcept;
 
+  std::string directory_;
   int fd_ = -1;
   std::vector<std::string> made_;  // the lock file and directories, innermost first
   int exceptions_;                 // on their way when the lock was taken

@@ -13,6 +13,7 @@
 #include "support/fault_fs.h"
 #include "support/temp_dir.h"
 #include "train/checkpoint.h"
+#include "train/run_lock.h"
 
 namespace stretto::test {
 namespace {
@@ -240,6 +241,29 @@ TEST(Resume, TheLastSaveIsTriedAgain) {
       EXPECT_EQ(store.steps(), (std::vector<int64_t>{2, 4}));
     }
   }
+}
+
+// What has the name of the run directory is what others look at, and must be kept from.
+TEST(Resume, ADirectoryThatIsMovedAwayIsMadeAnew) {
+  const TempDir dir(Where::memory);
+  Config config = tiny_config(dir / "run");
+  config.checkpoint = {2, 2, 0, false};
+  config.train.steps = 6;
+  RunOptions options;
+  options.on_step = [&](const StepRecord& record) {
+    if (record.step == 3) std::filesystem::rename(dir / "run", dir / "moved");
+    if (record.step != 5) return;
+    EXPECT_ERROR(RunLock{config.output}, ExitCode::cannot_create, "in use by another run");
+    const RunLock free(dir / "moved");
+  };
+  EXPECT_EQ(run(config, options).steps.size(), 6u);
+  EXPECT_EQ(CheckpointStore(posix_fs(), checkpoint_root(config)).steps(),
+            (std::vector<int64_t>{4, 6}));
+  EXPECT_EQ(CheckpointStore(posix_fs(), dir / "moved/checkpoints").steps(),
+            std::vector<int64_t>{2});
+  const std::string lines = read_file(posix_fs(), dir / "run/metrics.jsonl", 1 << 20);
+  EXPECT_TRUE(lines.starts_with("{\"step\":4,\"checkpoint\"")) << lines;
+  EXPECT_NE(lines.find("{\"step\":6,"), std::string::npos) << lines;
 }
 
 // Room is not what every save wants for.
