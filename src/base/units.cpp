@@ -100,6 +100,11 @@ std::string format_seconds(double seconds) {
   return fmt::format("{:.1f} d", seconds / 86400);
 }
 
+std::string counted(int64_t count, std::string_view thing) {
+  const char* plural = thing.ends_with("ch") ? "es" : "s";
+  return fmt::format("{} {}{}", count, thing, count == 1 ? "" : plural);
+}
+
 std::string with_commas(int64_t value) {
   std::string digits = fmt::format("{}", value);
   const size_t first = digits[0] == '-' ? 1 : 0;

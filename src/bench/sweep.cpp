@@ -202,10 +202,10 @@ std::optional<RunRecord> finished_record(const PlannedPoint& point, const SweepO
   }
   if (!record || has_enough(*record, options)) return record;
   spdlog::warn(
-      "{}: measured before with {} timed steps, but {} steps and {} s are asked for: runs again; "
+      "{}: measured before with {}, but {} and {} s are asked for: runs again; "
       "{} keeps the old record",
-      printable(point.point.label), record->timed_seconds().size(), options.steps, options.seconds,
-      set_aside(point, options, "before.json"));
+      printable(point.point.label), counted(std::ssize(record->timed_seconds()), "timed step"),
+      counted(options.steps, "step"), options.seconds, set_aside(point, options, "before.json"));
   return std::nullopt;
 }
 

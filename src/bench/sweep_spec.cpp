@@ -224,7 +224,7 @@ void finish_point(SweepPoint& point, const SweepFlags& flags, int64_t batch_toke
     add("global_batch", c.global_batch);
   }
   if (ranks % replica != 0) {
-    point.reason = fmt::format("{} ranks cannot be tp {} x pp {}", ranks, p.tp, p.pp);
+    point.reason = fmt::format("{} cannot be tp {} x pp {}", counted(ranks, "rank"), p.tp, p.pp);
     return;
   }
   if (ranks > 0 && flags.dp.empty()) {
@@ -243,8 +243,9 @@ void finish_point(SweepPoint& point, const SweepFlags& flags, int64_t batch_toke
   } else if (accumulation > 0) {
     c.micro_batch = 1 + (c.global_batch - 1) / std::max<int64_t>(1, accumulation * p.dp);
     if (grad_accumulation(c) != accumulation) {
-      point.reason = fmt::format("{} sequences cannot be {} micro-batches on each of {} replicas",
-                                 c.global_batch, accumulation, p.dp);
+      point.reason =
+          fmt::format("{} cannot be {} on each of {}", counted(c.global_batch, "sequence"),
+                      counted(accumulation, "micro-batch"), counted(p.dp, "replica"));
       return;
     }
     add("micro_batch", c.micro_batch);

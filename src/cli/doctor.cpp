@@ -37,9 +37,9 @@ std::string cache_text(const CpuInfo& cpu) {
 }
 
 std::string cores_text(const CpuInfo& cpu) {
-  std::string text = fmt::format("{} cores, {} threads, {} socket{}, {} NUMA node{}", cpu.cores,
-                                 cpu.logical, cpu.sockets, cpu.sockets == 1 ? "" : "s",
-                                 cpu.numa_nodes, cpu.numa_nodes == 1 ? "" : "s");
+  std::string text =
+      fmt::format("{}, {}, {}, {}", counted(cpu.cores, "core"), counted(cpu.logical, "thread"),
+                  counted(cpu.sockets, "socket"), counted(cpu.numa_nodes, "NUMA node"));
   if (cpu.usable < cpu.logical) text += fmt::format("; {} usable here", cpu.usable);
   if (cpu.virtual_machine) text += "; virtual machine";
   return text;

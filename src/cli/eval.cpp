@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/units.h"
 #include "checkpoint/store.h"
 #include "cli/checkpoint_text.h"
 #include "cli/device_option.h"
@@ -97,8 +98,8 @@ void evaluate(const Options& o) {
                -1);
     return;
   }
-  fmt::print("loss {:.4f} | perplexity {:.2f} | {} tokens in sequences of {} | {} | {}\n",
-             result.loss, perplexity, result.tokens, settings.config.seq_len,
+  fmt::print("loss {:.4f} | perplexity {:.2f} | {} in sequences of {} | {} | {}\n", result.loss,
+             perplexity, counted(result.tokens, "token"), settings.config.seq_len,
              name_of(settings.config.device), checkpoint.path());
 }
 

@@ -59,8 +59,8 @@ ParameterGroups parameter_groups(const ModelShape& model) {
 
 void print_head(const Work& work) {
   const ModelShape& m = work.config.model;
-  fmt::print("{}: {} layers, {} hidden, {} heads, {} vocabulary\n", printable(m.name), m.layers,
-             m.hidden, m.heads, m.vocab);
+  fmt::print("{}: {}, {} hidden, {}, {} vocabulary\n", printable(m.name),
+             counted(m.layers, "layer"), m.hidden, counted(m.heads, "head"), m.vocab);
   fmt::print("sequence {}, global batch {} ({} tokens), {}, checkpointing {}\n\n", work.seq,
              work.config.global_batch, with_commas(static_cast<int64_t>(work.tokens)),
              name_of(work.config.precision), name_of(work.config.activation_checkpointing));

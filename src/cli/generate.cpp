@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/units.h"
 #include "checkpoint/store.h"
 #include "cli/checkpoint_text.h"
 #include "cli/device_option.h"
@@ -124,7 +125,7 @@ void generate(const Options& o) {
   std::fflush(stdout);
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  spdlog::info("{} tokens in {:.2f} s, {:.1f} per second{}", made, seconds,
+  spdlog::info("{} in {:.2f} s, {:.1f} per second{}", counted(made, "token"), seconds,
                static_cast<double>(made) / seconds,
                reader->rolling.forgot()
                    ? fmt::format("; the model reads {} at once, older ones were forgotten", limit)

@@ -75,9 +75,10 @@ std::string memory_text(const Config& config, const std::vector<StageMemory>& st
   }
   const std::string batch =
       config.micro_batch > 0 ? fmt::to_string(config.micro_batch) : "auto (counted as 1)";
-  std::string text = fmt::format(
-      "Memory per rank: micro-batch {}, each of {} tensor shards and {} replicas, ZeRO {}\n{}",
-      batch, config.parallel.tp, config.parallel.dp, config.parallel.zero, table.text("  "));
+  std::string text =
+      fmt::format("Memory per rank: micro-batch {}, each of {} and {}, ZeRO {}\n{}", batch,
+                  counted(config.parallel.tp, "tensor shard"),
+                  counted(config.parallel.dp, "replica"), config.parallel.zero, table.text("  "));
   if (const size_t shared = stages.back().shared_logits; shared > 0) {  // the head's stage
     text += fmt::format("  logits of {} share memory with a layer's gradients (activations)\n",
                         bytes(shared));

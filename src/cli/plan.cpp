@@ -88,10 +88,10 @@ plan::Workload workload_of(const PlanOptions& o, const Config& config,
   share = (share + even - 1) / even * even;
   w.global_batch = o.global_batch.value_or(o.scale ? wanted : share * gpus);
   if (cluster.max_devices > 0 && gpus > cluster.max_devices && !o.scale) {
-    throw Error(
-        ExitCode::bad_config,
-        fmt::format("{} devices asked for, but {} has {}", gpus, cluster.name, cluster.max_devices),
-        "give fewer --gpus");
+    throw Error(ExitCode::bad_config,
+                fmt::format("{} asked for, but {} has {}", counted(gpus, "device"), cluster.name,
+                            cluster.max_devices),
+                "give fewer --gpus");
   }
   return w;
 }
@@ -169,8 +169,8 @@ void run_scale(const PlanOptions& o, const plan::Cluster& cluster, const plan::S
   if (o.json) {
     print_json(plan::scale_json(scale));
   } else {
-    fmt::print("{} on {}, {} sequences of {} tokens per step, software {}\n\n{}\n{}\n{}\n",
-               work.model.name, cluster.name, work.global_batch, work.seq_len, stack.name,
+    fmt::print("{} on {}, {} of {} tokens per step, software {}\n\n{}\n{}\n{}\n", work.model.name,
+               cluster.name, counted(work.global_batch, "sequence"), work.seq_len, stack.name,
                plan::scale_table(scale), plan::scale_chart(scale), scale.verdict);
   }
   if (!o.svg.empty()) {

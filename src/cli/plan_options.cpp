@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/units.h"
 
 namespace stretto::cli {
 namespace {
@@ -38,15 +39,15 @@ void check_counts(const PlanOptions& o) {
   for (const auto& part : {o.dp, o.tp, o.pp}) {
     if (!part) continue;
     if (rest % *part != 0) {
-      refuse(fmt::format("--dp, --tp and --pp do not divide {} devices", *o.gpus),
+      refuse(fmt::format("--dp, --tp and --pp do not divide {}", counted(*o.gpus, "device")),
              "choose parts whose product divides --gpus");
     }
     rest /= *part;
   }
   if (o.dp && o.tp && o.pp && rest != 1) {
-    refuse(
-        fmt::format("--dp {} x --tp {} x --pp {} is not {} devices", *o.dp, *o.tp, *o.pp, *o.gpus),
-        "leave one of them out, or change --gpus");
+    refuse(fmt::format("--dp {} x --tp {} x --pp {} is not {}", *o.dp, *o.tp, *o.pp,
+                       counted(*o.gpus, "device")),
+           "leave one of them out, or change --gpus");
   }
 }
 

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/fs.h"
 #include "base/log.h"
+#include "base/units.h"
 #include "bench/observe.h"
 #include "bench/safe_text.h"
 #include "bench/tables.h"
@@ -141,7 +142,7 @@ void run_calibrate(const CalibrateOptions& o) {
   if (!o.write.empty()) {
     stack.constants = result.constants;
     // Plans that are made with the file say where its constants come from, doubts included.
-    std::string source = fmt::format("{} own runs", result.rows);
+    std::string source = counted(static_cast<int64_t>(result.rows), "own run");
     if (doubtful) source += fmt::format(", doubtful ({})", fmt::join(result.doubts, "; "));
     const std::string entry =
         plan::device_entry(stack, cluster.device, source, result.spread, !doubtful);

@@ -29,10 +29,10 @@ std::string layout_text(const Config& config) {
 }  // namespace
 
 std::string start_note(const Config& config, double bytes) {
-  return fmt::format("{}: {} parameters in {} on {}{}, {} per rank; {} sequences of {} {} a step",
+  return fmt::format("{}: {} parameters in {} on {}{}, {} per rank; {} of {} {} a step",
                      printable(config.model.name), with_commas(parameter_formula(config.model)),
                      name_of(config.precision), name_of(config.device), layout_text(config),
-                     format_bytes(bytes), config.global_batch, config.seq_len,
+                     format_bytes(bytes), counted(config.global_batch, "sequence"), config.seq_len,
                      config.data.path.empty() ? "random tokens (data.path is not set)"
                                               : "tokens of " + printable(config.data.path));
 }

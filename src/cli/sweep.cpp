@@ -80,13 +80,13 @@ void print_sum(const std::vector<PlannedPoint>& points, const SweepOptions& how)
   const size_t cannot = count([](const PlannedPoint& p) { return !p.reason.empty(); });
   const size_t left = count([&](const PlannedPoint& p) { return would_run(p, how); });
   const size_t finished = points.size() - cannot - left;
-  fmt::print(
-      "\n{} points, {} to run{}, {} that cannot; {} timed steps and {} s each, at least. {}\n",
-      points.size(), left, finished > 0 ? fmt::format(", {} finished before", finished) : "",
-      cannot, how.steps, how.seconds,
-      left > 0 || finished == 0
-          ? "Add --run to start."
-          : fmt::format("Nothing is left: stretto collect {}", shell_word(how.directory)));
+  fmt::print("\n{}, {} to run{}, {} that cannot; {} and {} s each, at least. {}\n",
+             counted(std::ssize(points), "point"), left,
+             finished > 0 ? fmt::format(", {} finished before", finished) : "", cannot,
+             counted(how.steps, "timed step"), how.seconds,
+             left > 0 || finished == 0
+                 ? "Add --run to start."
+                 : fmt::format("Nothing is left: stretto collect {}", shell_word(how.directory)));
 }
 
 // False: every point has its row by now, and none of them was measured.

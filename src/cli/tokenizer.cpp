@@ -146,9 +146,9 @@ void train(const TrainArguments& arguments) {
                  left_out_text(left_out));
   }
   if (tokenizer.vocab_size() < options.vocab_size) {
-    spdlog::warn("the {} no more pairs that occur {} times; {} tokens were asked for",
-                 left_out.pieces > 0 ? "rest of the text has" : "text has", options.min_count,
-                 with_commas(options.vocab_size));
+    spdlog::warn("the {} no more pairs that occur {}; {} tokens were asked for",
+                 left_out.pieces > 0 ? "rest of the text has" : "text has",
+                 counted(options.min_count, "time"), with_commas(options.vocab_size));
   }
 }
 
@@ -196,8 +196,9 @@ void import(const std::string& input, const std::string& output) {
   const Tokenizer tokenizer = load_tokenizer(input);
   keep_inputs("-o", output, outputs_of(output), {input});
   save_tokenizer(tokenizer, output);
-  spdlog::info("{}: {} tokens, {} merges, {} added", output, with_commas(tokenizer.vocab_size()),
-               with_commas(std::ssize(tokenizer.spec().merges)), tokenizer.spec().added.size());
+  spdlog::info("{}: {} tokens, {} merge{}, {} added", output, with_commas(tokenizer.vocab_size()),
+               with_commas(std::ssize(tokenizer.spec().merges)),
+               tokenizer.spec().merges.size() == 1 ? "" : "s", tokenizer.spec().added.size());
 }
 
 void add_training(Command& verb) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/units.h"
 #include "config/rule_set.h"
 
 namespace stretto {
@@ -25,10 +26,11 @@ void batch_dp(const Config& c, Report& report) {
 void micro_batch_size(const Config& c, Report& report) {
   const int64_t per_rank = std::max<int64_t>(1, c.global_batch / c.parallel.dp);
   if (c.micro_batch == kAuto || c.micro_batch <= per_rank) return;
-  report.add("micro_batch",
-             fmt::format("is more than the {} sequences per rank of {} over {}", per_rank,
-                         shown(c, "global_batch"), shown(c, "parallel.dp")),
-             fmt::format("use at most {}", per_rank));
+  report.add(
+      "micro_batch",
+      fmt::format("is more than the {} per rank of {} over {}", counted(per_rank, "sequence"),
+                  shown(c, "global_batch"), shown(c, "parallel.dp")),
+      fmt::format("use at most {}", per_rank));
 }
 
 void interleave_batch(const Config& c, Report& report) {
@@ -37,9 +39,9 @@ void interleave_batch(const Config& c, Report& report) {
   if (count % c.parallel.pp == 0) return;
   const int64_t step = c.parallel.dp * c.micro_batch * c.parallel.pp;
   report.add("global_batch",
-             fmt::format("makes {} micro-batches per rank; the interleaved schedule needs a "
+             fmt::format("makes {} per rank; the interleaved schedule needs a "
                          "multiple of {}",
-                         count, shown(c, "parallel.pp")),
+                         counted(count, "micro-batch"), shown(c, "parallel.pp")),
              "use " + multiples_near(c.global_batch, step));
 }
 
@@ -47,9 +49,9 @@ void pipeline_fill(const Config& c, Report& report) {
   const int64_t count = micro_batches(c, c.global_batch);
   if (c.parallel.pp == 1 || count == 0 || count >= c.parallel.pp) return;
   report.add("global_batch",
-             fmt::format("makes {} micro-batches per rank, fewer than {}; most of the pipeline "
+             fmt::format("makes {} per rank, fewer than {}; most of the pipeline "
                          "idles",
-                         count, shown(c, "parallel.pp")),
+                         counted(count, "micro-batch"), shown(c, "parallel.pp")),
              fmt::format("use global_batch={} or more",
                          4 * c.parallel.pp * c.parallel.dp * c.micro_batch));
 }

@@ -5,9 +5,17 @@
 #include <algorithm>
 
 #include "base/random.h"
+#include "base/units.h"
 #include "data/token_check.h"
 
 namespace stretto {
+namespace {
+
+std::string too_few(int64_t tokens) {
+  return fmt::format("{} {} too few", counted(tokens, "token"), tokens == 1 ? "is" : "are");
+}
+
+}  // namespace
 
 Sampler::Sampler(const TokenSource& source, const SamplerOptions& options)
     : source_(source), options_(options) {
@@ -20,8 +28,8 @@ Sampler::Sampler(const TokenSource& source, const SamplerOptions& options)
   samples_ = (range.end - range.begin - 1) / options_.seq_len;
   if (samples_ <= 0) {
     throw Error(ExitCode::bad_data,
-                fmt::format("{}: {} tokens are too few for one sample of seq_len {} + 1",
-                            source.name(), range.end - range.begin, options_.seq_len),
+                fmt::format("{}: {} for one sample of seq_len {} + 1", source.name(),
+                            too_few(range.end - range.begin), options_.seq_len),
                 "use more text, or a model or run with a shorter seq_len");
   }
 }
@@ -63,9 +71,8 @@ std::pair<TokenRange, TokenRange> split_tail(const TokenSource& source, int64_t 
   const int64_t one = seq_len + 1;
   if (total < 2 * one) {
     throw Error(ExitCode::bad_data,
-                fmt::format("{}: {} tokens are too few for training and held-out samples of "
-                            "seq_len {} + 1",
-                            source.name(), total, seq_len),
+                fmt::format("{}: {} for training and held-out samples of seq_len {} + 1",
+                            source.name(), too_few(total), seq_len),
                 "use more text, a shorter seq_len, or data.eval_fraction=0");
   }
   const auto wanted = static_cast<int64_t>(static_cast<double>(total) * fraction);

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/units.h"
 #include "config/config.h"
 #include "plan/search.h"
 
@@ -58,7 +59,8 @@ void check_division(const Constraints& c) {
        {std::pair{c.dp, "dp"}, std::pair{c.tp, "tp"}, std::pair{c.pp, "pp"}}) {
     if (value) asked += fmt::format("{}{} {}", asked.empty() ? "" : " x ", name, *value);
   }
-  refuse(fmt::format("{} {} {} devices", asked, all ? "is not" : "does not divide", c.devices),
+  refuse(fmt::format("{} {} {}", asked, all ? "is not" : "does not divide",
+                     counted(c.devices, "device")),
          all ? fmt::format("give --gpus {}, or leave one of them out", product)
              : "give sizes that divide --gpus");
 }

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "base/units.h"
+
 namespace stretto::plan {
 namespace {
 
@@ -64,7 +66,7 @@ Cluster local_cluster(const MachineFigures& m, int64_t threads, int64_t ranks) {
       if (f.key == key) f = {key, value / factor, unit, Source::microbenchmark, note};
     }
   };
-  c.description = fmt::format("this machine: {} cores, measured", m.cores);
+  c.description = fmt::format("this machine: {}, measured", counted(m.cores, "core"));
   set("device.matrix_rate", c.matrix_flops, m.bf16_gemm * share, "GFLOP/s", 1e9,
       "matrix product in 16 bits, this rank's cores");
   set("device.vector_rate", c.vector_flops, m.gemm * share, "GFLOP/s", 1e9, "the same in fp32");

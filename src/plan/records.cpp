@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/units.h"
 #include "plan/search.h"
 #include "reference/csv.h"
 
@@ -218,8 +219,8 @@ std::vector<Observation> candidate_runs(const Cluster& cluster, const Stack& sta
 
 std::string calibration_text(const Calibration& r) {
   std::string out = fmt::format(
-      "{} timed runs; measured over predicted before the fit: {:.3f}; spread after it: {:.1f} %\n",
-      r.rows, r.common_factor, 100 * r.spread);
+      "{}; measured over predicted before the fit: {:.3f}; spread after it: {:.1f} %\n",
+      counted(static_cast<int64_t>(r.rows), "timed run"), r.common_factor, 100 * r.spread);
   if (r.memory_rows > 0) {
     out += fmt::format(
         "memory of {} of them: predicted {:.1f} % from measured in the median, {:.1f} % at worst "

@@ -19,14 +19,15 @@ constexpr double kGiB = 1073741824.0;
 std::string header(const Plan& p) {
   const double half = interval_of(p.stack, p.constraints.devices);
   return fmt::format(
-      "{}: {} layers, hidden {}, {} heads, {} parameters; {} sequences of {} tokens, {}\n"
-      "{} device{} of {} ({}); software {}\n"
+      "{}: {}, hidden {}, {}, {} parameters; {} of {}, {}\n"
+      "{} of {} ({}); software {}\n"
       "constants: {}; interval +-{:.0f} %, most of it common to all lines\n",
-      p.work.model.name, p.work.model.layers, p.work.model.hidden, p.work.model.heads,
-      format_count(static_cast<double>(parameter_formula(p.work.model))), p.work.global_batch,
-      p.work.seq_len, name_of(p.work.precision), p.constraints.devices,
-      p.constraints.devices == 1 ? "" : "s", p.cluster.name, p.cluster.description, p.stack.name,
-      p.stack.fit_source, 100 * half);
+      p.work.model.name, counted(p.work.model.layers, "layer"), p.work.model.hidden,
+      counted(p.work.model.heads, "head"),
+      format_count(static_cast<double>(parameter_formula(p.work.model))),
+      counted(p.work.global_batch, "sequence"), counted(p.work.seq_len, "token"),
+      name_of(p.work.precision), counted(p.constraints.devices, "device"), p.cluster.name,
+      p.cluster.description, p.stack.name, p.stack.fit_source, 100 * half);
 }
 
 // The words that make `stretto train` run this layout. After the plain name of a model what is the
@@ -191,8 +192,9 @@ std::string nothing_fits(const Plan& p) {
 
 std::string rejected_text(const Plan& p, bool list) {
   std::string out =
-      fmt::format("\n{} layouts looked at in {:.0f} ms, {} ranked; left out{}:\n", p.considered,
-                  1e3 * p.wall_seconds, p.ranked.size(), list ? "" : " (--rejected lists them)");
+      fmt::format("\n{} looked at in {:.0f} ms, {} ranked; left out{}:\n",
+                  counted(static_cast<int64_t>(p.considered), "layout"), 1e3 * p.wall_seconds,
+                  p.ranked.size(), list ? "" : " (--rejected lists them)");
   for (size_t i = 0; i < kRejects; ++i) {
     if (p.rejected[i] == 0) continue;
     out += fmt::format("  {:>7}  {}\n", p.rejected[i], name_of(static_cast<Reject>(i)));

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/log.h"
+#include "base/units.h"
 #include "comm/launch.h"
 #include "comm/mpi.h"
 #include "comm/threads.h"
@@ -60,10 +61,10 @@ void fit_world(Config& config, int64_t ranks, bool dp_is_given) {
     return;
   }
   throw Error(ExitCode::bad_config,
-              fmt::format("{} ranks, but parallel.dp x tp x pp = {} x {} x {} = {}", ranks, p.dp,
-                          p.tp, p.pp, config.world_size()),
-              fmt::format("start {} rank{}, or change dp, tp, pp so that their product is {}",
-                          config.world_size(), config.world_size() == 1 ? "" : "s", ranks));
+              fmt::format("{}, but parallel.dp x tp x pp = {} x {} x {} = {}",
+                          counted(ranks, "rank"), p.dp, p.tp, p.pp, config.world_size()),
+              fmt::format("start {}, or change dp, tp, pp so that their product is {}",
+                          counted(config.world_size(), "rank"), ranks));
 }
 
 void fit_world(ResolvedConfig& resolved, int64_t ranks) {

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/units.h"
 
 namespace stretto {
 namespace {
@@ -90,7 +91,7 @@ MetricsFile::MetricsFile(Fs& fs, const std::string& directory, int64_t step) : f
 MetricsFile::~MetricsFile() {
   if (waiting_.empty() && lost_ == 0) return;
   const auto lines = lost_ + std::count(waiting_.begin(), waiting_.end(), '\n');
-  spdlog::warn("{}: {} lines could not be written", path_, lines);
+  spdlog::warn("{}: {} could not be written", path_, counted(lines, "line"));
 }
 
 void MetricsFile::write(const std::string& line) {

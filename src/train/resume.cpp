@@ -127,10 +127,10 @@ int64_t resume(Trainer& trainer, Fs& fs, bool speaks) {
     if (speaks) {
       const TrainerState& state = trainer.state();
       spdlog::info(
-          "from {} ({} verified): weights, optimizer state, step {}, {} samples consumed, "
+          "from {} ({} verified): weights, optimizer state, step {}, {} consumed, "
           "loss scale {:g}",
           checkpoint->path(), format_bytes(static_cast<double>(checkpoint->manifest().bytes())),
-          state.step, state.consumed_samples, trainer.scaler().scale());
+          state.step, counted(state.consumed_samples, "sample"), trainer.scaler().scale());
     }
     return *step;
   }

@@ -264,7 +264,9 @@ RunResult run_training(const Config& config, Comm& world, const RunOptions& opti
   }
   if (taken > 0 && found_no_scale(config, trainer)) {
     if (speaks) {
-      spdlog::error("all {} steps had NaN or infinite gradients; {}", trainer.state().step,
+      spdlog::error("{} had NaN or infinite gradients; {}",
+                    trainer.state().step == 1 ? "the only step"
+                                              : fmt::format("all {} steps", trainer.state().step),
                     advice_for_skipped(config, trainer));
     }
     result.code = ExitCode::diverged;

@@ -229,8 +229,8 @@ void CheckpointSaver::require_saved(int tries, double pause) {
               fmt::format("step {} could not be saved in {}", step, store_.root()),
               saved_step_ < 0
                   ? fmt::format("{}, and repeat the command: it begins anew", fix_)
-                  : fmt::format("{}, and repeat the command: it goes on from {}, {} steps before",
-                                fix_, store_.path_of(saved_step_), step - saved_step_));
+                  : fmt::format("{}, and repeat the command: it goes on from {}, {} before", fix_,
+                                store_.path_of(saved_step_), counted(step - saved_step_, "step")));
 }
 
 }  // namespace stretto

@@ -33,6 +33,9 @@ TEST(Units, Format) {
   EXPECT_EQ(with_commas(124439808), "124,439,808");
   EXPECT_EQ(with_commas(-1000), "-1,000");
   EXPECT_EQ(with_commas(999), "999");
+  EXPECT_EQ(counted(1, "token"), "1 token");
+  EXPECT_EQ(counted(0, "token"), "0 tokens");
+  EXPECT_EQ(counted(2, "micro-batch"), "2 micro-batches");
   EXPECT_EQ(format_bytes(80.0 * (1ll << 30)), "80.00 GiB");
   EXPECT_EQ(format_count(124439808), "124.4M");
   EXPECT_EQ(format_seconds(59.996), "60.00 s");

@@ -171,7 +171,7 @@ TEST(SweepSpec, FlagsThatDoNotComeOutEvenAreRejectedPoints) {
   const auto planned = plan_points(points_of(batch));
   ASSERT_EQ(planned.size(), 2u);
   EXPECT_EQ(planned[0].config.micro_batch, 3);
-  EXPECT_EQ(planned[1].reason, "8 sequences cannot be 5 micro-batches on each of 1 replicas");
+  EXPECT_EQ(planned[1].reason, "8 sequences cannot be 5 micro-batches on each of 1 replica");
 }
 
 // Directories are named after the beginning and the end of a long label: either may be its own.

@@ -187,7 +187,7 @@ TEST(RecordVerbs, CalibrateFitsADeviceToItsOwnRuns) {
   EXPECT_TRUE(says(gpu.err, "--cluster h200")) << gpu.err;
   const VerbAnswer both = run_verb({"plan", "calibrate", dir.path(), "--cluster", "h200"});
   EXPECT_EQ(both.code, 0) << both.err;
-  EXPECT_TRUE(says(both.out, "1 timed runs")) << both.out;
+  EXPECT_TRUE(says(both.out, "1 timed run;")) << both.out;
   EXPECT_TRUE(says(both.err, "local")) << both.err;
 }
 

@@ -12,6 +12,8 @@ TEST(RunNotes, TheStartSaysWhatTrainsOnWhat) {
   EXPECT_EQ(start_note(load_config({"tiny", "global_batch=8"}).config, 3 << 20),
             "tiny: 842,496 parameters in fp32 on cpu, 3.00 MiB per rank; 8 sequences of 128 random "
             "tokens (data.path is not set) a step");
+  const std::string one = start_note(load_config({"tiny", "global_batch=1"}).config, 0);
+  EXPECT_NE(one.find("; 1 sequence of 128 random"), std::string::npos) << one;
   const std::string cut = start_note(
       load_config({"tiny", "parallel.dp=2", "parallel.tp=4", "parallel.zero=1", "data.path=my.txt"})
           .config,

@@ -142,6 +142,7 @@ TEST(LookOver, ReadsABoundedPartOfALargeSource) {
 TEST(Sampler, TooShortIsAnError) {
   const auto source = counting(8);
   EXPECT_ERROR(Sampler(*source, {8, 8, 0, {}, true}), ExitCode::bad_data, "too few");
+  EXPECT_ERROR(Sampler(*source, {8, 8, 0, {0, 1}, true}), ExitCode::bad_data, "1 token is too few");
   EXPECT_EQ(Sampler(*source, {7, 8, 0, {}, true}).samples_per_epoch(), 1);
 }
 
