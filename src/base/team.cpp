@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <chrono>
 #include <system_error>
 
 #include "base/cores.h"
@@ -11,23 +10,22 @@
 namespace stretto {
 namespace {
 
-// Longer than it takes to wake a sleeping thread, shorter than others should have to wait for a
-// core that only watches.
-constexpr auto kWatch = std::chrono::microseconds(200);
+// How often to look, in turns of kLooks: on a core of its own some hundred microseconds, longer
+// than it takes to wake a sleeping thread. Not a time: a thread that shares a core spends its turns
+// on it slowly, and stays awake until the system has moved it to an idle one.
+constexpr int kTurns = 60, kLooks = 64;
 
 // Whether done() came true while watching.
 template <typename Done>
 bool watch_until(Done done) {
-  if (done()) return true;
-  const auto end = std::chrono::steady_clock::now() + kWatch;
-  do {
-    for (int i = 0; i < 64; ++i) {
+  for (int turn = 0; turn < kTurns; ++turn) {
+    for (int look = 0; look < kLooks; ++look) {
       if (done()) return true;
       pause_core();
     }
     std::this_thread::yield();  // somebody may be waiting for this very core
-  } while (std::chrono::steady_clock::now() < end);
-  return false;
+  }
+  return done();
 }
 
 }  // namespace
