@@ -73,6 +73,8 @@ void count_refused(Plan& plan, const Layout& layout, Reject reason) {
 }
 
 void set_seconds(Candidate& c, const Stack& stack, const Workload& work) {
+  if (c.simulated) return;
+  c.simulated = true;
   const double before = c.estimate.seconds;
   refine_to_rank(c.estimate, work, c.layout);
   const double half = interval_of(stack, c.layout.devices());
@@ -140,9 +142,9 @@ bool refine_memory(Plan& plan) {
 // The layouts at the top get what is too slow for all: the simulated schedule, and for our own
 // runtime the exact memory plan.
 void refine_leaders(Plan& plan) {
-  sort_by_seconds(plan.ranked);
-  simulate_leaders(plan);
-  do {  // another order of memory, or a tie that lost its fastest, brings others to the top
+  do {  // another order of memory, or a leader that does not fit, brings others to the top
+    sort_by_seconds(plan.ranked);
+    simulate_leaders(plan);
     rank(plan.ranked, tie_width(plan.stack));
   } while (plan.stack.own_runtime && refine_memory(plan));
 }

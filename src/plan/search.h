@@ -47,6 +47,7 @@ struct Candidate {
   double low = 0, high = 0;  // interval of the seconds
   double tokens_per_second = 0;
   double mfu = 0, hfu = 0;   // mpt convention, of the matrix peak
+  bool simulated = false;    // the seconds: of its schedule; else by formula
   size_t tie = 0;            // candidates of one number cannot be told apart
   double leader_memory = 0;  // bytes: of the fastest that differs only in what it recomputes
 };
