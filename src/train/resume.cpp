@@ -71,8 +71,13 @@ std::optional<Checkpoint> verified(Comm& world, const CheckpointStore& store, in
   return checkpoint;
 }
 
+// As `import` writes them.
+bool holds_weights_only(const Checkpoint& checkpoint) {
+  return state_of(checkpoint.manifest()).loss_scale.scale == 0;
+}
+
 void require_same_run(const Trainer& trainer, const Checkpoint& checkpoint, bool speaks) {
-  const bool weights_only = state_of(checkpoint.manifest()).loss_scale.scale == 0;
+  const bool weights_only = holds_weights_only(checkpoint);
   const DataMark then = data_of(checkpoint.manifest()), now = trainer.data_mark();
   const ConfigDifferences differences = compare_configs(
       config_of(checkpoint.manifest()), trainer.config(), weights_only, then == now);
@@ -126,11 +131,11 @@ int64_t resume(Trainer& trainer, Fs& fs, bool speaks) {
     reading.wait();
     if (speaks) {
       const TrainerState& state = trainer.state();
-      spdlog::info(
-          "from {} ({} verified): weights, optimizer state, step {}, {} consumed, "
-          "loss scale {:g}",
-          checkpoint->path(), format_bytes(static_cast<double>(checkpoint->manifest().bytes())),
-          state.step, counted(state.consumed_samples, "sample"), trainer.scaler().scale());
+      spdlog::info("from {} ({} verified): {}, step {}, {} consumed, loss scale {:g}",
+                   checkpoint->path(),
+                   format_bytes(static_cast<double>(checkpoint->manifest().bytes())),
+                   holds_weights_only(*checkpoint) ? "weights alone" : "weights, optimizer state",
+                   state.step, counted(state.consumed_samples, "sample"), trainer.scaler().scale());
     }
     return *step;
   }

@@ -328,6 +328,9 @@ TEST(TrainVerb, KeepsItsTokenizer) {
   const double imported = loss(m.dir / "in");
   std::filesystem::rename(m.dir / "in", m.dir / "elsewhere");
   EXPECT_EQ(loss(m.dir / "elsewhere"), imported);
+  const Answer tuned = stretto_run({"train", m.dir / "elsewhere/model.yaml", "train.steps=1",
+                                    "output=" + (m.dir / "elsewhere"), "threads=1"});
+  EXPECT_TRUE(tuned.says("weights alone, step 0")) << tuned.err;  // no moments lie there
 
   const Answer without = stretto_run(words(m.dir / "none"));
   EXPECT_EQ(without.code, 0) << without.err;
