@@ -218,12 +218,13 @@ PlanOptions with_defaults(PlanOptions o, const ResolvedConfig& words,
 // What the words tell our own runtime.
 void check_told(const plan::Workload& work, const Config& words, const plan::Cluster& cluster,
                 const plan::Stack& stack) {
-  const bool narrow = work.gradient_type != DType::f32;
+  const bool narrow = work.gradient_type != DType::f32 || work.reduce_type != DType::f32;
   const bool offload = words.activation_offload || words.optimizer_offload;
   if (!stack.own_runtime) {
     if (narrow || offload || work.logits_chunk > 0) {
       spdlog::warn(
-          "plan: gradient_dtype, logits_chunk and offloading are not known of {}: left out",
+          "plan: gradient_dtype, reduce_dtype, logits_chunk and offloading are not known of {}: "
+          "left out",
           stack.name);
     }
     return;

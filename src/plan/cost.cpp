@@ -69,11 +69,13 @@ class Model {
     reduce_bytes_ = stack.reduce_bytes;
     if (stack.own_runtime) {
       const PrecisionTypes types = types_of(work.precision, work.gradient_type);
-      reduce_bytes_ = static_cast<double>(dtype_size(types.gradient));
+      const size_t gradient = dtype_size(types.gradient);
+      reduce_bytes_ = static_cast<double>(std::min(gradient, dtype_size(work.reduce_type)));
       // The constants are those of fp32, whose types take as much as those of amp_bf16.
       const PrecisionTypes fitted = types_of(Precision::fp32);
       optimizer_share_ = step_bytes(types) / step_bytes(fitted);
-      gradient_share_ = reduce_bytes_ / static_cast<double>(dtype_size(fitted.gradient));
+      gradient_share_ =
+          static_cast<double>(gradient) / static_cast<double>(dtype_size(fitted.gradient));
     }
     place_groups();
   }

@@ -82,6 +82,7 @@ Workload workload_of(const Config& config) {
   w.global_batch = config.global_batch;
   w.precision = config.precision;
   w.gradient_type = config.gradient_dtype;
+  w.reduce_type = config.parallel.reduce_dtype;
   w.logits_chunk = config.logits_chunk;
   w.activation_offload = config.activation_offload;
   w.optimizer_offload = config.optimizer_offload;

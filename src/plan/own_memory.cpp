@@ -26,6 +26,7 @@ RankShape shape_of(const Workload& work, const Layout& layout, bool on_gpu) {
   s.accumulation = micro_batches(work, layout);
   s.split_backward = layout.schedule == PipelineSchedule::zero_bubble;
   s.gradient_type = work.gradient_type;
+  s.reduce_type = work.reduce_type;
   s.activation_offload = work.activation_offload;
   s.optimizer_offload = work.optimizer_offload;
   if (on_gpu) s.loss_chunk_bytes = kGpuLossChunkBytes;

@@ -19,7 +19,8 @@ struct Workload {
   std::string model_words = {};  // the model as `stretto train` takes it, where somebody named it
   // What our own runtime may be told.
   DType gradient_type = DType::f32;
-  int64_t logits_chunk = 0;  // bytes; 0: what suits the device
+  DType reduce_type = DType::f32;  // of gradients on their way over dp
+  int64_t logits_chunk = 0;        // bytes; 0: what suits the device
   bool activation_offload = false, optimizer_offload = false;
   bool repeatable = true;
 };

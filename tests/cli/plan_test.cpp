@@ -208,6 +208,24 @@ TEST(PlanVerb, MemoryFollowsTheWords) {
   EXPECT_LT(gib({"logits_chunk=64MiB"}), plain);
 }
 
+// Rounded copies of gradients travel in half the bytes, through two buffers as large as the largest
+// unit, here the token embedding.
+TEST(PlanVerb, RoundedGradientsCount) {
+  const auto layout = [](const std::string& more) {
+    const VerbAnswer answer =
+        run_verb({"plan", "mpt-3b", more, "--gpus", "16", "--dp", "16", "--zero", "1",
+                  "--micro-batch", "4", "--recompute", "none", "--json"});
+    EXPECT_EQ(answer.code, 0) << answer.err;
+    return nlohmann::json::parse(answer.out)["layouts"][0];
+  };
+  const nlohmann::json plain = layout("parallel.reduce_dtype=f32");
+  const nlohmann::json rounded = layout("parallel.reduce_dtype=bf16");
+  const auto needed = [](const nlohmann::json& l) { return l["memory_needed"].get<double>(); };
+  EXPECT_EQ(needed(rounded) - needed(plain), 2 * 2.0 * 50368 * 2560);
+  EXPECT_LT(rounded["terms"]["data-parallel traffic"], plain["terms"]["data-parallel traffic"]);
+  EXPECT_EQ(rounded["terms"]["memory-bound passes"], plain["terms"]["memory-bound passes"]);
+}
+
 // The line with the command passes every rule of the configuration, and runs what was planned
 // whatever else the model's own words say.
 TEST(PlanVerb, TheCommandItPrintsIsThePlan) {
