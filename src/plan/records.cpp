@@ -84,10 +84,10 @@ Observation observation_of(const CsvTable& table, size_t row, Precision unsaid) 
   o.id = c.text("id", fmt::format("{}:{}", table.name, table.lines[row]));
   o.same_as = o.id;
   ModelShape& m = o.work.model;
-  m.name = c.text("model", "custom");
   m.layers = c.whole("layers");
   m.hidden = c.whole("hidden");
   m.heads = c.whole("heads");
+  m.name = c.text("model", fmt::format("{}x{}h{}", m.layers, m.hidden, m.heads));
   m.vocab = c.whole("vocab");
   m.ffn = c.has("ffn") ? c.whole("ffn") : 4 * m.hidden;
   o.work.seq_len = c.whole("seq_len");
@@ -241,11 +241,14 @@ std::string calibration_text(const Calibration& r) {
     out += fmt::format("  {:<24}{:>+7.1f} %\n", s.id, 100 * s.residual);
   }
   if (!r.proposals.empty()) out += "\nthe next runs that narrow the intervals most\n";
+  std::vector<Layout> proposed;
   for (const ProposedRun& p : r.proposals) {
     out += fmt::format("  {:<14}{:<40}{:>10.4g} s  narrows by {:.2f} points, mostly {}\n",
                        p.work.model.name, describe(p.layout), p.predicted_seconds, p.gain,
                        p.separates);
+    proposed.push_back(p.layout);
   }
+  if (!proposed.empty()) out += fmt::format("  ({})\n", legend_of(proposed));
   return out;
 }
 

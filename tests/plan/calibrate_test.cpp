@@ -53,6 +53,7 @@ TEST(Calibrate, FindsTheRateThatMadeTheRowsAndFlagsTheOddOne) {
   EXPECT_EQ(c.suspects[0].id, "row5");
   EXPECT_FALSE(c.proposals.empty());
   for (const ProposedRun& run : c.proposals) EXPECT_GE(run.gain, 0);
+  EXPECT_NE(calibration_text(c).find("  (mbs: micro-batch"), std::string::npos);
   EXPECT_LT(c.spread, 0.01);
 }
 
@@ -152,6 +153,7 @@ TEST(Calibrate, ReadsRecordsAndRefusesBadOnes) {
       read_record_table(header + "a,2,64,4,256,32,8,2,1,1,4,0.5\n", "t.csv", Precision::fp32);
   ASSERT_EQ(rows.size(), 1u);
   EXPECT_EQ(rows[0].layout.dp, 2);
+  EXPECT_EQ(rows[0].work.model.name, "2x64h4");  // proposals say which model is to be run
   EXPECT_DOUBLE_EQ(rows[0].seconds, 0.5);
   EXPECT_EQ(rows[0].work.gradient_type, DType::f32);
   const auto gradients_in = [](const std::string& word) {
