@@ -1,5 +1,6 @@
 #include "train/resume.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "base/log.h"
@@ -33,10 +34,17 @@ bool only_a_name(const std::string& key, const Config& saved, const Config& give
 std::string listed(const std::vector<Difference>& differences) {
   std::string text;
   for (const Difference& d : differences) {
-    text +=
-        fmt::format("{}{}={} (checkpoint: {})", text.empty() ? "" : ", ", d.key, d.given, d.saved);
+    text += fmt::format("{}{}={} (checkpoint: {})", text.empty() ? "" : ", ", d.key, d.given,
+                        d.saved.empty() ? "not set" : d.saved);
   }
   return text;
+}
+
+// What to do where the checkpoint is of another run; `weights`: they are of use to this one.
+std::string another_run(bool weights) {
+  return std::string("set output= to another directory for a new run") +
+         (weights ? " (`stretto export`, then `import`, makes one that begins with these weights)"
+                  : "");
 }
 
 // Rank 0's view of the directory, for all.
@@ -82,18 +90,19 @@ void require_same_run(const Trainer& trainer, const Checkpoint& checkpoint, bool
   const ConfigDifferences differences = compare_configs(
       config_of(checkpoint.manifest()), trainer.config(), weights_only, then == now);
   if (!differences.conflicts.empty()) {
+    const bool same_model =
+        std::none_of(differences.conflicts.begin(), differences.conflicts.end(),
+                     [](const Difference& d) { return starts_with(d.key, "model."); });
     throw Error(ExitCode::bad_config,
                 fmt::format("{} was made with other settings: {}", checkpoint.path(),
                             listed(differences.conflicts)),
-                "set output= to another directory for a new run, or repeat the settings of the "
-                "checkpoint");
+                another_run(same_model) + ", or repeat the settings of the checkpoint");
   }
   if (!weights_only && then.tokens > 0 && then != now) {
     throw Error(ExitCode::bad_config,
                 fmt::format("{} was made with other data: {} tokens, {} now{}", checkpoint.path(),
                             then.tokens, now.tokens, then.tokens == now.tokens ? ", others" : ""),
-                "bring back the data of data.path, or set output= to another directory for a new "
-                "run");
+                "bring back the data of data.path, or " + another_run(true));
   }
   if (speaks && !differences.changed.empty()) {
     spdlog::info("from this command: {}", listed(differences.changed));

@@ -145,7 +145,12 @@ TEST(TrainVerb, SaysWhereSettingsComeFrom) {
   EXPECT_TRUE(more.says("weights, optimizer state, step 16, 128 samples consumed")) << more.err;
   words.push_back("seed=7");
   expect_refused(words, 78, "seed=7 (checkpoint: 1234)");
+  const char* begins_anew = "(`stretto export`, then `import`, makes one that begins with these";
   EXPECT_TRUE(stretto_run(words).says("set output= to another directory"));
+  EXPECT_TRUE(stretto_run(words).says(begins_anew)) << "the same model";
+  words.push_back("model.layers=3");
+  expect_refused(words, 78, "model.layers=3");
+  EXPECT_FALSE(stretto_run(words).says(begins_anew)) << "another model";
 }
 
 TEST(TrainVerb, OneRunPerDirectory) {
