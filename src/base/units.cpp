@@ -75,6 +75,11 @@ std::string format_count(double value) {
   return fmt::format("{:.4g}T", value / 1e12);
 }
 
+std::string format_digits(double value, int digits) {
+  const bool all_whole = std::fabs(value) >= std::pow(10, digits) - 0.5;
+  return all_whole ? fmt::format("{:.0f}", value) : fmt::format("{:.{}g}", value, digits);
+}
+
 std::string format_bytes(double bytes) {
   const double a = std::fabs(bytes);
   if (a < 0x1p10) return fmt::format("{:.0f} B", bytes);

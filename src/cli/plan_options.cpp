@@ -68,8 +68,8 @@ void check_scale(const PlanOptions& o) {
   if (!o.scale && (limits || o.price || !o.tokens.empty() || !o.svg.empty())) {
     refuse("--tokens, --deadline, --budget, --price and --svg belong to --scale", "add --scale");
   }
-  if (limits && o.tokens.empty()) {
-    refuse("a deadline or a budget needs the tokens of the run", "add --tokens 2T");
+  if ((limits || o.price) && o.tokens.empty()) {
+    refuse("a deadline, a budget or a price needs the tokens of the run", "add --tokens 2T");
   }
   if (o.scale && o.gpus) {
     refuse("--gpus does not go with --scale, which goes through many counts",

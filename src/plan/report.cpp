@@ -69,11 +69,11 @@ std::string answer(const Plan& p) {
   const Candidate& best = p.ranked.front();
   const size_t ties = static_cast<size_t>(std::count_if(
       p.ranked.begin(), p.ranked.end(), [&](const Candidate& c) { return c.tie == best.tie; }));
-  std::string out =
-      fmt::format("\nbest: {}: {:.4g} s per step ({:.3g} to {:.3g}), {} tokens/s, {} of {}\n",
-                  describe(best.layout), best.estimate.seconds, best.low, best.high,
-                  format_count(best.tokens_per_second), format_bytes(best.memory.needed()),
-                  format_bytes(best.memory.capacity));
+  std::string out = fmt::format(
+      "\nbest: {}: {} s per step ({} to {}), {} tokens/s, {} of {}\n", describe(best.layout),
+      format_digits(best.estimate.seconds, 4), format_digits(best.low, 3),
+      format_digits(best.high, 3), format_count(best.tokens_per_second),
+      format_bytes(best.memory.needed()), format_bytes(best.memory.capacity));
   std::vector<Term> terms = terms_of(best.estimate);
   std::stable_sort(terms.begin(), terms.end(),
                    [](const Term& a, const Term& b) { return a.seconds > b.seconds; });
@@ -114,14 +114,14 @@ std::string table(const Plan& p, size_t top) {
       return fmt::format("{:.1f}%", 100 * seconds / e.seconds);
     };
     out += fmt::format(
-        "{}{:>2} {:<44}{:>9.4g}{:>15}{:>10}{:>7}{:>7}{:>11} "
+        "{}{:>2} {:<44}{:>9}{:>15}{:>10}{:>7}{:>7}{:>11} "
         "|{:>7}{:>7}{:>6}{:>6}{:>6}{:>8}{}\n",
-        tied ? '=' : ' ', i + 1, describe(c.layout), e.seconds,
-        fmt::format("{:.3g}..{:.3g}", c.low, c.high), format_count(c.tokens_per_second),
-        fmt::format("{:.1f}%", 100 * c.mfu), fmt::format("{:.1f}%", 100 * c.hfu),
-        format_bytes(c.memory.needed()), share(e.bubble), share(e.imbalance), share(e.tp_exposed),
-        share(e.dp_exposed), share(e.pp_exposed), share(e.passes),
-        c.memory.fit == plan::Fit::tight ? " tight" : "");
+        tied ? '=' : ' ', i + 1, describe(c.layout), format_digits(e.seconds, 4),
+        format_digits(c.low, 3) + ".." + format_digits(c.high, 3),
+        format_count(c.tokens_per_second), fmt::format("{:.1f}%", 100 * c.mfu),
+        fmt::format("{:.1f}%", 100 * c.hfu), format_bytes(c.memory.needed()), share(e.bubble),
+        share(e.imbalance), share(e.tp_exposed), share(e.dp_exposed), share(e.pp_exposed),
+        share(e.passes), c.memory.fit == plan::Fit::tight ? " tight" : "");
   }
   if (any_tie) {
     out +=
@@ -142,8 +142,8 @@ std::string why(const Plan& p) {
     }
   }
   if (next == nullptr) return "\nevery layout that fits is within the tie width\n";
-  out += fmt::format("\nwhy the first: {} would take {:.4g} s ({:+.1f} %):", describe(next->layout),
-                     next->estimate.seconds,
+  out += fmt::format("\nwhy the first: {} would take {} s ({:+.1f} %):", describe(next->layout),
+                     format_digits(next->estimate.seconds, 4),
                      100 * (next->estimate.seconds / best.estimate.seconds - 1));
   const auto terms = difference(best.estimate, next->estimate);
   for (size_t i = 0; i < 4 && std::abs(terms[i].seconds) >= 0.1 * std::abs(terms[0].seconds); ++i) {
@@ -223,21 +223,23 @@ std::string memory_line(const char* name, const StageMemory& m) {
 }  // namespace
 
 std::string explain_text(const Plan& p, const Candidate& c) {
-  std::string out =
-      fmt::format("\n{}: {:.4g} s per iteration\n", describe(c.layout), c.estimate.seconds);
+  std::string out = fmt::format("\n{}: {} s per iteration\n", describe(c.layout),
+                                format_digits(c.estimate.seconds, 4));
   for (const Term& s : terms_of(c.estimate)) {
     if (s.seconds == 0) continue;
-    out += fmt::format("  {:<26}{:>10.4g} s{:>7.1f} %\n", s.name, s.seconds,
+    out += fmt::format("  {:<26}{:>10} s{:>7.1f} %\n", s.name, format_digits(s.seconds, 4),
                        100 * s.seconds / c.estimate.seconds);
   }
   if (c.estimate.hidden_comm > 0) {
-    out += fmt::format("  (hidden behind compute: {:.3g} s of traffic)\n", c.estimate.hidden_comm);
+    out += fmt::format("  (hidden behind compute: {} s of traffic)\n",
+                       format_digits(c.estimate.hidden_comm, 3));
   }
   const auto& stages = c.estimate.stage_seconds;
-  out += fmt::format(
-      "stages, one micro-batch: first {:.4g} s, middle {:.4g} s, last {:.4g} s; {} "
-      "micro-batches\n",
-      stages.front(), stages[stages.size() / 2], stages.back(), micro_batches(p.work, c.layout));
+  const int64_t rounds = micro_batches(p.work, c.layout);
+  out +=
+      fmt::format("stages, one micro-batch: first {} s, middle {} s, last {} s; {} micro-batch{}\n",
+                  format_digits(stages.front(), 4), format_digits(stages[stages.size() / 2], 4),
+                  format_digits(stages.back(), 4), rounds, rounds == 1 ? "" : "es");
   out += memory_line("first", c.memory.first) + memory_line("middle", c.memory.middle) +
          memory_line("last", c.memory.last);
   if (c.memory.exact) {

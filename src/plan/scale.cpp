@@ -75,12 +75,12 @@ std::string chosen_text(const ScalePlan& plan, const ScaleRequest& request) {
                                        : "none of these counts meets the budget";
   }
   const ScalePoint& p = plan.points[*plan.best];
-  std::string text =
-      request.deadline_days > 0
-          ? fmt::format("{} of these within {:.3g} days",
-                        p.cost > 0 ? "cheapest" : "fewest device hours", request.deadline_days)
-      : request.budget > 0 ? "fastest of these within the budget"
-                           : "most tokens a day";
+  std::string text = request.deadline_days > 0
+                         ? fmt::format("{} of these within {} days",
+                                       p.cost > 0 ? "cheapest" : "fewest device hours",
+                                       format_digits(request.deadline_days, 3))
+                     : request.budget > 0 ? "fastest of these within the budget"
+                                          : "most tokens a day";
   text += fmt::format(" (*): {} devices, {} tokens a day", with_commas(p.devices),
                       format_count(p.tokens_per_day));
   if (p.days > 0) text += fmt::format(", {:.1f} days", p.days);
@@ -189,12 +189,12 @@ std::string scale_table(const ScalePlan& plan) {
       continue;
     }
     shown.push_back(p.best.layout);
-    out += fmt::format(
-        "{:>9}{} {:<46}{:>9.3g}{:>8.1f}%{:>10.3f}{:>8.1f}%{:>14}{:>6.0f}%{:>9}{:>14}\n", p.devices,
-        plan.best && *plan.best == i ? '*' : ' ', describe(p.best.layout), p.best.estimate.seconds,
-        100 * p.best.mfu, p.straggler, 100 * p.goodput.share, format_count(p.tokens_per_day),
-        100 * p.interval, p.days > 0 ? fmt::format("{:.1f}", p.days) : "-",
-        p.cost > 0 ? with_commas(static_cast<int64_t>(p.cost)) : "-");
+    out += fmt::format("{:>9}{} {:<46}{:>9}{:>8.1f}%{:>10.3f}{:>8.1f}%{:>14}{:>6.0f}%{:>9}{:>14}\n",
+                       p.devices, plan.best && *plan.best == i ? '*' : ' ', describe(p.best.layout),
+                       format_digits(p.best.estimate.seconds, 3), 100 * p.best.mfu, p.straggler,
+                       100 * p.goodput.share, format_count(p.tokens_per_day), 100 * p.interval,
+                       p.days > 0 ? fmt::format("{:.1f}", p.days) : "-",
+                       p.cost > 0 ? with_commas(static_cast<int64_t>(p.cost)) : "-");
   }
   return shown.empty() ? out : out + fmt::format("  ({})\n", legend_of(shown));
 }

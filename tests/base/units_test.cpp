@@ -38,6 +38,10 @@ TEST(Units, Format) {
   EXPECT_EQ(counted(2, "micro-batch"), "2 micro-batches");
   EXPECT_EQ(format_bytes(80.0 * (1ll << 30)), "80.00 GiB");
   EXPECT_EQ(format_count(124439808), "124.4M");
+  EXPECT_EQ(format_digits(0.123456, 4), "0.1235");
+  EXPECT_EQ(format_digits(999.4, 3), "999");
+  EXPECT_EQ(format_digits(999.6, 3), "1000");
+  EXPECT_EQ(format_digits(1376.2, 3), "1376");
   EXPECT_EQ(format_seconds(59.996), "60.00 s");
   EXPECT_EQ(format_seconds(123), "2 min 03 s");
   EXPECT_EQ(format_seconds(3599.9), "1 h 00 min");

@@ -30,6 +30,7 @@ TEST(PlanVerb, QuestionsWithoutAnAnswerAreRefused) {
            {{"--tokens", "2T"}, "belong to --scale", "add --scale"},
            {{"--scale", "--deadline", "60d"}, "needs the tokens", "--tokens"},
            {{"--scale", "--tokens", "2T", "--budget", "1000"}, "no price", "--price"},
+           {{"--scale", "--price", "2"}, "a price needs the tokens", "--tokens"},
            {{"--scale", "--tokens", "0"}, "--tokens 0", "more than zero"},
            {{"--scale", "--tokens", "2T", "--deadline", "-5d"}, "--deadline -5", "more than zero"},
            {{"--scale", "--tokens", "2T", "--price", "nan"}, "--price is nan", "above zero"},
@@ -149,6 +150,16 @@ TEST(PlanVerb, WordsSayWhatIsTrained) {
   const VerbAnswer options = run_verb(more);
   EXPECT_NE(options.out.find("32 sequences of 1024 tokens, amp_bf16\n"), std::string::npos)
       << options.out;
+}
+
+// 1376 s, not 1.38e+03; one layout, one micro-batch.
+TEST(PlanVerb, NumbersAreReadByPeople) {
+  const VerbAnswer slow = run_verb(
+      {"plan", "mpt-7b", "--software", "megatron-fugaku", "--recompute", "full", "--explain"});
+  EXPECT_EQ(slow.code, 0) << slow.err;
+  EXPECT_EQ(slow.out.find("e+0"), std::string::npos) << slow.out;
+  const VerbAnswer one = run_verb({"plan", "mpt-7b", "--gpus", "64", "--tp", "16"});
+  EXPECT_NE(one.out.find("\n1 layout looked at in "), std::string::npos) << one.out;
 }
 
 TEST(PlanVerb, WhatTrainWouldRefuseIsNotPlanned) {
