@@ -1,4 +1,4 @@
-// The CPU backend: host memory, OpenMP threads, SIMD through Highway with run-time dispatch, matrix
+// The CPU backend: host memory, a team of threads, SIMD through Highway with run-time dispatch, matrix
 // products through the library that measures fastest for the shape. One file per operator.
 //
 // Work is cut into pieces whose number depends on the shape alone, never on the number of threads,
