@@ -1,5 +1,5 @@
-// The CPU backend: host memory, a team of threads, SIMD through Highway with run-time dispatch, matrix
-// products through the library that measures fastest for the shape. One file per operator.
+// The CPU backend: host memory, a team of threads, SIMD through Highway with run-time dispatch,
+// matrix products through the library that measures fastest for the shape. One file per operator.
 //
 // Work is cut into pieces whose number depends on the shape alone, never on the number of threads,
 // and partial sums are added in piece order: that is what makes results independent of threads.
