@@ -38,7 +38,7 @@ std::string legend_of(const std::vector<Layout>& layouts) {
     return std::any_of(layouts.begin(), layouts.end(), has);
   };
   std::string text = "mbs: micro-batch";
-  if (any([](const Layout& l) { return l.zero_group > 0; })) text += "; zero3/N: in groups of N";
+  if (any([](const Layout& l) { return l.zero_group > 0; })) text += "; /N: ZeRO in groups of N";
   if (any([](const Layout& l) { return l.schedule == PipelineSchedule::zero_bubble; })) {
     text += "; zb: zero bubble";
   }
