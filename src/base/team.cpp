@@ -8,27 +8,6 @@
 #include "base/error.h"
 
 namespace stretto {
-namespace {
-
-// How often to look, in turns of kLooks: on a core of its own some hundred microseconds, longer
-// than it takes to wake a sleeping thread. Not a time: a thread that shares a core spends its turns
-// on it slowly, and stays awake until the system has moved it to an idle one.
-constexpr int kTurns = 60, kLooks = 64;
-
-// Whether done() came true while watching.
-template <typename Done>
-bool watch_until(Done done) {
-  for (int turn = 0; turn < kTurns; ++turn) {
-    for (int look = 0; look < kLooks; ++look) {
-      if (done()) return true;
-      pause_core();
-    }
-    std::this_thread::yield();  // somebody may be waiting for this very core
-  }
-  return done();
-}
-
-}  // namespace
 
 Team& Team::of_this_thread() {
   thread_local Team team;

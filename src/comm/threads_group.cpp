@@ -12,8 +12,6 @@ namespace {
 
 constexpr size_t kEagerBytes = 64 << 10;  // sends up to this size are copied
 constexpr int64_t kBlockBytes = 64 << 10;
-// Longer than it takes to wake a sleeping thread, or two ranks in step would both sleep each time.
-constexpr auto kSpinTime = std::chrono::microseconds(200);
 // Sleepers also look by themselves, because a stopping rank does not know all mailboxes and groups.
 constexpr auto kLookAgain = std::chrono::milliseconds(20);
 
@@ -154,17 +152,7 @@ void Group::complete(Op& op) {
 template <typename Done, typename Lost>
 void Group::sleep_until(std::mutex& mutex, std::condition_variable& changed, Done done, Lost lost,
                         int rank, CommKind kind) {
-  if (done()) return;
-  if (job_->spin) {
-    const auto end = std::chrono::steady_clock::now() + kSpinTime;
-    do {
-      for (int i = 0; i < 64; ++i) {
-        if (done()) return;
-        pause_core();
-      }
-      std::this_thread::yield();  // the peer may be waiting for this very core
-    } while (std::chrono::steady_clock::now() < end);
-  }
+  if (done() || (job_->spin && watch_until(done))) return;
   std::unique_lock lock(mutex);
   while (!done()) {
     const int lost_rank = lost();

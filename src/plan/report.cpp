@@ -236,10 +236,9 @@ std::string explain_text(const Plan& p, const Candidate& c) {
   }
   const auto& stages = c.estimate.stage_seconds;
   const int64_t rounds = micro_batches(p.work, c.layout);
-  out +=
-      fmt::format("stages, one micro-batch: first {} s, middle {} s, last {} s; {} micro-batch{}\n",
-                  format_digits(stages.front(), 4), format_digits(stages[stages.size() / 2], 4),
-                  format_digits(stages.back(), 4), rounds, rounds == 1 ? "" : "es");
+  out += fmt::format("stages, one micro-batch: first {} s, middle {} s, last {} s; {}\n",
+                     format_digits(stages.front(), 4), format_digits(stages[stages.size() / 2], 4),
+                     format_digits(stages.back(), 4), counted(rounds, "micro-batch"));
   out += memory_line("first", c.memory.first) + memory_line("middle", c.memory.middle) +
          memory_line("last", c.memory.last);
   if (c.memory.exact) {

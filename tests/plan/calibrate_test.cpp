@@ -130,6 +130,23 @@ TEST(Calibrate, OwnRunsOnAnH200AreLearnedFrom) {
   }
 }
 
+// An H100 has the multiprocessors of an H200, and no run of our own: what was fitted there, but for
+// passes over memory and links.
+TEST(Calibrate, AnH100HasTheConstantsOfAnH200) {
+  const Place h100 = place("h100", "stretto"), h200 = place("h200", "stretto");
+  EXPECT_FALSE(h100.stack.fitted);
+  for (const Constant id :
+       {Constant::gemm, Constant::wave, Constant::ramp, Constant::fp8, Constant::flash_forward,
+        Constant::flash_backward, Constant::flash_64, Constant::flash_ramp, Constant::cross_entropy,
+        Constant::gap, Constant::accumulate, Constant::optimizer, Constant::fixed}) {
+    EXPECT_EQ(h100.stack.constants[id], h200.stack.constants[id]) << info(id).key;
+  }
+  for (size_t i = 0; i < kConstants; ++i) {
+    EXPECT_EQ(h100.stack.priors[i].centre, h200.stack.priors[i].centre);
+    EXPECT_EQ(h100.stack.priors[i].sigma, h200.stack.priors[i].sigma);
+  }
+}
+
 // Runs that came after the constants, at lengths and of a model (13b) that they had not seen.
 TEST(Calibrate, LaterRunsOnAnH200AreForeseen) {
   const Place p = place("h200", "stretto");
