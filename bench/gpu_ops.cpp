@@ -73,7 +73,7 @@ void linear(Bench& bench, Backend& b, const char* name, int64_t rows, int64_t n,
 }
 
 void attention(const Sizes& s, int device, int repeats) {
-  for (const char* kernel : {"cudnn", "cudnn-atomic", "hopper", "hopper-atomic", "flash"}) {
+  for (const char* kernel : {"cudnn", "cudnn-atomic", "hopper", "flash"}) {
     CudaOptions options;
     options.attention = kernel;
     options.time_operators = true;

@@ -347,17 +347,17 @@ size_t gpu_overhead(const RankShape& shape, bool repeatable, bool hopper) {
   const auto hidden = static_cast<size_t>(shape.model.hidden / shape.tp);
   const auto ffn = static_cast<size_t>(shape.model.ffn / shape.tp);
   const auto heads = static_cast<size_t>(shape.model.heads / shape.tp);
-  // A backward pass of attention keeps dq in f32, cuDNN's repeatable one once per block of keys.
-  // Our own for ALiBi, f32 and other head sizes and the repeatable one for Hopper do not: they have
-  // a value or two per row of scores.
+  // A backward pass of attention keeps dq in f32, cuDNN's repeatable one once per block of keys;
+  // our own for ALiBi, f32 and other head sizes has a value or two per row of scores instead.
   const int64_t head = shape.model.hidden / shape.model.heads;
-  const int64_t keys = head <= 64 ? 128 : 256;
-  const auto blocks = repeatable ? static_cast<size_t>((shape.seq_len + keys - 1) / keys) : 1;
-  const bool for_hopper = hopper && repeatable && head == 64 && shape.seq_len % 128 == 0 &&
+  const bool ours = shape.model.position_kind == Positions::alibi || head > 128 || head % 8 != 0 ||
+                    shape.precision == Precision::fp32;
+  const bool for_hopper = hopper && (head == 64 || head == 128) && shape.seq_len % 128 == 0 &&
                           shape.precision != Precision::amp_fp16;
-  const bool keeps_no_dq = shape.model.position_kind == Positions::alibi || head > 128 ||
-                           head % 8 != 0 || shape.precision == Precision::fp32 || for_hopper;
-  const size_t attention = keeps_no_dq ? tokens * heads * 8 : tokens * hidden * 4 * blocks;
+  const int64_t keys = head <= 64 ? 128 : 256;
+  const int64_t copies = repeatable && !for_hopper ? (shape.seq_len + keys - 1) / keys : 1;
+  const size_t attention =
+      ours ? tokens * heads * 8 : tokens * hidden * 4 * static_cast<size_t>(copies);
   size_t scratch = std::max(kPartialSums, shape.train ? attention : 0), gradients = 0;
   if (shape.precision == Precision::amp_fp8) {
     // Tensor parallelism cuts one side of each product.

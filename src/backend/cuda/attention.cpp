@@ -12,11 +12,9 @@ namespace stretto::cuda {
 namespace {
 
 const std::array kKernels = {
-    AttentionKernel{"hopper-atomic", false, true, hopper_atomic_supports, hopper_forward,
-                    hopper_atomic_backward},
+    AttentionKernel{"hopper", true, true, hopper_supports, hopper_forward, hopper_backward},
     AttentionKernel{"cudnn-atomic", false, false, cudnn_supports, cudnn_forward,
                     cudnn_atomic_backward},
-    AttentionKernel{"hopper", true, false, hopper_supports, hopper_forward, hopper_backward_64},
     AttentionKernel{"cudnn", true, false, cudnn_supports, cudnn_forward, cudnn_backward},
     AttentionKernel{"flash", true, false, flash_supports, flash_forward, flash_backward},
     AttentionKernel{"plain", true, false, plain_supports, plain_forward, plain_backward},

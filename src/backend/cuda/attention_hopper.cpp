@@ -23,7 +23,7 @@ bool cuda_is_hopper([[maybe_unused]] int device) {
 
 namespace stretto::cuda {
 
-bool hopper_atomic_supports(const AttentionGeometry& g) {
+bool hopper_supports(const AttentionGeometry& g) {
   int device = 0;
   CUDA_CHECK(cudaGetDevice(&device));
   return cuda_is_hopper(device) && flash_supports(g) && g.type == DType::bf16 &&
@@ -31,12 +31,8 @@ bool hopper_atomic_supports(const AttentionGeometry& g) {
          g.B * g.T * g.H < (int64_t{1} << 31) && has_tensor_maps();
 }
 
-bool hopper_supports(const AttentionGeometry& g) { return g.D == 64 && hopper_atomic_supports(g); }
-
-void hopper_atomic_backward(const AttentionBackward& call, Workspace& scratch,
-                            cudaStream_t stream) {
-  const bool short_heads = call.shape.D == 64;
-  (short_heads ? hopper_atomic_backward_64 : hopper_atomic_backward_128)(call, scratch, stream);
+void hopper_backward(const AttentionBackward& call, Workspace& scratch, cudaStream_t stream) {
+  (call.shape.D == 64 ? hopper_backward_64 : hopper_backward_128)(call, scratch, stream);
 }
 
 }  // namespace stretto::cuda

@@ -15,19 +15,27 @@ using hopper::kBoxBytes, hopper::kGroup, hopper::kWarps;
 struct BackwardOperands {
   CUtensorMap qkv, keys, dout, dqkv, starts;  // keys: qkv in boxes of 128 rows
   dq::Sums sums;
-  int T, heads, items;
+  int T, heads, items, together;
   float scale;
 };
 
-// Keys [128 tile, 128 tile + 128) of a head of a sequence. Low keys, which most queries see, come
-// first.
+// Keys [128 tile, 128 tile + 128) of a head of a sequence, which walk over the queries that see
+// them: from those on the diagonal to the last.
+//
+// Late keys come first, and their shares of dq too, so that sums always have the same order. Hardly
+// anyone waits for it: keys that begin at the same time are never at the same queries, and those of
+// a head begin one after the other, since those of other heads come in between. Who waits has taken
+// his item later than those he waits for, so that one can always go on.
 struct Item {
   int row, head, tile, queries;  // row: the sequence's first; queries: blocks of them
   int64_t statistics;            // of the sequence and head
 
   __device__ __forceinline__ Item(const BackwardOperands& o, int number) {
-    const int tiles = o.T / kKeys, which = number / tiles;
-    tile = number % tiles;
+    const int tiles = o.T / kKeys;
+    const int first = number / (o.together * tiles) * o.together;  // head of those together
+    const int heads = min(o.together, o.items / tiles - first);
+    const int within = number - first * tiles, which = first + within % heads;
+    tile = tiles - 1 - within / heads;
     head = which % o.heads;
     row = which / o.heads * o.T;
     queries = (o.T - tile * kKeys) / kQueries;
@@ -81,6 +89,16 @@ __device__ __forceinline__ void send_result(const BackwardOperands& o, const hop
   }
 }
 
+// Heads whose backward passes run at the same time: as many as have their operands and the sums of
+// dq in half of the L2 cache.
+inline int heads_together(const AttentionGeometry& g) {
+  int device = 0, bytes = 0;
+  CUDA_CHECK(cudaGetDevice(&device));
+  CUDA_CHECK(cudaDeviceGetAttribute(&bytes, cudaDevAttrL2CacheSize, device));
+  const int64_t head = g.T * g.D * (4 * int64_t{sizeof(bf16)} + int64_t{sizeof(float)});
+  return static_cast<int>(std::clamp<int64_t>(int64_t{bytes} / 2 / head, 1, g.B * g.H));
+}
+
 // `starts`: how many of a row of sums.starts the kernel fetches at once.
 inline BackwardOperands operands_of(const AttentionBackward& call, const dq::Sums& sums,
                                     int starts) {
@@ -95,9 +113,8 @@ inline BackwardOperands operands_of(const AttentionBackward& call, const dq::Sum
           static_cast<int>(g.T),
           static_cast<int>(g.H),
           static_cast<int>(rows * g.H / kKeys),
+          heads_together(g),
           attention_scale(g)};
 }
-
-void make_dq_64(const BackwardOperands& operands, cudaStream_t stream);
 
 }  // namespace stretto::cuda

@@ -7,16 +7,10 @@ namespace stretto::cuda {
 
 void hopper_forward(const AttentionForward& call, Workspace& scratch, cudaStream_t stream);
 
-// Heads of 64 and of 128. It adds dq with atomics: two runs may differ in the last bits.
-bool hopper_atomic_supports(const AttentionGeometry& geometry);
-void hopper_atomic_backward(const AttentionBackward& call, Workspace& scratch, cudaStream_t stream);
-void hopper_atomic_backward_64(const AttentionBackward& call, Workspace& scratch,
-                               cudaStream_t stream);
-void hopper_atomic_backward_128(const AttentionBackward& call, Workspace& scratch,
-                                cudaStream_t stream);
-
-// Heads of 64. Two runs have the same bits.
+// Heads of 64 and of 128. Two runs have the same bits.
 bool hopper_supports(const AttentionGeometry& geometry);
+void hopper_backward(const AttentionBackward& call, Workspace& scratch, cudaStream_t stream);
 void hopper_backward_64(const AttentionBackward& call, Workspace& scratch, cudaStream_t stream);
+void hopper_backward_128(const AttentionBackward& call, Workspace& scratch, cudaStream_t stream);
 
 }  // namespace stretto::cuda

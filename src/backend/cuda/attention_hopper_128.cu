@@ -7,8 +7,8 @@
 // pass apart, so that one multiplies while the other does not. dq goes to memory by copies that
 // add, which two threads of the group that fetches look after: additions by those who made it would
 // hold up whatever else they want of shared memory.
-#include "backend/cuda/attention_hopper.cuh"
 #include "backend/cuda/attention_hopper.h"
+#include "backend/cuda/attention_hopper_dq.cuh"
 
 namespace stretto::cuda {
 namespace {
@@ -16,7 +16,6 @@ namespace {
 using namespace hopper;
 
 constexpr int kThreads = 3 * kGroup, kD = 128;
-constexpr int kTile = kQueries * kD;  // of dq
 using Operands = BackwardOperands;
 // Queries are read for longer than dout: until their dk is made, in the next pass.
 using QueryTurn = Turn<3>;
@@ -25,13 +24,21 @@ using DoutTurn = Turn<2>;
 struct Memory {
   char keys[2][2][kBoxBytes], values[2][2][kBoxBytes];  // half of columns, of keys
   char queries[3][2][kBoxBytes], dout[2][2][kBoxBytes];
-  char dscores[2][2][kBoxBytes];               // of two blocks; transposed: (keys, queries)
-  char dq[2][2][kBoxBytes];                    // on its way: half of a group's tile, of columns
-  float scores[3][kQueries], dp[2][kQueries];  // where they begin (dq::Sums)
+  char dscores[2][2][kBoxBytes];  // of two blocks; transposed: (keys, queries)
+  char dq[2][2][kBoxBytes];  // half of a group's tile, of columns: on its way, or to go on from
+  RoundedDq<2> rounded;
+  alignas(128) float scores[3][kQueries], dp[2][kQueries];  // where they begin (dq::Sums)
   int item;
   Barrier keys_full, keys_empty, values_full, values_empty;
-  Barrier dq_full[2], dq_empty[2];
+  Barrier dq_full[2], dq_empty[2], sums_full[2];
   Barrier queries_full[3], queries_empty[3], dout_full[2], dout_empty[2];
+
+  // Of a group's part of dq.
+  __device__ __forceinline__ auto four_of_dq(int half) {
+    return [this, half](int i) -> float4& {
+      return reinterpret_cast<float4*>(dq[i / 4][half])[i % 4 * kGroup + int(threadIdx.x % kGroup)];
+    };
+  }
 };
 static_assert(sizeof(Memory) + kAlignment - 1 <= 227 * 1024);
 
@@ -53,7 +60,7 @@ __device__ __forceinline__ void fetch_all(const Operands& o, Memory& m) {
     int start = int((item.statistics + item.tile * kKeys) / kQueries);
 #pragma unroll 1
     for (int left = item.queries; left > 0; --left, ++n, ++start, y += kQueries) {
-      if (left == 2) next = atomicAdd(o.sums.next, 1);  // not before
+      if (left == 1) next = atomicAdd(o.sums.next, 1);  // not before
       const QueryTurn q{n};
       if (n >= 3) m.queries_empty[q.place()].wait(q.parity() ^ 1);
       Barrier* full = &m.queries_full[q.place()];
@@ -119,27 +126,53 @@ struct Share {
   float2 less[8];
 };
 
+// What a group knows of dq: whether its item comes last, and how many sums it has taken up and
+// results laid down, in such items.
+struct DqState {
+  bool last;
+  uint32_t sums = 0, results = 0;
+};
+
 // Of block n: (queries, 64 columns), the group's half of the columns, all keys.
 __device__ __forceinline__ void make_dq(Memory& m, Share& share, int half, uint32_t keys,
-                                        uint32_t n) {
+                                        uint32_t n, bool adds) {
   synchronize_group<2 * kGroup>(barrier_of(kWritten, 1 - half, n));
   multiply_columns<kKeys>(share.dp, uniform(box_operand(m.dscores[n & 1][0])),
-                          keys + uint32_t(half) * kBox);
+                          keys + uint32_t(half) * kBox, adds);
 }
 
-// A group's dq of block n where it waits for its copy, laid out as in the sums.
-__device__ __forceinline__ void lay_down_dq(Memory& m, const float (&dq)[32], int half,
-                                            uint32_t n) {
-  m.dq_empty[half].wait((n & 1) ^ 1);
-#pragma unroll
-  for (int i = 0; i < 8; ++i) {
-    auto* const to = reinterpret_cast<float4*>(m.dq[i / 4][half]);
-    to[i % 4 * kGroup + threadIdx.x % kGroup] = {dq[4 * i], dq[4 * i + 1], dq[4 * i + 2],
-                                                 dq[4 * i + 3]};
+// dq of block n.
+__device__ __forceinline__ void lay_down_dq(const Operands& o, Memory& m, const Share& share,
+                                            const Place& place, int half, uint32_t n,
+                                            DqState& state) {
+  if (state.last) {
+    m.rounded.lay_down(place, share.dp, o.scale, half, state.results++);
+    return;
   }
+  m.dq_empty[half].wait((n & 1) ^ 1);
+  lay_down(m.four_of_dq(half), share.dp);
 }
-// By one thread for each group: what it laid down is added to the sums.
-__device__ __forceinline__ void send_all_dq(const Operands& o, Memory& m, int half) {
+__device__ __forceinline__ Barrier& laid_down(Memory& m, int half, const DqState& state) {
+  return state.last ? m.rounded.full[half] : m.dq_full[half];
+}
+// Whether dq of block n, number i of the item's queries, goes on from sums, which then are there.
+__device__ __forceinline__ bool begin_dq(Memory& m, Share& share, const Place& place, int half,
+                                         uint32_t n, int i, DqState& state) {
+  const bool adds = state.last && has_sums(i);
+  if (adds) {
+    m.sums_full[half].wait(state.sums++ & 1);
+    take_up(m.four_of_dq(half), share.dp);
+  } else if (state.last && i >= 0) {
+    m.dq_empty[half].wait((n & 1) ^ 1);
+  }
+  __syncwarp();
+  arrive_if(m.dq_full[half], place.leads && state.last && i >= 0);  // they have been read
+  return adds;
+}
+// By one thread for each group.
+__device__ __forceinline__ void serve_dq(const Operands& o, Memory& m, int half) {
+  const DqPort port{m.dq[0][half], m.dq[1][half], &m.dq_full[half], &m.dq_empty[half],
+                    &m.sums_full[half]};
   uint32_t n = 0;
   for (uint32_t turn = 0;; ++turn) {
     m.keys_full.wait(turn & 1);
@@ -147,15 +180,23 @@ __device__ __forceinline__ void send_all_dq(const Operands& o, Memory& m, int ha
     if (number < 0) return;
     m.keys_empty.arrive();
     const Item item(o, number);
-    float* to = o.sums.dq + (item.statistics + item.tile * kKeys) * kD + half * (kQueries * 64);
 #pragma unroll 1
-    for (int left = item.queries; left > 0; --left, ++n, to += kTile) {
-      m.dq_full[half].wait(n & 1);
-      add_to(to, m.dq[0][half], kBoxBytes);
-      add_to(to + kBoxBytes / 4, m.dq[1][half], kBoxBytes);
-      wait_for_stores<0>();
-      m.dq_empty[half].arrive();
+    for (int i = 0; i < item.queries; ++i, ++n) {
+      DqTile::of<2>(o, item, i, half).serve(port, n, n & 1, comes_last(item));
     }
+  }
+}
+// By a warp.
+__device__ __forceinline__ void send_rounded_dq(const Operands& o, Memory& m) {
+  uint32_t n = 0;
+  for (uint32_t turn = 0;; ++turn) {
+    m.keys_full.wait(turn & 1);
+    const int number = m.item;
+    if (number < 0) return;
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) m.keys_empty.arrive();
+    const Item item(o, number);
+    if (comes_last(item)) m.rounded.send_all(o, item, n);
   }
 }
 
@@ -164,8 +205,9 @@ __device__ __forceinline__ void send_all_dq(const Operands& o, Memory& m, int ha
 // ends, those of n and n - 1.
 __device__ __forceinline__ void visit(const Operands& o, Memory& m, Share& share,
                                       const Place& place, int half, uint32_t keys, uint32_t values,
-                                      uint32_t& queries, uint32_t n, int i, bool last) {
-  const QueryTurn next{n + (last ? 0 : 1)};  // after the last, nobody reads what is made
+                                      uint32_t& queries, uint32_t n, int i, bool ends,
+                                      DqState& dq) {
+  const QueryTurn next{n + (ends ? 0 : 1)};  // after the last, nobody reads what is made
   const DoutTurn now{n};
   const uint32_t next_queries = uniform(box_operand(m.queries[next.place()][0]));
   const uint32_t dout = uniform(box_operand(m.dout[now.place()][0]));
@@ -180,7 +222,7 @@ __device__ __forceinline__ void visit(const Operands& o, Memory& m, Share& share
   wait_for_products<0>();
   settle(share.dp);
   arrive_at(barrier_of(kRead, half, n));
-  if (i > 1) lay_down_dq(m, share.dp, half, n - 2);
+  if (i > 1) lay_down_dq(o, m, share, place, half, n - 2, dq);
   __syncwarp();
   arrive_if(m.queries_empty[QueryTurn{n - 1}.place()], place.leads && i > 0);
   uint32_t words[4][4];
@@ -197,15 +239,16 @@ __device__ __forceinline__ void visit(const Operands& o, Memory& m, Share& share
   make_dscores(words, words, share.dp);
   place.load_pairs(share.less, m.scores[next.place()]);
   place.arrive(m.dout_empty[now.place()]);
-  arrive_if(m.values_empty, place.leads && last);
+  arrive_if(m.values_empty, place.leads && ends);
   synchronize_group<2 * kGroup>(barrier_of(kRead, 1 - half, n));
   place.store_box(m.dscores[n & 1][half], words);
   order_before_copies();
   __syncwarp();
-  arrive_if(m.dq_full[half], place.leads && i > 1);
+  arrive_if(laid_down(m, half, dq), place.leads && i > 1);
   arrive_at(barrier_of(kWritten, half, n));
+  const bool adds = begin_dq(m, share, place, half, n - 1, i - 1, dq);
   add_wide_product(share.dk, words, queries, i > 0);
-  make_dq(m, share, half, keys, n - 1);
+  make_dq(m, share, half, keys, n - 1, adds);
   queries = next_queries;
 }
 
@@ -214,12 +257,14 @@ __device__ __forceinline__ void take_keys(const Operands& o, Memory& m, int half
   const Place place;
   const uint32_t keys = uniform(box_operand(m.keys[0][half]));
   uint32_t n = 0;
+  DqState dq;
   for (uint32_t turn = 0;; ++turn) {
     m.keys_full.wait(turn & 1);
     // Read by those who will say that they have.
     const int number = int(uniform(place.leads ? uint32_t(m.item) : 0));
     if (number < 0) break;
     const Item item(o, number);
+    dq.last = comes_last(item);
     Share share;
     const uint32_t values = uniform(box_operand(m.values[0][half]));
     const QueryTurn q{n};
@@ -235,23 +280,24 @@ __device__ __forceinline__ void take_keys(const Operands& o, Memory& m, int half
     m.values_full.wait(turn & 1);
 #pragma unroll 1
     for (int i = 0; i < item.queries; ++i, ++n) {
-      visit(o, m, share, place, half, keys, values, queries, n, i, i + 1 == item.queries);
+      visit(o, m, share, place, half, keys, values, queries, n, i, i + 1 == item.queries, dq);
     }
     wait_for_products<0>();
     settle(share.dk);
     settle(share.dv);
     settle(share.dp);
     place.arrive(m.queries_empty[QueryTurn{n - 1}.place()]);
-    lay_down_dq(m, share.dp, half, n - 2);
+    lay_down_dq(o, m, share, place, half, n - 2, dq);
     order_before_copies();
-    place.arrive(m.dq_full[half]);
-    make_dq(m, share, half, keys, n - 1);
+    place.arrive(laid_down(m, half, dq));
+    const bool adds = begin_dq(m, share, place, half, n - 1, item.queries - 1, dq);
+    make_dq(m, share, half, keys, n - 1, adds);
     wait_for_products<0>();
     settle(share.dp);
     place.arrive(m.keys_empty);
-    lay_down_dq(m, share.dp, half, n - 1);
+    lay_down_dq(o, m, share, place, half, n - 1, dq);
     order_before_copies();
-    place.arrive(m.dq_full[half]);
+    place.arrive(laid_down(m, half, dq));
     synchronize_group<2 * kGroup>(kBoth);  // nobody reads dscores: a result takes their place
     const int row = item.row + item.tile * kKeys + half * 64;
     send_result(o, place, m.dscores[0][half], share.dv, 1.0f, (2 * o.heads + item.head) * kD, row,
@@ -270,12 +316,13 @@ __global__ void __launch_bounds__(kThreads, 1)
   Memory& m = aligned<Memory>(raw);
   if (threadIdx.x == 0) {
     m.keys_full.init(1);
-    m.keys_empty.init(2 * kWarps + 2);
+    m.keys_empty.init(2 * kWarps + 3);
     m.values_full.init(1);
     m.values_empty.init(2 * kWarps);
     for (int i = 0; i < 2; ++i) {
       m.dq_full[i].init(kWarps);
       m.dq_empty[i].init(1);
+      m.sums_full[i].init(1);
       m.dout_full[i].init(1);
       m.dout_empty[i].init(2 * kWarps);
     }
@@ -283,13 +330,15 @@ __global__ void __launch_bounds__(kThreads, 1)
       m.queries_full[i].init(1);
       m.queries_empty[i].init(2 * kWarps);
     }
+    m.rounded.init();
     publish_barriers();
   }
   __syncthreads();
   part_ways(
       [&](int thread) {
         if (thread == 0) fetch_all(o, m);
-        if (thread == 32 || thread == 64) send_all_dq(o, m, thread / 32 - 1);
+        if (thread == 32 || thread == 64) serve_dq(o, m, thread / 32 - 1);
+        if (thread >= 96) send_rounded_dq(o, m);
       },
       [&](int half) { take_keys(o, m, half); });
 #else
@@ -299,9 +348,8 @@ __global__ void __launch_bounds__(kThreads, 1)
 
 }  // namespace
 
-void hopper_atomic_backward_128(const AttentionBackward& call, Workspace& scratch,
-                                cudaStream_t stream) {
-  const dq::Sums sums = dq::begin(call, true, scratch, stream);
+void hopper_backward_128(const AttentionBackward& call, Workspace& scratch, cudaStream_t stream) {
+  const dq::Sums sums = dq::begin(call, scratch, stream);
   launch(backward_kernel, kThreads, sizeof(Memory), operands_of(call, sums, kQueries), stream);
   dq::finish(call, sums, stream);
 }

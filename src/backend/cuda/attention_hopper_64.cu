@@ -1,35 +1,34 @@
 // A block takes 128 keys of a head at a time and walks over the queries that see them, 64 at a
 // time. Four groups of four warps: one fetches; two have 64 keys each, make the transposed
 // probabilities and their gradient, and add up dk and dv in registers; the last makes dq's share of
-// the 64 queries and adds it to memory, in f32 and in whatever order blocks come. So that two runs
-// have the same bits it is left out, and attention_hopper_dq.cu makes dq, from scores and dp that
-// it makes once more.
+// the 64 queries, which two threads of the first add to memory, in f32, by turns: who waits until
+// one has arrived there need not hold up the next.
 //
-// Registers decide what is where: the keys' groups have 208 each (240 without dq's group), of which
-// 128 are sums.
-#include "backend/cuda/attention_hopper.cuh"
+// Registers decide what is where: the keys' groups have 208 each, of which 128 are sums.
 #include "backend/cuda/attention_hopper.h"
+#include "backend/cuda/attention_hopper_dq.cuh"
 
 namespace stretto::cuda {
 namespace {
 
 using namespace hopper;
 
-constexpr int kStages = 4;
+constexpr int kThreads = 4 * kGroup, kStages = 4;
 using Operands = BackwardOperands;
-// Without dq, which another kernel makes then, there is no group for it.
-template <bool kDq>
-constexpr int kGroups = kDq ? 4 : 3;
 
 struct Memory {
   char keys[2][2][kBoxBytes], values[2][2][kBoxBytes];  // of two items
   char queries[kStages][kBoxBytes], dout[kStages][kBoxBytes];
-  char dscores[2][2][kBoxBytes];       // transposed: (keys, queries)
-  char results[2][2][kBoxBytes];       // dk and dv of both groups
-  float starts[kStages][2][kQueries];  // of scores and of dp
+  char dscores[2][2][kBoxBytes];  // transposed: (keys, queries)
+  char results[2][2][kBoxBytes];  // dk and dv of both groups
+  RoundedDq<1> rounded;
+  float4 dq[8][kGroup];  // laid out as in the sums: a share on its way, or sums to go on from
+  alignas(128) float starts[kStages][2][kQueries];  // of scores and of dp
   int item[2];
   Barrier item_full[2], item_empty[2], full[kStages], empty[kStages], ds_full[2], ds_empty[2];
+  Barrier dq_full[2], dq_empty, sums_full;
 };
+static_assert(sizeof(Memory) + kAlignment - 1 <= 227 * 1024);
 
 // From queries to the dout that came with them, as operands.
 constexpr uint32_t kToDout = (offsetof(Memory, dout) - offsetof(Memory, queries)) >> 4;
@@ -51,7 +50,7 @@ __device__ __forceinline__ void fetch_all(const Operands& o, Memory& m) {
 #pragma unroll 1
     for (int i = 0; i < item.queries; ++i, ++q.n) {
       const int s = q.place(), at = item.tile * kKeys + i * kQueries;
-      if (i == max(0, item.queries - kStages)) number = atomicAdd(o.sums.next, 1);
+      if (i + 1 == item.queries) number = atomicAdd(o.sums.next, 1);  // not before
       if (q.n >= kStages) m.empty[s].wait(q.parity() ^ 1);
       Barrier* const full = &m.full[s];
       full->expect(2 * kBoxBytes + int(sizeof(m.starts[s])));
@@ -73,7 +72,6 @@ struct Share {
 // One block of queries, whose scores are there; those of the next are made here. Products run
 // beside everything else: each is waited for as late as can be, and in one pass of the loop, since
 // the compiler loses count between two.
-template <bool kDq>
 __device__ __forceinline__ void visit(const Operands& o, Memory& m, Share& share,
                                       const Place& place, int half, uint32_t values,
                                       uint32_t& queries, Turn<kStages> q, Turn<2> ds, bool first,
@@ -95,26 +93,23 @@ __device__ __forceinline__ void visit(const Operands& o, Memory& m, Share& share
   place.load_pairs(share.less, m.starts[next.place()][0]);
   add_product(share.dv, words, queries + kToDout, !first);
   multiply_rows(share.scores, share.keys, next_queries);
-  if (kDq && ds.n >= 2) m.ds_empty[ds.place()].wait(ds.parity() ^ 1);
+  if (ds.n >= 2) m.ds_empty[ds.place()].wait(ds.parity() ^ 1);
   wait_for_products<2>();
   settle(share.dp);
   if (!first) place.arrive(m.empty[Turn<kStages>{q.n - 1}.place()]);
   uint32_t gradient[4][4];
   make_dscores(gradient, words, share.dp);
-  if constexpr (kDq) place.store_box(m.dscores[ds.place()][half], gradient);
+  place.store_box(m.dscores[ds.place()][half], gradient);
   add_product(share.dk, gradient, queries, !first);
   place.load_columns(share.dp, m.starts[next.place()][1]);
-  if constexpr (kDq) {
-    order_before_copies();
-    place.arrive(m.ds_full[ds.place()]);
-  }
+  order_before_copies();
+  place.arrive(m.ds_full[ds.place()]);
   wait_for_products<1>();
   settle(share.scores);
   queries = next_queries;
 }
 
 // dk and dv of 64 keys of every item: the first or the second half.
-template <bool kDq>
 __device__ __forceinline__ void take_keys(const Operands& o, Memory& m, int half) {
   const Place place;
   Turn<2> kv, ds;
@@ -132,10 +127,8 @@ __device__ __forceinline__ void take_keys(const Operands& o, Memory& m, int half
     int i = 0;
     if (half == 1) {  // these queries see none of these keys
       place.arrive(m.empty[q.place()]);
-      if constexpr (kDq) {
-        if (ds.n >= 2) m.ds_empty[ds.place()].wait(ds.parity() ^ 1);
-        place.arrive(m.ds_full[ds.place()]);
-      }
+      if (ds.n >= 2) m.ds_empty[ds.place()].wait(ds.parity() ^ 1);
+      place.arrive(m.ds_full[ds.place()]);
       ++i, ++q.n, ++ds.n;
       m.full[q.place()].wait(q.parity());
     }
@@ -148,8 +141,7 @@ __device__ __forceinline__ void take_keys(const Operands& o, Memory& m, int half
     const int start = i;
 #pragma unroll 1
     for (; i < item.queries; ++i, ++q.n, ++ds.n) {
-      visit<kDq>(o, m, share, place, half, values, queries, q, ds, i == start,
-                 i + 1 == item.queries);
+      visit(o, m, share, place, half, values, queries, q, ds, i == start, i + 1 == item.queries);
     }
     wait_for_products<0>();
     settle(share.dk);
@@ -167,22 +159,12 @@ __device__ __forceinline__ void take_keys(const Operands& o, Memory& m, int half
   if (threadIdx.x % kGroup == 0) wait_for_stores<0>();
 }
 
-// A tile of 64 x 64 as it lies in dq::Sums, by a group.
-__device__ __forceinline__ void add_to_dq(float* tile, const float (&dq)[32]) {
-  float* const to = tile + threadIdx.x % kGroup * 4;
-#pragma unroll
-  for (int n = 0; n < 8; ++n) {
-    asm volatile("red.relaxed.gpu.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(
-                     __cvta_generic_to_global(to + n * kGroup * 4)),
-                 "f"(dq[4 * n]), "f"(dq[4 * n + 1]), "f"(dq[4 * n + 2]), "f"(dq[4 * n + 3])
-                 : "memory");
-  }
-}
-
 // dq's shares: of 64 queries by the item's keys.
-__device__ __forceinline__ void add_up_dq(const Operands& o, Memory& m) {
+__device__ __forceinline__ void make_dq(const Operands& o, Memory& m) {
   const Place place;
+  const auto four_of = [&](int i) -> float4& { return m.dq[i][threadIdx.x % kGroup]; };
   Turn<2> kv, ds;
+  uint32_t sums = 0, results = 0;  // in items that come last
   for (;; ++kv.n) {
     const int slot = kv.place();
     m.item_full[slot].wait(kv.parity());
@@ -190,28 +172,80 @@ __device__ __forceinline__ void add_up_dq(const Operands& o, Memory& m) {
     if (number < 0) return;
     const Item item(o, number);
     const uint32_t keys = uniform(box_operand(m.keys[slot][0]));
-    float* to = o.sums.dq + (item.statistics + item.tile * kKeys) * 64;
+    const bool last = comes_last(item);
 #pragma unroll 1
-    for (int i = 0; i < item.queries; ++i, ++ds.n, to += kQueries * 64) {
-      m.ds_full[ds.place()].wait(ds.parity());
+    for (int i = 0; i < item.queries; ++i, ++ds.n) {
       float dq[32];
+      const bool adds = last && has_sums(i);
+      if (adds) {
+        m.sums_full.wait(sums++ & 1);
+        take_up(four_of, dq);
+      } else if (last) {
+        m.dq_empty.wait((ds.n & 1) ^ 1);
+      }
+      if (last) place.arrive(m.dq_full[ds.place()]);  // sums have been read
+      m.ds_full[ds.place()].wait(ds.parity());
       const uint32_t a = uniform(box_operand(m.dscores[ds.place()][0]));
       if (i == 0) {  // the second half of the keys is later than these queries
-        multiply_columns<64>(dq, a, keys);
+        multiply_columns<64>(dq, a, keys, false);
       } else {
-        multiply_columns<kKeys>(dq, a, keys);
+        multiply_columns<kKeys>(dq, a, keys, adds);
       }
       wait_for_products<0>();
       settle(dq);
       place.arrive(m.ds_empty[ds.place()]);
-      add_to_dq(to, dq);
+      if (last) {
+        m.rounded.lay_down(place, dq, o.scale, 0, results++);
+        order_before_copies();
+        place.arrive(m.rounded.full[0]);
+      } else {
+        m.dq_empty.wait((ds.n & 1) ^ 1);
+        lay_down(four_of, dq);
+        order_before_copies();
+        place.arrive(m.dq_full[ds.place()]);
+      }
     }
     m.item_empty[slot].arrive();
   }
 }
 
-template <bool kDq>
-__global__ void __launch_bounds__(kGroups<kDq>* kGroup, 1)
+// By two threads, every other block of queries each.
+__device__ __forceinline__ void serve_dq(const Operands& o, Memory& m, uint32_t which) {
+  const DqPort port{reinterpret_cast<char*>(m.dq[0]), reinterpret_cast<char*>(m.dq[4]),
+                    &m.dq_full[which], &m.dq_empty, &m.sums_full};
+  Turn<2> kv, ds;
+  for (;; ++kv.n) {
+    const int slot = kv.place();
+    m.item_full[slot].wait(kv.parity());
+    const int number = m.item[slot];
+    if (number < 0) return;
+    m.item_empty[slot].arrive();
+    const Item item(o, number);
+#pragma unroll 1
+    for (int i = 0; i < item.queries; ++i, ++ds.n) {
+      if (ds.n % 2 != which) continue;
+      DqTile::of<1>(o, item, i, 0).serve(port, ds.n, ds.parity(), comes_last(item));
+    }
+  }
+}
+
+// By a warp.
+__device__ __forceinline__ void send_rounded_dq(const Operands& o, Memory& m) {
+  Turn<2> kv;
+  uint32_t n = 0;
+  for (;; ++kv.n) {
+    const int slot = kv.place();
+    m.item_full[slot].wait(kv.parity());
+    const int number = m.item[slot];
+    if (number < 0) return;
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) m.item_empty[slot].arrive();
+    const Item item(o, number);
+    if (comes_last(item)) m.rounded.send_all(o, item, n);
+  }
+}
+
+__global__ void __launch_bounds__(kThreads, 1)
     backward_kernel([[maybe_unused]] const __grid_constant__ Operands o) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   extern __shared__ char raw[];
@@ -219,11 +253,14 @@ __global__ void __launch_bounds__(kGroups<kDq>* kGroup, 1)
   if (threadIdx.x == 0) {
     for (int i = 0; i < 2; ++i) {
       m.item_full[i].init(1);
-      // each by itself: it has read which item it is
-      m.item_empty[i].init((kGroups<kDq> - 1) * kGroup);
+      m.item_empty[i].init(3 * kGroup + 3);  // each by itself: it has read which item it is
       m.ds_full[i].init(2 * kWarps);
       m.ds_empty[i].init(kWarps);
+      m.dq_full[i].init(kWarps);
     }
+    m.dq_empty.init(1);
+    m.sums_full.init(1);
+    m.rounded.init();
     for (int s = 0; s < kStages; ++s) {
       m.full[s].init(1);
       m.empty[s].init(2 * kWarps);
@@ -231,41 +268,30 @@ __global__ void __launch_bounds__(kGroups<kDq>* kGroup, 1)
     publish_barriers();
   }
   __syncthreads();
-  const int number = int(uniform(threadIdx.x / kGroup));
-  if (number == kGroups<kDq> - 1) {
+  const int number = int(uniform(threadIdx.x / kGroup)), thread = int(threadIdx.x % kGroup);
+  if (number == 3) {
     give_registers<24>();
-    if (threadIdx.x % kGroup == 0) fetch_all(o, m);
-  } else if (kDq && number == 2) {
+    if (thread == 0) fetch_all(o, m);
+    if (thread == 32 || thread == 64) serve_dq(o, m, uint32_t(thread / 32 - 1));
+    if (thread >= 96) send_rounded_dq(o, m);
+  } else if (number == 2) {
     give_registers<72>();
-    add_up_dq(o, m);
+    make_dq(o, m);
   } else {
-    take_registers<kDq ? 208 : 240>();
-    take_keys<kDq>(o, m, number);
+    take_registers<208>();
+    take_keys(o, m, number);
   }
 #else
   __trap();
 #endif
 }
 
-template <bool kDq>
-void launch_keys(const Operands& operands, cudaStream_t stream) {
-  launch(backward_kernel<kDq>, kGroups<kDq> * kGroup, sizeof(Memory), operands, stream);
-}
-
 }  // namespace
 
-void hopper_atomic_backward_64(const AttentionBackward& call, Workspace& scratch,
-                               cudaStream_t stream) {
-  const dq::Sums sums = dq::begin(call, true, scratch, stream);
-  launch_keys<true>(operands_of(call, sums, 2 * kQueries), stream);
-  dq::finish(call, sums, stream);
-}
-
 void hopper_backward_64(const AttentionBackward& call, Workspace& scratch, cudaStream_t stream) {
-  const dq::Sums sums = dq::begin(call, false, scratch, stream);
-  const Operands operands = operands_of(call, sums, 2 * kQueries);
-  launch_keys<false>(operands, stream);
-  make_dq_64(operands, stream);
+  const dq::Sums sums = dq::begin(call, scratch, stream);
+  launch(backward_kernel, kThreads, sizeof(Memory), operands_of(call, sums, 2 * kQueries), stream);
+  dq::finish(call, sums, stream);
 }
 
 }  // namespace stretto::cuda

@@ -113,6 +113,14 @@ __device__ __forceinline__ void fetch_for_all(void* to, const CUtensorMap* map, 
       "l"(map), "r"(shared_address(barrier)), "r"(x), "r"(y), "h"(uint16_t((1 << kBlocks) - 1))
       : "memory");
 }
+// `bytes` as they are.
+__device__ __forceinline__ void copy(void* to, const void* from, int bytes, Barrier* barrier) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
+          "r"(shared_address(to)),
+      "l"(__cvta_generic_to_global(from)), "r"(bytes), "r"(shared_address(barrier))
+      : "memory");
+}
 // What is beyond the matrix is not written. Stores of a thread are counted, in order.
 __device__ __forceinline__ void store(const CUtensorMap* map, int x, int y, const void* from) {
   asm volatile(
@@ -129,10 +137,27 @@ __device__ __forceinline__ void add_to(float* sums, const void* from, int bytes)
                : "memory");
   asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 }
+// `bytes` as they are.
+__device__ __forceinline__ void store_to(float* to, const void* from, int bytes) {
+  asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(
+                   __cvta_generic_to_global(to)),
+               "r"(shared_address(from)), "r"(bytes)
+               : "memory");
+  asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
 // Until all but kLast of them have left shared memory.
 template <int kLast>
 __device__ __forceinline__ void wait_for_stores() {
   asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(kLast) : "memory");
+}
+// Until all of them are in global memory.
+__device__ __forceinline__ void wait_for_arrivals() {
+  asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+}
+// Copies to and from global memory before it come before what this thread does later, and the other
+// way round.
+__device__ __forceinline__ void order_copies() {
+  asm volatile("fence.proxy.async.global;" ::: "memory");
 }
 // What this thread did to shared memory comes before what copies do there later.
 __device__ __forceinline__ void order_before_copies() {

@@ -103,13 +103,13 @@ __device__ __forceinline__ void add_wide_product(float (&d)[64], const uint32_t 
   commit_products();
 }
 
-// d (64, 64) = a^T b, with kCount rows of both.
+// d (64, 64) = or += a^T b, with kCount rows of both.
 template <int kCount>
-__device__ __forceinline__ void multiply_columns(float (&d)[32], uint32_t a, uint32_t b) {
+__device__ __forceinline__ void multiply_columns(float (&d)[32], uint32_t a, uint32_t b, bool add) {
   begin_products();
 #pragma unroll
   for (int i = 0; i < kCount / 16; ++i) {
-    multiply_boxes<true, true>(d, a + i * kAcross, b + i * kAcross, i > 0);
+    multiply_boxes<true, true>(d, a + i * kAcross, b + i * kAcross, add || i > 0);
   }
   commit_products();
 }
