@@ -30,7 +30,7 @@ struct Memory {
   alignas(128) float scores[3][kQueries], dp[2][kQueries];  // where they begin (dq::Sums)
   int item;
   Barrier keys_full, keys_empty, values_full, values_empty;
-  Barrier dq_full[2], dq_empty[2], sums_full[2];
+  Barrier dq_full[2], dq_empty[2], sums_full[2], sums_taken[2];
   Barrier queries_full[3], queries_empty[3], dout_full[2], dout_empty[2];
 
   // Of a group's part of dq.
@@ -152,12 +152,16 @@ __device__ __forceinline__ void lay_down_dq(const Operands& o, Memory& m, const 
   m.dq_empty[half].wait((n & 1) ^ 1);
   lay_down(m.four_of_dq(half), share.dp);
 }
-__device__ __forceinline__ Barrier& laid_down(Memory& m, int half, const DqState& state) {
-  return state.last ? m.rounded.full[half] : m.dq_full[half];
+// If `does`: it has been.
+__device__ __forceinline__ void say_laid_down(Memory& m, const Place& place, int half,
+                                              const DqState& state, bool does) {
+  __syncwarp();
+  arrive_if(m.dq_full[half], place.leads && !state.last && does);
+  arrive_if(m.rounded.full[half], state.last && does);
 }
 // Whether dq of block n, number i of the item's queries, goes on from sums, which then are there.
-__device__ __forceinline__ bool begin_dq(Memory& m, Share& share, const Place& place, int half,
-                                         uint32_t n, int i, DqState& state) {
+__device__ __forceinline__ bool begin_dq(Memory& m, Share& share, int half, uint32_t n, int i,
+                                         DqState& state) {
   const bool adds = state.last && has_sums(i);
   if (adds) {
     m.sums_full[half].wait(state.sums++ & 1);
@@ -165,14 +169,13 @@ __device__ __forceinline__ bool begin_dq(Memory& m, Share& share, const Place& p
   } else if (state.last && i >= 0) {
     m.dq_empty[half].wait((n & 1) ^ 1);
   }
-  __syncwarp();
-  arrive_if(m.dq_full[half], place.leads && state.last && i >= 0);  // they have been read
+  arrive_if(m.sums_taken[half], state.last && i >= 0);
   return adds;
 }
 // By one thread for each group.
 __device__ __forceinline__ void serve_dq(const Operands& o, Memory& m, int half) {
-  const DqPort port{m.dq[0][half], m.dq[1][half], &m.dq_full[half], &m.dq_empty[half],
-                    &m.sums_full[half]};
+  DqPort port{m.dq[0][half],      m.dq[1][half],       &m.dq_full[half],
+              &m.sums_full[half], &m.sums_taken[half], &m.dq_empty[half]};
   uint32_t n = 0;
   for (uint32_t turn = 0;; ++turn) {
     m.keys_full.wait(turn & 1);
@@ -182,19 +185,19 @@ __device__ __forceinline__ void serve_dq(const Operands& o, Memory& m, int half)
     const Item item(o, number);
 #pragma unroll 1
     for (int i = 0; i < item.queries; ++i, ++n) {
-      DqTile::of<2>(o, item, i, half).serve(port, n, n & 1, comes_last(item));
+      port.serve(DqTile::of<2>(o, item, i, half), n, comes_last(item));
     }
   }
 }
 // By a warp.
 __device__ __forceinline__ void send_rounded_dq(const Operands& o, Memory& m) {
+  const bool leads = threadIdx.x % 32 == 0;
   uint32_t n = 0;
   for (uint32_t turn = 0;; ++turn) {
     m.keys_full.wait(turn & 1);
-    const int number = m.item;
+    const int number = int(uniform(leads ? uint32_t(m.item) : 0));
     if (number < 0) return;
-    __syncwarp();
-    if (threadIdx.x % 32 == 0) m.keys_empty.arrive();
+    if (leads) m.keys_empty.arrive();
     const Item item(o, number);
     if (comes_last(item)) m.rounded.send_all(o, item, n);
   }
@@ -243,10 +246,9 @@ __device__ __forceinline__ void visit(const Operands& o, Memory& m, Share& share
   synchronize_group<2 * kGroup>(barrier_of(kRead, 1 - half, n));
   place.store_box(m.dscores[n & 1][half], words);
   order_before_copies();
-  __syncwarp();
-  arrive_if(laid_down(m, half, dq), place.leads && i > 1);
+  say_laid_down(m, place, half, dq, i > 1);
   arrive_at(barrier_of(kWritten, half, n));
-  const bool adds = begin_dq(m, share, place, half, n - 1, i - 1, dq);
+  const bool adds = begin_dq(m, share, half, n - 1, i - 1, dq);
   add_wide_product(share.dk, words, queries, i > 0);
   make_dq(m, share, half, keys, n - 1, adds);
   queries = next_queries;
@@ -289,15 +291,15 @@ __device__ __forceinline__ void take_keys(const Operands& o, Memory& m, int half
     place.arrive(m.queries_empty[QueryTurn{n - 1}.place()]);
     lay_down_dq(o, m, share, place, half, n - 2, dq);
     order_before_copies();
-    place.arrive(laid_down(m, half, dq));
-    const bool adds = begin_dq(m, share, place, half, n - 1, item.queries - 1, dq);
+    say_laid_down(m, place, half, dq, true);
+    const bool adds = begin_dq(m, share, half, n - 1, item.queries - 1, dq);
     make_dq(m, share, half, keys, n - 1, adds);
     wait_for_products<0>();
     settle(share.dp);
     place.arrive(m.keys_empty);
     lay_down_dq(o, m, share, place, half, n - 1, dq);
     order_before_copies();
-    place.arrive(laid_down(m, half, dq));
+    say_laid_down(m, place, half, dq, true);
     synchronize_group<2 * kGroup>(kBoth);  // nobody reads dscores: a result takes their place
     const int row = item.row + item.tile * kKeys + half * 64;
     send_result(o, place, m.dscores[0][half], share.dv, 1.0f, (2 * o.heads + item.head) * kD, row,
@@ -323,6 +325,7 @@ __global__ void __launch_bounds__(kThreads, 1)
       m.dq_full[i].init(kWarps);
       m.dq_empty[i].init(1);
       m.sums_full[i].init(1);
+      m.sums_taken[i].init(kGroup);
       m.dout_full[i].init(1);
       m.dout_empty[i].init(2 * kWarps);
     }

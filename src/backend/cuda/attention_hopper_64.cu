@@ -26,7 +26,7 @@ struct Memory {
   alignas(128) float starts[kStages][2][kQueries];  // of scores and of dp
   int item[2];
   Barrier item_full[2], item_empty[2], full[kStages], empty[kStages], ds_full[2], ds_empty[2];
-  Barrier dq_full[2], dq_empty, sums_full;
+  Barrier dq_full[2], dq_empty, sums_full, sums_taken[2];
 };
 static_assert(sizeof(Memory) + kAlignment - 1 <= 227 * 1024);
 
@@ -183,7 +183,7 @@ __device__ __forceinline__ void make_dq(const Operands& o, Memory& m) {
       } else if (last) {
         m.dq_empty.wait((ds.n & 1) ^ 1);
       }
-      if (last) place.arrive(m.dq_full[ds.place()]);  // sums have been read
+      if (last) m.sums_taken[ds.place()].arrive();
       m.ds_full[ds.place()].wait(ds.parity());
       const uint32_t a = uniform(box_operand(m.dscores[ds.place()][0]));
       if (i == 0) {  // the second half of the keys is later than these queries
@@ -197,7 +197,7 @@ __device__ __forceinline__ void make_dq(const Operands& o, Memory& m) {
       if (last) {
         m.rounded.lay_down(place, dq, o.scale, 0, results++);
         order_before_copies();
-        place.arrive(m.rounded.full[0]);
+        m.rounded.full[0].arrive();
       } else {
         m.dq_empty.wait((ds.n & 1) ^ 1);
         lay_down(four_of, dq);
@@ -211,8 +211,12 @@ __device__ __forceinline__ void make_dq(const Operands& o, Memory& m) {
 
 // By two threads, every other block of queries each.
 __device__ __forceinline__ void serve_dq(const Operands& o, Memory& m, uint32_t which) {
-  const DqPort port{reinterpret_cast<char*>(m.dq[0]), reinterpret_cast<char*>(m.dq[4]),
-                    &m.dq_full[which], &m.dq_empty, &m.sums_full};
+  DqPort port{reinterpret_cast<char*>(m.dq[0]),
+              reinterpret_cast<char*>(m.dq[4]),
+              &m.dq_full[which],
+              &m.sums_full,
+              &m.sums_taken[which],
+              &m.dq_empty};
   Turn<2> kv, ds;
   for (;; ++kv.n) {
     const int slot = kv.place();
@@ -224,22 +228,22 @@ __device__ __forceinline__ void serve_dq(const Operands& o, Memory& m, uint32_t 
 #pragma unroll 1
     for (int i = 0; i < item.queries; ++i, ++ds.n) {
       if (ds.n % 2 != which) continue;
-      DqTile::of<1>(o, item, i, 0).serve(port, ds.n, ds.parity(), comes_last(item));
+      port.serve(DqTile::of<1>(o, item, i, 0), ds.n, comes_last(item));
     }
   }
 }
 
 // By a warp.
 __device__ __forceinline__ void send_rounded_dq(const Operands& o, Memory& m) {
+  const bool leads = threadIdx.x % 32 == 0;
   Turn<2> kv;
   uint32_t n = 0;
   for (;; ++kv.n) {
     const int slot = kv.place();
     m.item_full[slot].wait(kv.parity());
-    const int number = m.item[slot];
+    const int number = int(uniform(leads ? uint32_t(m.item[slot]) : 0));
     if (number < 0) return;
-    __syncwarp();
-    if (threadIdx.x % 32 == 0) m.item_empty[slot].arrive();
+    if (leads) m.item_empty[slot].arrive();
     const Item item(o, number);
     if (comes_last(item)) m.rounded.send_all(o, item, n);
   }
@@ -257,6 +261,7 @@ __global__ void __launch_bounds__(kThreads, 1)
       m.ds_full[i].init(2 * kWarps);
       m.ds_empty[i].init(kWarps);
       m.dq_full[i].init(kWarps);
+      m.sums_taken[i].init(kGroup);
     }
     m.dq_empty.init(1);
     m.sums_full.init(1);

@@ -33,15 +33,6 @@ __device__ __forceinline__ void take_up(FourOf four_of, float (&d)[32]) {
   }
 }
 
-// Where a group's tile of dq passes through shared memory: its share, on the way out, or the sums
-// to go on from.
-struct DqPort {
-  char *upper, *lower;     // halves of the tile
-  hopper::Barrier* full;   // the share is there, or the sums have been taken up
-  hopper::Barrier* empty;  // nobody reads it any more
-  hopper::Barrier* sums;   // they are there
-};
-
 // The sums of 64 queries and 64 columns of a head, of which a block of keys adds a share.
 struct DqTile {
   float* sums;
@@ -58,33 +49,6 @@ struct DqTile {
     const int64_t number = block * kHalves + half;
     return {o.sums.dq + number * (2 * kHalf), o.sums.turns + number, i / kBlocksOnDiagonal};
   }
-  // By one thread, block by block. `n`: how many it, or another, has served before.
-  __device__ __forceinline__ void serve(const DqPort& port, uint32_t n, uint32_t full_parity,
-                                        bool last) const {
-    constexpr int kBytes = kHalf * int(sizeof(float));
-    wait_for_turn();
-    if (last && before > 0) {
-      port.empty->wait((n & 1) ^ 1);
-      port.sums->expect(2 * kBytes);
-      hopper::copy(port.upper, sums, kBytes, port.sums);
-      hopper::copy(port.lower, sums + kHalf, kBytes, port.sums);
-    }
-    port.full->wait(full_parity);
-    if (!last) {
-      if (before == 0) {
-        hopper::store_to(sums, port.upper, kBytes);
-        hopper::store_to(sums + kHalf, port.lower, kBytes);
-      } else {
-        hopper::add_to(sums, port.upper, kBytes);
-        hopper::add_to(sums + kHalf, port.lower, kBytes);
-      }
-      hopper::wait_for_stores<0>();
-    }
-    port.empty->arrive();
-    if (!last) end_turn();
-  }
-
- private:
   __device__ __forceinline__ void wait_for_turn() const {
     int added;
     do {
@@ -104,6 +68,44 @@ struct DqTile {
   }
 };
 
+// Where a group's tile of dq passes through shared memory: its share, on the way out, or the sums
+// to go on from. By one thread.
+struct DqPort {
+  char *upper, *lower;     // halves of the tile
+  hopper::Barrier* full;   // the share is there
+  hopper::Barrier* sums;   // they are there
+  hopper::Barrier* taken;  // the sums have been read, or there are none
+  hopper::Barrier* empty;  // nobody reads or writes it any more
+  uint32_t shares = 0, results = 0;
+
+  // `n`: how many blocks of queries this thread and others have served before.
+  __device__ __forceinline__ void serve(const DqTile& tile, uint32_t n, bool last) {
+    constexpr int kHalf = DqTile::kHalf, kBytes = kHalf * int(sizeof(float));
+    tile.wait_for_turn();
+    if (last) {
+      if (tile.before > 0) {
+        empty->wait((n & 1) ^ 1);
+        sums->expect(2 * kBytes);
+        hopper::copy(upper, tile.sums, kBytes, sums);
+        hopper::copy(lower, tile.sums + kHalf, kBytes, sums);
+      }
+      taken->wait(results++ & 1);
+      return empty->arrive();
+    }
+    full->wait(shares++ & 1);
+    if (tile.before == 0) {
+      hopper::store_to(tile.sums, upper, kBytes);
+      hopper::store_to(tile.sums + kHalf, lower, kBytes);
+    } else {
+      hopper::add_to(tile.sums, upper, kBytes);
+      hopper::add_to(tile.sums + kHalf, lower, kBytes);
+    }
+    hopper::wait_for_stores<0>();
+    empty->arrive();
+    tile.end_turn();
+  }
+};
+
 // dq of 64 queries on its way from a group to its place.
 template <int kHalves>
 struct RoundedDq {
@@ -112,8 +114,8 @@ struct RoundedDq {
 
   __device__ __forceinline__ void init() {
     for (int half = 0; half < kHalves; ++half) {
-      full[half].init(kWarps);
-      empty[half].init(1);
+      full[half].init(kGroup);  // each by itself: racecheck follows no other way
+      empty[half].init(32);
     }
   }
   // By a group: 64 x 64 sums. `n`: how many it has laid down before.
@@ -143,8 +145,7 @@ struct RoundedDq {
           sum_columns(o.sums.parts + int64_t(y / dq::kRows) * width + x, boxes[half]);
         }
         if (lane == 0) hopper::wait_for_stores<0>();
-        __syncwarp();
-        if (lane == 0) empty[half].arrive();
+        empty[half].arrive();
       }
     }
   }
