@@ -15,12 +15,16 @@ namespace {
 std::string without_controls(std::string_view text, std::string_view kept) {
   std::string out;
   out.reserve(text.size());
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if ((byte < 0x20 && kept.find(c) == std::string_view::npos) || byte == 0x7f) {
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    const auto next = static_cast<unsigned char>(i + 1 < text.size() ? text[i + 1] : '\0');
+    if ((byte < 0x20 && kept.find(text[i]) == std::string_view::npos) || byte == 0x7f) {
       out += fmt::format("\\x{:02x}", byte);
+    } else if (byte == 0xc2 && next >= 0x80 && next < 0xa0) {  // C1: terminals obey some
+      out += fmt::format("\\x{:02x}", next);
+      ++i;
     } else {
-      out += c;
+      out += text[i];
     }
   }
   return out;

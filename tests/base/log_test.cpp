@@ -9,6 +9,10 @@ namespace {
 TEST(Log, ControlCharactersAreShownNotObeyed) {
   EXPECT_EQ(printable("a\x1b[31m\tb\r\n\x7f"), "a\\x1b[31m\tb\\x0d\\x0a\\x7f");
   EXPECT_EQ(printable_lines("a\x1b[31m\tb\r\nc"), "a\\x1b[31m\tb\\x0d\nc");
+  // C1, as UTF-8 spells them: U+009B begins a sequence as ESC [ does; U+00A0 is a space.
+  EXPECT_EQ(printable("a\xc2\x9b"
+                      "31m\xc2\xa0\xc3\x9b\xc2"),
+            "a\\x9b31m\xc2\xa0\xc3\x9b\xc2");
   init_log(LogLevel::normal);
   testing::internal::CaptureStderr();
   spdlog::warn("{}: no tokenizer\n  ünï", "\x1b]0;title\x07");
