@@ -9,30 +9,10 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/units.h"
+#include "base/utf8.h"
 #include "config/yaml.h"
 
 namespace stretto {
-namespace {
-
-// Length of the UTF-8 sequence at `at`, or 0 when it is malformed (overlong, surrogate, cut off).
-size_t utf8_length(std::string_view text, size_t at) {
-  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char lead = byte(at);
-  if (lead < 0x80) return 1;
-  const size_t length = lead < 0xC2 ? 0 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : lead < 0xF5 ? 4 : 0;
-  if (length == 0 || at + length > text.size()) return 0;
-  for (size_t i = 1; i < length; ++i) {
-    if ((byte(at + i) & 0xC0) != 0x80) return 0;
-  }
-  const unsigned char second = byte(at + 1);
-  if (lead == 0xE0 && second < 0xA0) return 0;
-  if (lead == 0xED && second > 0x9F) return 0;
-  if (lead == 0xF0 && second < 0x90) return 0;
-  if (lead == 0xF4 && second > 0x8F) return 0;
-  return length;
-}
-
-}  // namespace
 
 std::string Place::line_text() const {
   switch (source) {
@@ -86,7 +66,7 @@ void require_text(std::string_view text, const std::string& name) {
   int line = 1;
   size_t line_start = 0;
   for (size_t i = 0; i < text.size();) {
-    const size_t length = utf8_length(text, i);
+    const size_t length = decode_utf8(text.substr(i)).bytes;
     const auto byte = static_cast<unsigned char>(text[i]);
     const bool control =
         (byte < 0x20 && byte != '\t' && byte != '\n' && byte != '\r') || byte == 0x7F;

@@ -8,9 +8,9 @@
 
 #include "base/log.h"
 #include "base/strict_json.h"
+#include "base/utf8.h"
 #include "data/compressed.h"
 #include "data/splitter.h"
-#include "data/unicode.h"
 
 namespace stretto {
 namespace {

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <queue>
 
+#include "base/utf8.h"
 #include "data/unicode.h"
 
 namespace stretto {

@@ -3,6 +3,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/utf8.h"
 #include "data/unicode.h"
 #include "data/unicode_tables.h"
 

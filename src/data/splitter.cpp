@@ -1,5 +1,6 @@
 #include "data/splitter.h"
 
+#include "base/utf8.h"
 #include "data/unicode.h"
 
 namespace stretto {

@@ -4,8 +4,8 @@
 #include <pcre2.h>
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "data/splitter.h"
-#include "data/unicode.h"
 
 namespace stretto {
 namespace {

@@ -6,6 +6,7 @@
 #include <bit>
 
 #include "base/log.h"
+#include "base/utf8.h"
 #include "data/unicode.h"
 
 namespace stretto {

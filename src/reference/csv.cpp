@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/utf8.h"
 
 namespace stretto {
 namespace {
@@ -15,25 +16,6 @@ constexpr const char* kHint = "correct the file, or restore it";
 
 [[noreturn]] void refuse(std::string_view name, int64_t line, const std::string& what) {
   throw Error(ExitCode::bad_data, fmt::format("{}:{}: {}", name, line, what), kHint);
-}
-
-// Length of the UTF-8 sequence at `at`, 0 when it is invalid (overlong, surrogate, too large).
-size_t utf8_length(std::string_view s, size_t at) {
-  const auto byte = [&](size_t i) -> unsigned {
-    return at + i < s.size() ? static_cast<unsigned char>(s[at + i]) : 0u;
-  };
-  const unsigned first = byte(0);
-  if (first < 0x80) return 1;
-  const size_t length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
-  if (first < 0xc2 || first > 0xf4) return 0;
-  for (size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xc0) != 0x80) return 0;
-  }
-  if (first == 0xe0 && byte(1) < 0xa0) return 0;
-  if (first == 0xed && byte(1) > 0x9f) return 0;
-  if (first == 0xf0 && byte(1) < 0x90) return 0;
-  if (first == 0xf4 && byte(1) > 0x8f) return 0;
-  return length;
 }
 
 class Parser {
@@ -66,7 +48,7 @@ class Parser {
   void check_text() const {
     int64_t line = 1;
     for (size_t i = 0; i < bytes_.size();) {
-      const size_t length = bytes_[i] == '\0' ? 0 : utf8_length(bytes_, i);
+      const size_t length = bytes_[i] == '\0' ? 0 : decode_utf8(bytes_.substr(i)).bytes;
       if (length == 0) refuse(name_, line, "not UTF-8 text; is this a binary file?");
       if (bytes_[i] == '\n') ++line;
       i += length;

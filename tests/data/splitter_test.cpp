@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "data/unicode.h"
+#include "base/utf8.h"
 #include "support/expect_error.h"
 
 namespace stretto {

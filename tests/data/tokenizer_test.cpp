@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "base/strict_json.h"
+#include "base/utf8.h"
 #include "data/encoder.h"
 #include "data/trainer.h"
 #include "data/unicode.h"

@@ -1,4 +1,5 @@
 // Any bytes as text: both published patterns losslessly through the encoder, and NFC is stable.
+#include "base/utf8.h"
 #include "data/encoder.h"
 #include "data/unicode.h"
 #include "fuzz/fuzz_support.h"
