@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/ceil_div.h"
 #include "base/error.h"
 
 namespace stretto {
@@ -13,7 +14,7 @@ constexpr int64_t kGrain = 64;
 
 int64_t padded(int64_t count, int64_t dp) {
   const int64_t multiple = kGrain * pieces_per_half(dp);
-  return (count + multiple - 1) / multiple * multiple;
+  return round_up(count, multiple);
 }
 
 // Appends one half (cut or replicated) of a unit; decayed parameters first.
@@ -24,7 +25,7 @@ int64_t place(FlatUnit& unit, std::vector<ParameterSpec> specs, int64_t offset, 
   for (ParameterSpec& spec : specs) {
     const int64_t count = shard_count(spec, tp);
     unit.parameters.push_back({std::move(spec), offset, count});
-    offset += (count + kGrain - 1) / kGrain * kGrain;
+    offset += round_up(count, kGrain);
   }
   return begin + padded(offset - begin, dp);
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/ceil_div.h"
 #include "base/error.h"
 #include "tensor/arena.h"
 
@@ -213,10 +214,10 @@ int64_t RankShape::loss_rows() const {
       static_cast<int64_t>(dtype_size(types().compute)) * (padded_vocab(model, tp) / tp);
   const int64_t most = std::max<int64_t>(1, loss_chunk_bytes / std::max<int64_t>(1, row_bytes));
   // Equal chunks, whole tiles of the kernels where there are so many.
-  const int64_t parts = (tokens() + most - 1) / most;
-  const int64_t rows = (tokens() + parts - 1) / parts;
+  const int64_t parts = ceil_div(tokens(), most);
+  const int64_t rows = ceil_div(tokens(), parts);
   const int64_t tile = rows >= 2048 ? 256 : rows >= 64 ? 64 : 1;
-  return std::min(tokens(), (rows + tile - 1) / tile * tile);
+  return std::min(tokens(), round_up(rows, tile));
 }
 
 Holdings RankShape::holdings() const {
@@ -355,7 +356,7 @@ size_t gpu_overhead(const RankShape& shape, bool repeatable, bool hopper) {
   const bool for_hopper = hopper && (head == 64 || head == 128) && shape.seq_len % 128 == 0 &&
                           shape.precision != Precision::amp_fp16;
   const int64_t keys = head <= 64 ? 128 : 256;
-  const int64_t copies = repeatable && !for_hopper ? (shape.seq_len + keys - 1) / keys : 1;
+  const int64_t copies = repeatable && !for_hopper ? ceil_div(shape.seq_len, keys) : 1;
   const size_t attention =
       ours ? tokens * heads * 8 : tokens * hidden * 4 * static_cast<size_t>(copies);
   size_t scratch = std::max(kPartialSums, shape.train ? attention : 0), gradients = 0;

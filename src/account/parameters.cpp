@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "base/ceil_div.h"
 #include "base/error.h"
 
 namespace stretto {
@@ -37,9 +38,7 @@ constexpr double kInitStd = 0.02;
 
 }  // namespace
 
-int64_t padded_vocab(const ModelShape& model, int64_t tp) {
-  return (model.vocab + tp - 1) / tp * tp;
-}
+int64_t padded_vocab(const ModelShape& model, int64_t tp) { return round_up(model.vocab, tp); }
 
 std::vector<ParameterSpec> parameter_list(const ModelShape& model, int64_t tp) {
   Builder b{model, {}};

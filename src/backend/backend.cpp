@@ -1,25 +1,16 @@
 // Memory, copies between host and device, and the time of operators.
 #include "backend/backend.h"
 
-#include <chrono>
-
 #include "backend/operator.h"
+#include "base/clock.h"
 #include "base/trace.h"
 #include "base/units.h"
 
 namespace stretto {
-namespace {
 
-double now() {
-  using namespace std::chrono;
-  return duration<double>(steady_clock::now().time_since_epoch()).count();
-}
-
-}  // namespace
-
-void Backend::range_begin(Op) { range_start_ = now(); }
+void Backend::range_begin(Op) { range_start_ = clock_seconds(); }
 void Backend::range_end(Op op) {
-  const double end = now();
+  const double end = clock_seconds();
   profile_.add_seconds(op, end - range_start_);
   TraceBuffer* trace = current_trace();
   if (trace != nullptr && trace->operators()) {

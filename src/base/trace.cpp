@@ -1,7 +1,5 @@
 #include "base/trace.h"
 
-#include <chrono>
-
 namespace stretto {
 namespace {
 
@@ -22,11 +20,6 @@ const char* name_of(TraceLane lane) {
                                                "waiting: tp", "waiting: dp", "waiting: job",
                                                "loader",      "save",        "save (writing)"};
   return kNames[static_cast<size_t>(lane)];
-}
-
-double trace_clock() {
-  using namespace std::chrono;
-  return duration<double>(steady_clock::now().time_since_epoch()).count();
 }
 
 TraceBuffer* current_trace() { return t_buffer; }

@@ -12,6 +12,8 @@
 #include <span>
 #include <vector>
 
+#include "base/clock.h"
+
 namespace stretto {
 
 // Slices of one lane never overlap unless one holds the other: viewers ask for that.
@@ -24,7 +26,7 @@ enum class TraceDetail { tasks, operators };  // tasks: pipeline tasks and the s
 struct TraceEvent {
   enum class Kind : uint8_t { span, flow_out, flow_in };
   const char* name = nullptr;  // a literal: never freed
-  double start = 0, end = 0;   // seconds, by trace_clock()
+  double start = 0, end = 0;   // seconds, by clock_seconds()
   uint64_t id = 0;             // of a flow: the same at both ends
   int64_t number = -1;         // micro-batch of a task, number of a step; -1: none
   uint64_t bytes = 0;          // of a collective
@@ -32,8 +34,6 @@ struct TraceEvent {
   TraceLane lane = TraceLane::step;
   Kind kind = Kind::span;
 };
-
-double trace_clock();  // seconds of the steady clock: comparable between processes of one machine
 
 class TraceBuffer {
  public:
@@ -92,11 +92,11 @@ class TraceSpan {
     event_.lane = lane;
     event_.number = number;
     event_.chunk = chunk;
-    event_.start = trace_clock();
+    event_.start = clock_seconds();
   }
   ~TraceSpan() {
     if (buffer_ == nullptr) return;
-    event_.end = trace_clock();
+    event_.end = clock_seconds();
     buffer_->add(event_);
   }
   TraceSpan(const TraceSpan&) = delete;

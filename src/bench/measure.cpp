@@ -4,12 +4,12 @@
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "account/peaks.h"
+#include "base/clock.h"
 #include "base/cores.h"
 #include "base/log.h"
 #include "bench/launcher.h"
@@ -288,7 +288,7 @@ std::optional<RunRecord> measure(Config config, const MeasureOptions& options) {
   describe_device(record);
   reset_peak_resident();
   record.memory.before = peak_resident_bytes();
-  const auto start = std::chrono::steady_clock::now();
+  const double start = clock_seconds();
   RankReports reports;
   try {
     run_checked(record, options, reports);
@@ -299,8 +299,7 @@ std::optional<RunRecord> measure(Config config, const MeasureOptions& options) {
                               "use a smaller micro_batch or set memory_limit"));
   }
   if (!reports.empty() && !reports.has_first()) return std::nullopt;
-  record.wall_seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  record.wall_seconds = clock_seconds() - start;
   record.memory.measured = peak_resident_bytes();
   if (record.config.micro_batch == kAuto) record.config.micro_batch = 1;
   reports.fill(record, options.warmup);

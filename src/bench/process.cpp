@@ -12,6 +12,7 @@
 #include <fstream>
 #include <thread>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "bench/safe_text.h"
 
@@ -64,14 +65,13 @@ pid_t start_process(const std::vector<std::string>& argv, const std::string& log
 }
 
 ProcessResult run_process(const std::vector<std::string>& argv, const ProcessOptions& options) {
-  using Clock = std::chrono::steady_clock;
-  const auto start = Clock::now();
+  const double start = clock_seconds();
   const pid_t child = start_process(argv, options.log);
   ProcessResult result;
   int status = 0;
   double asked = -1;  // when we asked it to end
   while (waitpid(child, &status, WNOHANG) == 0) {
-    result.seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    result.seconds = clock_seconds() - start;
     if (asked < 0) {
       result.timed_out = result.seconds > options.timeout;
       result.stopped = !result.timed_out && options.stop && options.stop();
@@ -85,7 +85,7 @@ ProcessResult run_process(const std::vector<std::string>& argv, const ProcessOpt
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
   kill(-child, SIGKILL);  // what it started and left behind
-  result.seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  result.seconds = clock_seconds() - start;
   if (WIFSIGNALED(status)) result.signal = WTERMSIG(status);
   if (WIFEXITED(status)) result.exit_code = WEXITSTATUS(status);
   return result;

@@ -9,6 +9,7 @@
 #include <random>
 #include <span>
 
+#include "base/ceil_div.h"
 #include "base/embedded.h"
 #include "base/error.h"
 #include "bench/figures.h"
@@ -55,7 +56,7 @@ constexpr size_t kCurvePoints = 200;
 json curve(const RunRecord& r) {
   json out = json::array();
   const size_t n = r.steps.size();
-  const size_t stride = std::max<size_t>(1, (n + kCurvePoints - 1) / kCurvePoints);
+  const size_t stride = std::max<size_t>(1, ceil_div(n, kCurvePoints));
   const auto add = [&](size_t i) {
     const double loss = r.steps[i].loss;
     out.push_back({r.first_step + static_cast<int64_t>(i),

@@ -1,12 +1,12 @@
 #include "bench/survey.h"
 
 #include <algorithm>
-#include <chrono>
 #include <nlohmann/json.hpp>
 #include <vector>
 
 #include "backend/cpu/gemm.h"
 #include "backend/cuda/cuda_options.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/random.h"
@@ -20,17 +20,12 @@ constexpr int64_t kGpuSize = 8192;  // far beyond where tiles and waves still ma
 constexpr int kTries = 5;
 constexpr int kProductsPerTry = 10;
 
-double now() {
-  using namespace std::chrono;
-  return duration<double>(steady_clock::now().time_since_epoch()).count();
-}
-
 void measure_bf16(MachineRates& rates, int cores) {
   const auto backend = make_cpu_backend(cores);
-  const double start = now();
+  const double start = clock_seconds();
   for (const int64_t size : {1024, 2048}) {
     // Few cores are busy enough with the smaller one.
-    if (now() - start > 0.3) break;
+    if (clock_seconds() - start > 0.3) break;
     rates.bf16_gemm = std::max(rates.bf16_gemm, measured_matmul_rate(*backend, DType::bf16, size));
   }
 }
@@ -67,12 +62,12 @@ double measured_matmul_rate(Backend& backend, DType type, int64_t size) {
   backend.convert(inputs, source);
   double best = 0;
   for (int attempt = -1; attempt < kTries; ++attempt) {  // the first one warms up
-    const double begin = now();
+    const double begin = clock_seconds();
     for (int i = 0; i < kProductsPerTry; ++i) {
       backend.linear_forward(output, inputs, inputs, {});
     }
     backend.synchronize();
-    const double seconds = now() - begin;
+    const double seconds = clock_seconds() - begin;
     const auto n = static_cast<double>(size);
     if (attempt >= 0) best = std::max(best, 2 * n * n * n * kProductsPerTry / seconds);
   }

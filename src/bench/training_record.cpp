@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "bench/launcher.h"
 #include "bench/measure.h"
@@ -32,7 +33,7 @@ std::string why_untimed(const RunRecord& record) {
 }  // namespace
 
 TrainingRecord::TrainingRecord(const Config& config, std::vector<std::string> command, Fs& fs)
-    : fs_(fs), start_(std::chrono::steady_clock::now()) {
+    : fs_(fs), start_(clock_seconds()) {
   record_.config = config;
   record_.command = std::move(command);
   record_.launcher = launcher_here();
@@ -80,8 +81,7 @@ void TrainingRecord::end(const Error& error) {
 
 void TrainingRecord::write() {
   if (path_.empty()) return;
-  record_.wall_seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  record_.wall_seconds = clock_seconds() - start_;
   write_record(fs_, path_, record_);
 }
 

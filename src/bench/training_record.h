@@ -3,7 +3,6 @@
 // is known it says so.
 #pragma once
 
-#include <chrono>
 #include <functional>
 #include <string>
 #include <vector>
@@ -31,7 +30,7 @@ class TrainingRecord {
   Fs& fs_;
   std::string path_;  // empty: no step so far
   RunRecord record_;
-  std::chrono::steady_clock::time_point start_;
+  double start_;
 };
 
 }  // namespace stretto

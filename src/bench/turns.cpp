@@ -9,10 +9,10 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <csignal>
 #include <cstring>
 
+#include "base/clock.h"
 #include "base/cores.h"
 #include "base/error.h"
 #include "bench/process.h"
@@ -136,15 +136,14 @@ bool take_turn() {
 }
 
 void run_in_turns(const Player& a, const Player& b, const Turns& turns) {
-  using Clock = std::chrono::steady_clock;
   signal(SIGPIPE, SIG_IGN);  // a program that has gone is an answer, not our end
   const cpu_set_t cores = cores_of(turns);
   Running first(a, turns, cores), second(b, turns, cores);
   first.hear_end_of_step();
   second.hear_end_of_step();
-  const auto start = Clock::now();
+  const double start = clock_seconds();
   const auto enough = [&](int64_t round) {
-    const double passed = std::chrono::duration<double>(Clock::now() - start).count();
+    const double passed = clock_seconds() - start;
     return (round >= turns.rounds && passed >= turns.seconds) || round >= kMostRounds;
   };
   for (int64_t round = 0; !enough(round); ++round) {

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <unordered_map>
 
+#include "base/ceil_div.h"
 #include "checkpoint/shard.h"
 
 namespace stretto {
@@ -149,7 +150,7 @@ void Checkpoint::verify_file(size_t index, const ChunkReader& read, const OnProg
     const StTensor* tensor = by_name[expected.name];
     const int64_t size = tensor == nullptr ? -1 : tensor->end - tensor->begin;
     const auto chunks = static_cast<int64_t>(expected.chunks.size());
-    if (size < 0 || chunks != (size + kChunkBytes - 1) / kChunkBytes) {
+    if (size < 0 || chunks != ceil_div(size, kChunkBytes)) {
       refuse(file.mapping->path(), fmt::format("tensor {}: digests do not fit", expected.name));
     }
     for (int64_t c = 0; c < chunks; ++c) {
@@ -192,7 +193,7 @@ void Checkpoint::verify_on_disk(Fs& fs, const OnProgress& moved) const {
     const auto file = fs.open(files_[i].mapping->path());
     file->bypass_cache();
     const auto read = [&](int64_t offset, int64_t n) {
-      const int64_t into = offset % kBlock, wanted = (into + n + kBlock - 1) / kBlock * kBlock;
+      const int64_t into = offset % kBlock, wanted = round_up(into + n, kBlock);
       const size_t got = file->read_at(blocks, static_cast<size_t>(wanted), offset - into);
       if (static_cast<int64_t>(got) < into + n) refuse(file->path(), "ends before its tensors do");
       return blocks + into;

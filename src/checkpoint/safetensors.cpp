@@ -6,6 +6,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "base/ceil_div.h"
 #include "base/strict_json.h"
 
 namespace stretto {
@@ -167,7 +168,7 @@ std::string safetensors_head(std::vector<StTensor>& tensors,
                            {"data_offsets", {tensor.begin, tensor.end}}};
   }
   std::string text = header.dump();
-  text.resize((8 + text.size() + 63) / 64 * 64 - 8, ' ');
+  text.resize(round_up(8 + text.size(), 64) - 8, ' ');
   const uint64_t length = text.size();
   std::string head(8, '\0');
   std::memcpy(head.data(), &length, 8);

@@ -3,11 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <future>
 #include <map>
 #include <string_view>
 
+#include "base/ceil_div.h"
+#include "base/clock.h"
 #include "checkpoint/safetensors.h"
 
 namespace stretto {
@@ -28,9 +29,9 @@ std::string shard_head(const Shard& shard, int64_t step, std::vector<StTensor>& 
 
 template <typename Work>
 void timed(double& seconds, const Work& work) {
-  const auto start = std::chrono::steady_clock::now();
+  const double start = clock_seconds();
   work();
-  seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  seconds += clock_seconds() - start;
 }
 
 // Calls work(tensor, chunk of it, bytes) for everything in the shard, in file order.
@@ -88,7 +89,7 @@ FileRecord write_shard(Fs& fs, const std::string& path, const Shard& shard, int6
   record.bytes = static_cast<int64_t>(head.size()) + shard.bytes;
   record.head = digest_of(head);
   for (const ShardTensor& t : shard.tensors) {
-    const int64_t chunks = (t.bytes() + kChunkBytes - 1) / kChunkBytes;
+    const int64_t chunks = ceil_div(t.bytes(), kChunkBytes);
     record.tensors.push_back({t.name, std::vector<Digest>(static_cast<size_t>(chunks))});
   }
 

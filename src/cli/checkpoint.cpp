@@ -1,9 +1,9 @@
 // stretto checkpoint: what is saved, and whether it is whole.
 #include <fmt/format.h>
 
-#include <chrono>
 #include <nlohmann/json.hpp>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/units.h"
@@ -45,7 +45,7 @@ std::string layout_of(const json& config) {
 }
 
 Row examine(const CheckpointStore& store, int64_t step, bool verify) {
-  const auto start = std::chrono::steady_clock::now();
+  const double start = clock_seconds();
   Row row;
   row.step = step;
   row.path = store.path_of(step);
@@ -62,7 +62,7 @@ Row examine(const CheckpointStore& store, int64_t step, bool verify) {
     row.problem = error.what();
     row.code = may_be_whole(error) ? error.code() : ExitCode::bad_data;
   }
-  row.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  row.seconds = clock_seconds() - start;
   return row;
 }
 

@@ -2,12 +2,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/units.h"
@@ -81,8 +81,7 @@ std::unique_ptr<TokenWriter> open_writer(const PrepareArguments& a, int64_t voca
 }
 
 void prepare(const PrepareArguments& a) {
-  using Clock = std::chrono::steady_clock;
-  const auto start = Clock::now();
+  const double start = clock_seconds();
   const Tokenizer tokenizer = tokenizer_named(a.tokenizer);
   const auto end = end_token(tokenizer, a);
   CorpusReader corpus({a.inputs, a.key, a.line_documents});
@@ -101,7 +100,7 @@ void prepare(const PrepareArguments& a) {
                     "run the same command again");
       });
   line.finish();
-  const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  const double seconds = clock_seconds() - start;
   const double rate = static_cast<double>(done.bytes) / 1e6 / seconds;
   if (a.json) {
     const nlohmann::json record = {{"output", a.output},

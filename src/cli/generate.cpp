@@ -4,10 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <limits>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/units.h"
@@ -110,7 +110,7 @@ void generate(const Options& o) {
   const std::vector<int32_t> unknown = unknown_ids(tokenizer, model.model.vocab);
   StreamDecoder text(tokenizer);
   const std::vector<float>* logits = reader->logits;
-  const auto start = std::chrono::steady_clock::now();
+  const double start = clock_seconds();
   int64_t made = 0;
   while (made < o.tokens) {
     const int32_t token =
@@ -123,8 +123,7 @@ void generate(const Options& o) {
   }
   fmt::print("{}\n", text.finish());
   std::fflush(stdout);
-  const double seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const double seconds = clock_seconds() - start;
   spdlog::info("{} in {:.2f} s, {:.1f} per second{}", counted(made, "token"), seconds,
                static_cast<double>(made) / seconds,
                reader->rolling.forgot()

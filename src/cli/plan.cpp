@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/ceil_div.h"
 #include "base/error.h"
 #include "base/fs.h"
 #include "base/log.h"
@@ -83,9 +84,9 @@ plan::Workload workload_of(const PlanOptions& o, const Config& config,
   const int64_t gpus = *o.gpus;
   // About four million tokens. A device's share can be halved several times, into micro-batches.
   const int64_t wanted = std::max<int64_t>(1, (int64_t{4} << 20) / std::max<int64_t>(1, w.seq_len));
-  int64_t share = (wanted + gpus - 1) / gpus, even = 1;
+  int64_t share = ceil_div(wanted, gpus), even = 1;
   while (2 * even <= share / 8) even *= 2;
-  share = (share + even - 1) / even * even;
+  share = round_up(share, even);
   w.global_batch = o.global_batch.value_or(o.scale ? wanted : share * gpus);
   if (cluster.max_devices > 0 && gpus > cluster.max_devices && !o.scale) {
     throw Error(ExitCode::bad_config,

@@ -19,11 +19,10 @@ ProgressLine::ProgressLine(std::string what, int64_t total, std::string unit)
 void ProgressLine::update(int64_t done) {
   if (!terminal_) return;
   const std::lock_guard lock(mutex_);
-  const auto now = Clock::now();
-  if (now - last_ < std::chrono::milliseconds(200)) return;
+  const double now = clock_seconds();
+  if (now - last_ < 0.2) return;
   last_ = now;
-  const double seconds = std::chrono::duration<double>(now - start_).count();
-  const double rate = static_cast<double>(done) / seconds;
+  const double rate = static_cast<double>(done) / (now - start_);
   const double left = static_cast<double>(std::max<int64_t>(total_ - done, 0)) / rate;
   const double percent = 100.0 * static_cast<double>(done) / static_cast<double>(total_);
   const std::string speed = unit_.empty() ? fmt::format("{:.1f} MB/s", rate / 1e6)

@@ -1,10 +1,11 @@
 // One self-updating line on stderr for long work; silent when stderr is no terminal.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <mutex>
 #include <string>
+
+#include "base/clock.h"
 
 namespace stretto::cli {
 
@@ -20,14 +21,13 @@ class ProgressLine {
   void finish();              // clears the line
 
  private:
-  using Clock = std::chrono::steady_clock;
   std::string what_;
   int64_t total_;
   std::string unit_;
   bool shown_ = false;
   bool terminal_;
-  Clock::time_point start_ = Clock::now();
-  Clock::time_point last_ = start_;
+  double start_ = clock_seconds();
+  double last_ = start_;
   std::mutex mutex_;
 };
 

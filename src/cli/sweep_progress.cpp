@@ -77,8 +77,8 @@ double SweepProgress::left(const PlannedPoint* current, double seconds) const {
 }
 
 void SweepProgress::waiting(const PlannedPoint& point, double seconds) {
-  const Clock::time_point now = Clock::now();
-  if (!live_ || now - last_ < std::chrono::milliseconds(200)) return;
+  const double now = clock_seconds();
+  if (!live_ || now - last_ < 0.2) return;
   last_ = now;
   constexpr size_t kBar = 24;
   const size_t full = kBar * done_ / std::max<size_t>(1, points_.size());
@@ -86,7 +86,7 @@ void SweepProgress::waiting(const PlannedPoint& point, double seconds) {
   fmt::print(stderr, "\r\033[K[{}{}] {}/{}{} | {} {:.0f} s | {:.0f} s so far{}",
              std::string(full, '#'), std::string(kBar - full, '.'), done_, points_.size(),
              failed_ > 0 ? fmt::format(", {} failed", failed_) : "", printable(point.point.label),
-             seconds, std::chrono::duration<double>(now - start_).count(),
+             seconds, now - start_,
              rest > 0 ? fmt::format(", about {} left", format_seconds(std::ceil(rest))) : "");
   std::fflush(stderr);
   shown_ = true;

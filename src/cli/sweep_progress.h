@@ -2,10 +2,10 @@
 // bar below it that moves.
 #pragma once
 
-#include <chrono>
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "bench/sweep.h"
 
 namespace stretto::cli {
@@ -27,7 +27,6 @@ class SweepProgress {
   double expected(const PlannedPoint& point) const;  // seconds of the whole point; 0: no idea
   double left(const PlannedPoint* current, double seconds) const;
 
-  using Clock = std::chrono::steady_clock;
   const std::vector<PlannedPoint>& points_;
   double steps_, seconds_;  // of a point, at least
   bool live_;
@@ -36,7 +35,7 @@ class SweepProgress {
   // Of the points that ran: how long they took, and how long they were expected to take.
   double took_ = 0, foreseen_ = 0;
   size_t ran_ = 0;
-  Clock::time_point start_ = Clock::now(), last_{};
+  double start_ = clock_seconds(), last_ = 0;
 };
 
 }  // namespace stretto::cli

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <atomic>
 #include <charconv>
-#include <chrono>
 #include <memory>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/units.h"
@@ -106,8 +106,7 @@ struct TrainArguments {
 };
 
 void train(const TrainArguments& arguments) {
-  using Clock = std::chrono::steady_clock;
-  const auto start = Clock::now();
+  const double start = clock_seconds();
   TrainTokenizerOptions options;
   options.vocab_size = arguments.vocab;
   options.min_count = arguments.min_count;
@@ -137,7 +136,7 @@ void train(const TrainArguments& arguments) {
       train_tokenizer(counts, options, [&](int64_t size) { merging.update(size); });
   merging.finish();
   save_tokenizer(tokenizer, arguments.output);
-  const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  const double seconds = clock_seconds() - start;
   spdlog::info("{}: {} tokens from {} distinct pieces of {} in {}", arguments.output,
                with_commas(tokenizer.vocab_size()), with_commas(std::ssize(counts.map())),
                format_bytes(static_cast<double>(corpus.total_bytes())), format_seconds(seconds));

@@ -1,11 +1,11 @@
 // stretto train: trains a model from a configuration.
-#include <chrono>
 #include <functional>
 #include <new>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/cores.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -56,12 +56,12 @@ class BusyCores {
 
   void begin() {
     watch_.emplace(cores_);
-    start_ = std::chrono::steady_clock::now();
+    start_ = clock_seconds();
   }
 
   void after_step() {
-    constexpr std::chrono::seconds kLongEnough(2);
-    if (asked_ || std::chrono::steady_clock::now() - start_ < kLongEnough) return;
+    constexpr double kLongEnough = 2;  // seconds
+    if (asked_ || clock_seconds() - start_ < kLongEnough) return;
     asked_ = true;
     const std::string note = busy_note(watch_->use(watch_->own_seconds(), wanted_));
     if (!note.empty()) spdlog::warn("{}", note);
@@ -72,7 +72,7 @@ class BusyCores {
   double wanted_;
   bool asked_;
   std::optional<CoreWatch> watch_;
-  std::chrono::steady_clock::time_point start_;
+  double start_ = 0;
 };
 
 void train(const Options& options) {

@@ -1,23 +1,17 @@
 // The public half of Comm: checks once, counts bytes, times what is exposed, tells the monitor.
 #include "comm/comm.h"
 
-#include <chrono>
 #include <exception>
 
+#include "base/clock.h"
 #include "base/trace.h"
 
 namespace stretto {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 bool reducible(DType type) {
   return type == DType::f32 || type == DType::f64 || type == DType::bf16 || type == DType::f16 ||
          type == DType::i32;
-}
-
-double seconds_of(Clock::time_point time) {
-  return std::chrono::duration<double>(time.time_since_epoch()).count();
 }
 
 TraceLane lane_of(std::string_view group) {
@@ -31,16 +25,16 @@ TraceLane lane_of(std::string_view group) {
 class Comm::Exposed {
  public:
   Exposed(Comm& comm, CommKind kind, uint64_t bytes)
-      : comm_(comm), kind_(kind), bytes_(bytes), begin_(Clock::now()) {
+      : comm_(comm), kind_(kind), bytes_(bytes), begin_(clock_seconds()) {
     comm_.monitor_->wait_begins(kind, bytes, comm_.tag_);
   }
   ~Exposed() {
     comm_.monitor_->wait_ends();
-    const Clock::time_point end = Clock::now();
-    comm_.counters_.seconds += std::chrono::duration<double>(end - begin_).count();
+    const double end = clock_seconds();
+    comm_.counters_.seconds += end - begin_;
     TraceBuffer* trace = current_trace();
     if (trace == nullptr || !trace->operators() || comm_.size() == 1) return;
-    trace->span(lane_of(comm_.name_), name_of(kind_), seconds_of(begin_), seconds_of(end), bytes_);
+    trace->span(lane_of(comm_.name_), name_of(kind_), begin_, end, bytes_);
   }
   Exposed(const Exposed&) = delete;
   Exposed& operator=(const Exposed&) = delete;
@@ -49,7 +43,7 @@ class Comm::Exposed {
   Comm& comm_;
   CommKind kind_;
   uint64_t bytes_;
-  Clock::time_point begin_;
+  double begin_;
 };
 
 // What users hold: waits in the destructor, unless the stack unwinds.

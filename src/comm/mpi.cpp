@@ -14,6 +14,7 @@
 #include <new>
 #include <thread>
 
+#include "base/ceil_div.h"
 #include "comm/abort.h"
 #include "comm/launch.h"
 #include "comm/mpi_op.h"
@@ -84,8 +85,8 @@ class MpiComm final : public Comm {
     if (size_ == 1 || t.count() == 0) return nullptr;
     const int64_t piece = slice_elements(t.dtype()) * size_;
     if (t.count() > piece) {
-      const uint64_t first = take_tags(pieces_of(t.count(), piece));
-      return pieces_.add(pieces_of(t.count(), piece), [=, this](int64_t i) {
+      const uint64_t first = take_tags(ceil_div(t.count(), piece));
+      return pieces_.add(ceil_div(t.count(), piece), [=, this](int64_t i) {
         const Tensor part = t.slice(i * piece, std::min(t.count(), (i + 1) * piece));
         return reduce_in_two_stages(part, op, tag_of(first + static_cast<uint64_t>(i)));
       });
@@ -100,7 +101,7 @@ class MpiComm final : public Comm {
     if (out.count() == 0) return nullptr;
     const int64_t piece = slice_elements(in.dtype());
     if (out.count() <= piece) return scatter_piece(out, in, add, 0, tag_of(take_tags(1)));
-    const int64_t pieces = pieces_of(out.count(), piece);
+    const int64_t pieces = ceil_div(out.count(), piece);
     const uint64_t first = take_tags(pieces);
     return pieces_.add(pieces, [=, this](int64_t i) {
       const Tensor part = out.slice(i * piece, std::min(out.count(), (i + 1) * piece));
@@ -167,7 +168,6 @@ class MpiComm final : public Comm {
   static int64_t slice_elements(DType type) {
     return kSliceBytes / static_cast<int64_t>(dtype_size(type));
   }
-  static int64_t pieces_of(int64_t count, int64_t piece) { return (count + piece - 1) / piece; }
 
   // Starts to send elements [begin_of(r), +count) of `t` to each rank r, and to receive `count`
   // from each; returns where the contribution of each rank will be.
@@ -223,7 +223,7 @@ class MpiComm final : public Comm {
   // Each rank sums its slice, then sends it to all. The last slices may be short or empty.
   std::unique_ptr<MpiOp> reduce_in_two_stages(Tensor t, ReduceOp op, int tag) {
     auto request = make_op();
-    const int64_t slice = (t.count() + size_ - 1) / size_;
+    const int64_t slice = ceil_div(t.count(), size_);
     const auto slice_of = [=](int r) {
       return t.slice(std::min(slice * r, t.count()), std::min(slice * (r + 1), t.count()));
     };

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <thread>
 
+#include "base/ceil_div.h"
 #include "base/cores.h"
 #include "comm/reduce.h"
 
@@ -40,7 +41,7 @@ Op::Op(Group& group, const Call& what) : call(what), missing(group.size()) {
   wishes.resize(n);
   const bool by_part = call.kind == CommKind::reduce_scatter || call.kind == CommKind::all_gather;
   block_ = kBlockBytes / static_cast<int64_t>(dtype_size(call.dtype));
-  blocks_ = (call.count + block_ - 1) / block_;
+  blocks_ = ceil_div(call.count, block_);
   items_ = blocks_ * (by_part ? group.size() : 1);
 }
 

@@ -43,6 +43,4 @@ std::string divisors_near(int64_t n, int64_t wanted);
 // The multiples of `step` around n: "48 or 56"; only the upper one when the lower is zero.
 std::string multiples_near(int64_t n, int64_t step);
 
-constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 }  // namespace stretto

@@ -1,6 +1,7 @@
 // Rules about the model's shape and the arithmetic it runs in.
 #include <fmt/format.h>
 
+#include "base/ceil_div.h"
 #include "config/rule_set.h"
 
 namespace stretto {
@@ -36,7 +37,7 @@ void vocab_padding(const Config& c, Report& report) {
   const int64_t step = 64 * c.parallel.tp;
   report.add("model.vocab",
              fmt::format("is not a multiple of {}; the output layer is faster padded", wanted),
-             fmt::format("set model.vocab={}", ceil_div(c.model.vocab, step) * step));
+             fmt::format("set model.vocab={}", round_up(c.model.vocab, step)));
 }
 
 void tile_quantisation(const Config& c, Report& report) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/ceil_div.h"
 #include "base/error.h"
 
 namespace stretto {
@@ -36,7 +37,7 @@ int64_t spread_place(int64_t i, int64_t places, int64_t room) {
 void look_over(const TokenSource& source, int64_t vocab, int part, int parts) {
   const int64_t tokens = source.tokens(), stretch = std::min(kStretch, tokens);
   if (tokens == 0) return;
-  const int64_t places = std::min(kStretches, (tokens + stretch - 1) / stretch);
+  const int64_t places = std::min(kStretches, ceil_div(tokens, stretch));
   std::vector<int32_t> room(static_cast<size_t>(std::min(kAtOnce, stretch)));
   for (int64_t i = part; i < places; i += parts) {
     const int64_t begin = spread_place(i, places, tokens - stretch);

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/cores.h"
 #include "base/fs.h"
 #include "machine/fma.h"
@@ -19,10 +20,6 @@
 
 namespace stretto {
 namespace {
-
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 // This thread on one core while it lives: the system may leave two threads on one core for a while,
 // with another idle, and the machine would look half as fast.
@@ -50,16 +47,16 @@ class OnCore {
 double fma_rate(int threads, double seconds) {
   const std::vector<int> cores = allowed_cores();
   float warm = 1;
-  const double start = now();
+  const double start = clock_seconds();
   const double flops = fma_rounds(200'000, &warm);
   // Many short runs: one of them falls between whatever else the machine does.
   constexpr int kRuns = 25;
   const auto rounds =
-      static_cast<int64_t>(200'000 * seconds / kRuns / std::max(1e-6, now() - start));
+      static_cast<int64_t>(200'000 * seconds / kRuns / std::max(1e-6, clock_seconds() - start));
   double best = 0;
   for (int run = 0; run < kRuns; ++run) {
     double done = 0;
-    const double begin = now();
+    const double begin = clock_seconds();
 #pragma omp parallel num_threads(threads) reduction(+ : done)
     {
       // With fewer threads than cores the system finds idle ones by itself.
@@ -69,7 +66,7 @@ double fma_rate(int threads, double seconds) {
       float sink = warm;
       done += fma_rounds(std::max<int64_t>(1, rounds), &sink);
     }
-    best = std::max(best, done / (now() - begin));
+    best = std::max(best, done / (clock_seconds() - begin));
   }
   return flops > 0 ? best : 0;
 }
@@ -79,13 +76,13 @@ double gemm_rate(int n, double seconds) {
   std::vector<float> a(size, 0.5f), b(size, 0.25f), c(size, 0.0f);
   const double flops = 2.0 * n * n * n;
   double best = 0;
-  const double end = now() + seconds;
+  const double end = clock_seconds() + seconds;
   do {
-    const double begin = now();
+    const double begin = clock_seconds();
     cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, n, n, n, 1.0f, a.data(), n, b.data(), n,
                 0.0f, c.data(), n);
-    best = std::max(best, flops / (now() - begin));
-  } while (now() < end);
+    best = std::max(best, flops / (clock_seconds() - begin));
+  } while (clock_seconds() < end);
   return best;
 }
 
@@ -99,13 +96,13 @@ double triad_rate(int threads, int64_t cache_bytes, int64_t available, double se
 #pragma omp parallel for num_threads(threads) schedule(static)
   for (int64_t i = 0; i < count; ++i) a[i] = 0, b[i] = 1, c[i] = 2;
   double best = 0;
-  const double end = now() + seconds;
+  const double end = clock_seconds() + seconds;
   do {
-    const double begin = now();
+    const double begin = clock_seconds();
 #pragma omp parallel for simd num_threads(threads) schedule(static)
     for (int64_t i = 0; i < count; ++i) a[i] = b[i] + 3.0 * c[i];
-    best = std::max(best, 3.0 * 8.0 * static_cast<double>(count) / (now() - begin));
-  } while (now() < end);
+    best = std::max(best, 3.0 * 8.0 * static_cast<double>(count) / (clock_seconds() - begin));
+  } while (clock_seconds() < end);
   return best;
 }
 
@@ -119,10 +116,10 @@ MachineRates measure_rates(const CpuInfo& cpu, const MemoryInfo& memory) {
   rates.fma_one_core = fma_rate(1, 0.25);
   const CoreWatch watch(allowed_cores());  // while all of them are wanted
   rates.fma = std::max(rates.fma_one_core, fma_rate(threads, 0.4));
-  const double start = now();
+  const double start = clock_seconds();
   for (int n : {1024, 1536, 2048}) {
     // A busy machine stretches every product: then the smaller sizes have to do.
-    if (now() - start < 1.5) rates.gemm = std::max(rates.gemm, gemm_rate(n, 0.35));
+    if (clock_seconds() - start < 1.5) rates.gemm = std::max(rates.gemm, gemm_rate(n, 0.35));
   }
   rates.triad = triad_rate(threads, cache, memory.available, 0.5);
   rates.cores = watch.use(watch.own_seconds(), threads);
@@ -146,10 +143,10 @@ double measure_disk_write(const std::string& directory) {
   }
   const auto file = fs.create(path);
   fs.remove(path);  // at once: it lives as long as it is open, whatever ends this process
-  const double begin = now();
-  for (int i = 0; i < kMostBlocks && now() - begin < 0.7; ++i) file->append(block);
+  const double begin = clock_seconds();
+  for (int i = 0; i < kMostBlocks && clock_seconds() - begin < 0.7; ++i) file->append(block);
   file->sync();
-  const double seconds = now() - begin;
+  const double seconds = clock_seconds() - begin;
   const double bytes = static_cast<double>(file->appended());
   file->close();
   return bytes / seconds;

@@ -1,16 +1,14 @@
 // How fast two ranks of this process talk: the transport that `-n` uses, its real calls.
 #include <algorithm>
-#include <chrono>
 #include <mutex>
 #include <vector>
 
+#include "base/clock.h"
 #include "comm/threads.h"
 #include "machine/machine.h"
 
 namespace stretto {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 // Seconds of one sum of `count` floats, the best of many short series: other work on the machine
 // can only make it longer.
@@ -20,9 +18,9 @@ double sum_seconds(Comm& world, std::vector<float>& data, int64_t count, int cal
   const Tensor tensor(data.data(), DType::f32, {count});
   for (int series = 0; series < kSeries; ++series) {
     world.barrier();
-    const auto begin = Clock::now();
+    const double begin = clock_seconds();
     for (int i = 0; i < calls; ++i) world.all_reduce(tensor);
-    const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+    const double seconds = clock_seconds() - begin;
     best = std::min(best, seconds / calls);
   }
   return best;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "base/ceil_div.h"
 #include "base/cores.h"
 #include "base/parallel_for.h"
 #include "base/split_f32.h"
@@ -14,7 +15,7 @@ namespace {
 template <typename F>
 void for_all(int threads, int64_t count, F&& f) {
   constexpr int64_t kPiece = 1 << 16;
-  parallel_for(threads, (count + kPiece - 1) / kPiece, [&](int64_t piece) {
+  parallel_for(threads, ceil_div(count, kPiece), [&](int64_t piece) {
     const int64_t end = std::min(count, (piece + 1) * kPiece);
     for (int64_t i = piece * kPiece; i < end; ++i) f(i);
   });

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "base/ceil_div.h"
 #include "base/error.h"
 
 namespace stretto {
@@ -68,7 +69,7 @@ Tasks zero_bubble(int rank, int p, int m) {
 // is short is planned whole, and what does not exist is left out: an order without some of its
 // micro-batches is still an order.
 Tasks interleaved(int rank, int p, int m, int v) {
-  const int whole = (m + p - 1) / p * p;
+  const int whole = round_up(m, p);
   Tasks forwards;
   Tasks backwards;
   for (int begin = 0; begin < whole; begin += p) {

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "account/flops.h"
+#include "base/ceil_div.h"
 #include "plan/softmax_rule.h"
 
 namespace stretto::plan {
@@ -77,7 +78,7 @@ class Adviser {
     const int64_t v = work_.model.vocab;
     if (v % step == 0) return;
     ModelShape m = work_.model;
-    m.vocab = (v + step - 1) / step * step;
+    m.vocab = round_up(v, step);
     consider_model("pad-vocabulary", fmt::format("pad the vocabulary from {} to {}", v, m.vocab), m,
                    true);
   }
@@ -337,7 +338,7 @@ std::optional<FitChange> nearest_fit(const Cluster& cluster, const Stack& stack,
       }
       if (wider.pp > 1) wider.zero = std::min(wider.zero, wider.dp > 1 ? 1 : 0);
       Workload w = work;  // replicas without a sequence of their own would have nothing to do
-      w.global_batch = (work.global_batch + wider.dp - 1) / wider.dp * wider.dp;
+      w.global_batch = round_up(work.global_batch, wider.dp);
       consider(w, wider,
                fmt::format("{} devices{}: {}", wider.devices(),
                            w.global_batch == work.global_batch

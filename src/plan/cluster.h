@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/ceil_div.h"
+
 namespace stretto::plan {
 
 // Where a number comes from decides how far it is trusted.
@@ -60,7 +62,7 @@ struct Cluster {
   bool has_gpus() const { return host_bandwidth > 0; }
   bool is_hopper() const { return device.starts_with("h100") || device.starts_with("h200"); }
   int64_t nodes_for(int64_t devices) const {
-    return time_shared ? 1 : (devices + devices_per_node - 1) / devices_per_node;
+    return time_shared ? 1 : ceil_div(devices, devices_per_node);
   }
   double node_bandwidth() const { return tiers.front().bytes_per_second; }
   double network_latency() const { return tiers.front().latency; }

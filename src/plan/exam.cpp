@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <set>
 
 #include "account/flops.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "config/suggest.h"
 #include "plan/memory.h"
@@ -329,7 +329,7 @@ double ExamTable::decisions_within(double regret) const {
 }
 
 Exam run_exam(const std::vector<ReferenceRow>& rows, const std::string& only) {
-  const auto start = std::chrono::steady_clock::now();
+  const double start = clock_seconds();
   Exam exam;
   std::vector<std::string> names;
   for (const ExamSpec& spec : exam_specs()) {
@@ -340,8 +340,7 @@ Exam run_exam(const std::vector<ReferenceRow>& rows, const std::string& only) {
     throw Error(ExitCode::usage, fmt::format("no table of the exam is called '{}'", only),
                 "use a part of " + join_or(names));
   }
-  exam.wall_seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  exam.wall_seconds = clock_seconds() - start;
   return exam;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/ceil_div.h"
 #include "plan/softmax_rule.h"
 
 namespace stretto::plan {
@@ -14,8 +15,6 @@ struct Tile {
 };
 constexpr Tile kTiles[] = {{256, 128, 1.0}, {128, 256, 1.0}, {128, 128, 0.97}, {256, 64, 0.92},
                            {64, 256, 0.92}, {128, 64, 0.86}, {64, 128, 0.86},  {64, 64, 0.72}};
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 }  // namespace
 
@@ -201,7 +200,7 @@ LayerTime head_both(const Rates& layers, const Stack& stack, const Workload& wor
   Rates r = layers;
   r.matrix = layers.head_matrix;
   const Sizes s = sizes_of(work, layout);
-  const int64_t vocab = (work.model.vocab + layout.tp - 1) / layout.tp;
+  const int64_t vocab = ceil_div(work.model.vocab, layout.tp);
   LayerTime t;
   t.gemm = gemm_seconds(r, 1, s.tokens, vocab, s.hidden) +
            gemm_seconds(r, 1, s.tokens, s.hidden, vocab) +

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "account/flops.h"
+#include "base/ceil_div.h"
 #include "base/units.h"
 
 namespace stretto::plan {
@@ -26,7 +27,7 @@ std::vector<int64_t> default_counts(const Cluster& cluster, bool limited) {
   for (int64_t base : {64,   128,  192,  256,   384,   512,   768,   1024,  1536,  2048, 3072,
                        4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152, 65536, 98304}) {
     if (base < 1024 && !limited) continue;
-    const int64_t n = (base + node - 1) / node * node;
+    const int64_t n = round_up(base, node);
     if (cluster.max_devices > 0 && n > cluster.max_devices) break;
     counts.push_back(n);
   }

@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 
 #include "account/flops.h"
+#include "base/clock.h"
 #include "base/error.h"
 
 namespace stretto::plan {
@@ -246,7 +246,7 @@ Candidate price(const Cluster& cluster, const Stack& stack, const Workload& work
 
 Plan make_plan(const Cluster& cluster, const Stack& stack, const Workload& work,
                const Constraints& constraints) {
-  const auto start = std::chrono::steady_clock::now();
+  const double start = clock_seconds();
   if (constraints.devices < 1 || constraints.devices > 10000000) {
     bad_work(fmt::format("{} devices", constraints.devices), "give --gpus 1 to 10000000");
   }
@@ -279,8 +279,7 @@ Plan make_plan(const Cluster& cluster, const Stack& stack, const Workload& work,
     plan.nearest = price(cluster, stack, work, plan.nearest->layout);
     plan.nearest->memory = decisive_memory(cluster, stack, work, plan.nearest->layout);
   }
-  plan.wall_seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  plan.wall_seconds = clock_seconds() - start;
   return plan;
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "account/model_shape.h"
+#include "base/ceil_div.h"
 #include "config/config.h"
 
 namespace stretto::plan {
@@ -46,7 +47,7 @@ struct Layout {
 // Micro-batches that each pipeline runs per iteration; the last may be partial.
 inline int64_t micro_batches(const Workload& work, const Layout& layout) {
   const int64_t per_step = layout.dp * layout.micro_batch;
-  return (work.global_batch + per_step - 1) / per_step;
+  return ceil_div(work.global_batch, per_step);
 }
 
 // Whether the batch, the sequence, the model's sizes and its layers can be cut so.

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/ceil_div.h"
 #include "tensor/tensor.h"
 
 namespace stretto {
@@ -32,9 +33,7 @@ class Buffer {
 
 constexpr size_t kArenaAlignment = 256;  // cache lines, AVX-512 and 16-byte GPU accesses alike
 
-constexpr size_t arena_round(size_t bytes) {
-  return (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
-}
+constexpr size_t arena_round(size_t bytes) { return round_up(bytes, kArenaAlignment); }
 
 // Stack discipline: take() moves up, a Mark taken earlier can be returned to. `peak` is the most
 // ever in use: the figure that the memory plan must predict.

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 
+#include "base/ceil_div.h"
+
 namespace stretto {
 
 int64_t rounds(int64_t global_batch, int64_t micro_batch, int64_t dp) {
   const int64_t per_round = micro_batch * dp;
-  return (global_batch + per_round - 1) / per_round;
+  return ceil_div(global_batch, per_round);
 }
 
 std::vector<Share> batch_shares(int64_t global_batch, int64_t micro_batch, int64_t dp,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/clock.h"
 #include "base/trace.h"
 
 namespace stretto {
@@ -18,13 +19,13 @@ double clock_offset(Comm& world) {
       const Tensor word(&time, DType::f64, {1});
       if (world.rank() == 0) {
         world.recv(word, r);
-        time = trace_clock();
+        time = clock_seconds();
         world.send(word, r);
       } else if (world.rank() == r) {
-        const double asked = trace_clock();
+        const double asked = clock_seconds();
         world.send(word, 0);
         world.recv(word, 0);
-        const double answered = trace_clock();
+        const double answered = clock_seconds();
         if (answered - asked >= quickest) continue;
         quickest = answered - asked;
         offset = time - (asked + answered) / 2;

@@ -11,7 +11,7 @@ namespace stretto {
 // One text (or bytes) of every rank, in rank order, on rank 0; empty elsewhere. Collective.
 std::vector<std::string> gather_texts(Comm& world, const std::string& mine);
 
-// Seconds to add to this rank's trace_clock() to get rank 0's. Collective. 0 on rank 0, and where
+// Seconds to add to this rank's clock_seconds() to get rank 0's. Collective. 0 on rank 0, and where
 // the difference cannot be told from the time that a message takes (one machine).
 double clock_offset(Comm& world);
 

@@ -3,6 +3,7 @@
 #include <optional>
 #include <string_view>
 
+#include "base/clock.h"
 #include "base/trace.h"
 
 namespace stretto {
@@ -87,9 +88,9 @@ void Pipeline::traced(const Task& task, const Transfer& in, const Transfer& out,
   span.lane = TraceLane::compute;
   span.number = task.micro_batch;
   span.chunk = task.chunk;
-  span.start = trace_clock();
+  span.start = clock_seconds();
   work();
-  span.end = trace_clock();
+  span.end = clock_seconds();
   trace->add(span);
   const auto arrow = [&](TraceEvent::Kind kind, double time, int from, int to, int tag) {
     TraceEvent event;

@@ -9,6 +9,7 @@
 #include "account/stages.h"
 #include "backend/cpu/workspace.h"
 #include "backend/cuda/cuda_options.h"
+#include "base/ceil_div.h"
 #include "base/control_groups.h"
 #include "base/units.h"
 #include "comm/launch.h"
@@ -86,7 +87,7 @@ size_t gpu_share(int64_t ranks_here) {
   const char* per_task = std::getenv("SLURM_GPUS_PER_TASK");
   const bool slurm = detect_launch().launcher == Launcher::slurm;
   if (slurm && per_task != nullptr && *per_task != '\0') return least;
-  return least / static_cast<size_t>((ranks_here + devices - 1) / devices);
+  return least / static_cast<size_t>(ceil_div(ranks_here, devices));
 }
 
 // The first way to run it that fits.

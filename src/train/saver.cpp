@@ -4,6 +4,7 @@
 
 #include <chrono>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/random.h"
 #include "base/trace.h"
@@ -17,11 +18,6 @@ namespace {
 
 constexpr int kMaxFailures = 3;
 constexpr const char* kUsualFix = "make room";
-
-double now() {
-  using namespace std::chrono;
-  return duration<double>(steady_clock::now().time_since_epoch()).count();
-}
 
 uint64_t fresh_nonce() {
   const auto time = std::chrono::system_clock::now().time_since_epoch().count();
@@ -62,13 +58,13 @@ void CheckpointSaver::launch(std::function<void()> work) {
   error_.clear();
   running_ = true;
   worker_ = std::thread([this, work = std::move(work)] {
-    work_start_ = trace_clock();
+    work_start_ = clock_seconds();
     try {
       work();
     } catch (const std::exception& error) {
       take_note(error);
     }
-    work_end_ = trace_clock();
+    work_end_ = clock_seconds();
     current_.seconds += work_end_ - work_start_;
     running_ = false;
     note_progress();
@@ -114,7 +110,7 @@ void CheckpointSaver::commit() {
 
 void CheckpointSaver::save(bool last) {
   const TraceSpan span(TraceLane::save, "save", trainer_.state().step);
-  const double start = now();
+  const double start = clock_seconds();
   last_ = last;
   finish();
   if (trainer_.state().step == saved_step_) return;
@@ -125,15 +121,15 @@ void CheckpointSaver::save(bool last) {
     return;
   }
   stage_ = Stage::writing;
-  current_ = {manifest_.step, bytes_, now() - start, now() - start, {}};
+  current_ = {manifest_.step, bytes_, clock_seconds() - start, clock_seconds() - start, {}};
   launch([this] {
     current_.times = store_.write_part(temp_, trainer_.world().rank(), shard_, manifest_.step);
     if (trainer_.world().size() == 1) commit();
   });
   const bool async = trainer_.config().checkpoint.async;
   if (!async) finish();
-  stall_seconds_ += now() - start;
-  if (!async && report_) report_->stall = now() - start;
+  stall_seconds_ += clock_seconds() - start;
+  if (!async && report_) report_->stall = clock_seconds() - start;
 }
 
 void CheckpointSaver::poll() {
@@ -204,9 +200,9 @@ void CheckpointSaver::note_failure() {
 // that one must not stand still until the others have waited.
 bool CheckpointSaver::wait(double seconds) {
   const int known = stop_signal();  // what ended the run, if anything
-  const double end = now() + seconds;
+  const double end = clock_seconds() + seconds;
   while (true) {
-    int32_t any[] = {stop_signal() == known ? 0 : 1, now() < end ? 0 : 1};
+    int32_t any[] = {stop_signal() == known ? 0 : 1, clock_seconds() < end ? 0 : 1};
     trainer_.world().all_reduce(Tensor(any, DType::i32, {2}), ReduceOp::max);
     if (any[0] != 0 || any[1] != 0) return any[0] == 0;
     std::this_thread::sleep_for(std::chrono::milliseconds(100));

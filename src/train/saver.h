@@ -77,7 +77,7 @@ class CheckpointSaver {
   std::thread worker_;
   std::atomic<bool> running_{false};
   std::atomic<uint64_t> progress_{0};     // goes up as the worker moves on and when it ends
-  double work_start_ = 0, work_end_ = 0;  // trace_clock() of the worker; read after joining it
+  double work_start_ = 0, work_end_ = 0;  // clock_seconds() of the worker; read after joining it
   // Of this rank's part; written by the worker, read after joining it.
   std::string error_;
   std::string fix_;  // of the last error, as far as this rank knows

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/ceil_div.h"
 #include "base/error.h"
 #include "base/numbers.h"
 
@@ -75,7 +76,7 @@ void StepTuner::estimate() {
   const double middle = median(times);
 
   std::vector<size_t> first;
-  const size_t bases = (steps_.size() + kSteady - 1) / kSteady;
+  const size_t bases = ceil_div(steps_.size(), kSteady);
   size_t unknowns = bases;
   for (const auto& options : effects_) {
     first.push_back(unknowns);

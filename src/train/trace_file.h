@@ -16,7 +16,7 @@ namespace stretto {
 struct TraceRank {
   int rank = 0;
   Coordinates at;
-  double zero = 0;    // trace_clock() of rank 0 that is shown as 0
+  double zero = 0;    // clock_seconds() of rank 0 that is shown as 0
   double offset = 0;  // clock_offset()
 };
 // A lane's thread number. Perfetto takes thread 0, and the thread whose number is its process's,

@@ -1,9 +1,9 @@
 #include "train/trainer.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 
+#include "base/clock.h"
 #include "base/trace.h"
 #include "data/token_check.h"
 #include "parallel/device_comm.h"
@@ -13,11 +13,6 @@
 
 namespace stretto {
 namespace {
-
-double now() {
-  using namespace std::chrono;
-  return duration<double>(steady_clock::now().time_since_epoch()).count();
-}
 
 int64_t seq_len(const Config& config) {
   return config.seq_len > 0 ? config.seq_len : config.model.positions;
@@ -157,10 +152,10 @@ void Trainer::load_batch(size_t chunk, const MicroBatch& mb) {
   world_.monitor().beat();  // a micro-batch that is replayed gives no other sign of life
   if (mb.batch == 0) return;
   const TraceSpan span(TraceLane::loader, "load", mb.index);
-  const double start = now();
+  const double start = clock_seconds();
   read_samples(*dealer_, first_sample_ + shares_[static_cast<size_t>(mb.index)].first, mb.batch);
   gpt_->set_batch(chunk, mb, tokens_.data(), targets_.data());
-  data_seconds_ += now() - start;
+  data_seconds_ += clock_seconds() - start;
 }
 
 // Nothing to do where these samples are those read last.
@@ -183,7 +178,7 @@ void Trainer::read_ahead(int64_t first_sample) {
 
 StepRecord Trainer::step() {
   const TraceSpan span(TraceLane::step, "step", state_.step + 1);
-  const double start = now();
+  const double start = clock_seconds();
   data_seconds_ = 0;
   backend_->profile().reset();
   for (Comm* comm : counted_) comm->reset_counters();
@@ -286,7 +281,7 @@ void Trainer::take_times(StepRecord& record, double start) {
     (tp ? record.comm_tp : pp ? record.comm_pp : record.comm_dp) += comm->counters();
   }
   t.data = data_seconds_;
-  t.total = now() - start;
+  t.total = clock_seconds() - start;
   // Memory grows while shapes are new; asking takes a millisecond.
   if (state_.step <= 4 || state_.step % 64 == 0) device_bytes_ = backend_->device_bytes();
   record.device_bytes = device_bytes_;

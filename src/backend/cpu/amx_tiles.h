@@ -17,8 +17,6 @@ constexpr int64_t kSide = 16;              // rows of a tile of A, columns of on
 constexpr int64_t kDepth = 32;             // k of a tile
 constexpr int64_t kTile = kSide * kDepth;  // elements
 
-constexpr int64_t tiles_of(int64_t size, int64_t tile) { return (size + tile - 1) / tile; }
-
 bool native();  // this CPU has AMX for bf16, and the kernel lets this process use it
 
 // Tile of A from rows along memory, `stride` apart: zero beyond `rows` and `depth` (both may be 0).

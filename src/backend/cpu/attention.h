@@ -2,11 +2,14 @@
 // slopes, tile sizes.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 
 #include "backend/backend.h"
 #include "backend/cpu/gemm.h"
+#include "base/ceil_div.h"
+#include "base/parallel_for.h"
 
 namespace stretto {
 
@@ -32,6 +35,23 @@ struct AttentionShape {
   int64_t out_stride() const { return h * d; }
   int64_t lse_at(int64_t batch, int64_t head) const { return (batch * h + head) * t; }
 };
+
+// Calls piece(batch, head, begin, end, worker) until all queries of all heads are done. A whole
+// head per piece packs its keys once; with few heads, ranges of query tiles instead. The later
+// ranges see more keys: they come first.
+template <typename Piece>
+void for_query_ranges(const AttentionShape& shape, int64_t tile, int threads, const Piece& piece) {
+  const int64_t heads = shape.b * shape.h;
+  if (heads == 0) return;
+  const int64_t tiles = ceil_div(shape.t, tile);
+  const int64_t wanted = threads == 1 ? 1 : ceil_div(int64_t{4} * threads, heads);
+  const int64_t ranges = std::clamp<int64_t>(wanted, 1, std::max<int64_t>(1, tiles));
+  parallel_for(threads, heads * ranges, [&](int64_t i, int worker) {
+    const int64_t range = ranges - 1 - i / heads;
+    piece(i / shape.h % shape.b, i % shape.h, range * tiles / ranges * tile,
+          std::min(shape.t, (range + 1) * tiles / ranges * tile), worker);
+  });
+}
 
 // Floats of scratch that one piece takes.
 int64_t attention_forward_floats(const AttentionShape& shape);

@@ -10,6 +10,7 @@
 #include "backend/cpu/attention.h"
 #include "backend/cpu/attention_rows.h"
 #include "backend/cpu/gemm_implementations.h"
+#include "base/ceil_div.h"
 #include "base/parallel_for.h"
 
 namespace stretto {
@@ -25,7 +26,7 @@ constexpr int64_t kSquare = 2 * kSide;
 constexpr int64_t kPanels = kBlock / kSide;  // of a block
 constexpr int64_t kSteps = kBlock / kDepth;  // tiles along a block
 
-int64_t padded(int64_t rows) { return (rows + kBlock - 1) / kBlock * kBlock; }
+int64_t padded(int64_t rows) { return round_up(rows, kBlock); }
 
 // Hands out 64-byte aligned stretches of a piece's scratch; with no scratch it only counts.
 class Carver {
@@ -34,7 +35,7 @@ class Carver {
   template <typename T>
   T* take(int64_t count) {
     char* taken = memory_ == nullptr ? nullptr : memory_ + used_;
-    used_ += (count * static_cast<int64_t>(sizeof(T)) + 63) / 64 * 64;
+    used_ += round_up(count * static_cast<int64_t>(sizeof(T)), 64);
     return reinterpret_cast<T*>(taken);
   }
   int64_t used() const { return used_; }
@@ -294,25 +295,20 @@ int64_t attention_amx_bytes(const AttentionShape& shape) {
 void attention_forward_amx(Tensor out, Tensor lse, ConstTensor qkv, const AttentionOptions& options,
                            GemmContext& context) {
   const AttentionShape shape(qkv, options);
-  const int64_t heads = shape.b * shape.h, blocks = amx::tiles_of(shape.t, kBlock);
-  const int64_t wanted =
-      context.threads == 1 ? 1 : amx::tiles_of(4 * context.threads, std::max<int64_t>(heads, 1));
-  const int64_t ranges = std::clamp<int64_t>(wanted, 1, std::max<int64_t>(1, blocks));
   const auto bytes = static_cast<size_t>(attention_amx_bytes(shape));
-  parallel_for(context.threads, heads * ranges, [&](int64_t piece, int worker) {
-    const int64_t range = ranges - 1 - piece / heads;  // later ones see more keys: first
-    const int64_t head = piece % shape.h, batch = piece / shape.h % shape.b;
-    const auto part = [&](int64_t which) {
-      return Rows{qkv.as<bf16_t>() + shape.qkv_at(batch, 0, which, head), shape.qkv_stride(),
-                  shape.t, shape.d};
-    };
-    Carver memory(context.worker[static_cast<size_t>(worker)].bytes(bytes));
-    forward_piece(out.as<bf16_t>() + shape.out_at(batch, 0, head), shape.out_stride(),
-                  lse.as<float>() + shape.lse_at(batch, head), part(0), part(1), part(2),
-                  range * blocks / ranges * kBlock,
-                  std::min(shape.t, (range + 1) * blocks / ranges * kBlock), shape.scale(),
-                  head_slope(options, head), Forward::take(memory, shape.t, shape.d));
-  });
+  for_query_ranges(shape, kBlock, context.threads,
+                   [&](int64_t batch, int64_t head, int64_t begin, int64_t end, int worker) {
+                     const auto part = [&](int64_t which) {
+                       return Rows{qkv.as<bf16_t>() + shape.qkv_at(batch, 0, which, head),
+                                   shape.qkv_stride(), shape.t, shape.d};
+                     };
+                     Carver memory(context.worker[static_cast<size_t>(worker)].bytes(bytes));
+                     forward_piece(out.as<bf16_t>() + shape.out_at(batch, 0, head),
+                                   shape.out_stride(), lse.as<float>() + shape.lse_at(batch, head),
+                                   part(0), part(1), part(2), begin, end, shape.scale(),
+                                   head_slope(options, head),
+                                   Forward::take(memory, shape.t, shape.d));
+                   });
 }
 
 void attention_backward_amx(Tensor dqkv, ConstTensor dout, ConstTensor qkv, ConstTensor out,

@@ -10,6 +10,7 @@
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cpu/gemm_implementations.h"
 #include "backend/cpu/targets.h"
+#include "base/ceil_div.h"
 
 // Highway includes this file once per instruction set, from here.
 // clang-format off
@@ -101,7 +102,7 @@ void attend(ForwardTile& tile, const float* k_packed, const float* v, int64_t ro
 }
 
 int64_t forward_floats(const AttentionShape& shape) {
-  const int64_t keys = (shape.t + kKeys - 1) / kKeys * kKeys;
+  const int64_t keys = round_up(shape.t, kKeys);
   return 2 * keys * shape.d + 2 * kQueries * shape.d + kQueries * kScoreStride + 2 * kTileSlack;
 }
 
@@ -109,7 +110,7 @@ int64_t forward_floats(const AttentionShape& shape) {
 void forward_piece(Tensor out, Tensor lse, ConstTensor qkv, const AttentionShape& shape,
                    int64_t batch, int64_t head, float slope, int64_t begin, int64_t end,
                    float* memory) {
-  const int64_t d = shape.d, all = (shape.t + kKeys - 1) / kKeys * kKeys;
+  const int64_t d = shape.d, all = round_up(shape.t, kKeys);
   ForwardTile tile;
   float* k_packed = memory;
   float* v = k_packed + all * d;
@@ -180,24 +181,15 @@ void CpuBackend::do_attention_forward(Tensor out, Tensor lse, ConstTensor qkv,
     return;
   }
   const AttentionShape shape(qkv, options);
-  // A whole head per piece packs its keys once; with few heads, ranges of query tiles instead. The
-  // later ranges see more keys: they come first.
-  const int64_t tiles = (shape.t + HWY_DYNAMIC_DISPATCH(query_tile)() - 1) /
-                        std::max<int64_t>(1, HWY_DYNAMIC_DISPATCH(query_tile)());
-  const int64_t heads = shape.b * shape.h;
-  const int64_t wanted =
-      threads_ == 1 ? 1 : (4 * threads_ + heads - 1) / std::max<int64_t>(heads, 1);
-  const int64_t ranges = std::clamp<int64_t>(wanted, 1, std::max<int64_t>(1, tiles));
-  parallel_for(threads_, heads * ranges, [&](int64_t piece, int worker) {
-    const int64_t range = ranges - 1 - piece / heads;
-    const int64_t head = piece % shape.h, batch = piece / shape.h % shape.b;
-    float* memory =
-        gemm_.worker[static_cast<size_t>(worker)].floats(attention_forward_floats(shape));
-    const int64_t tile = HWY_DYNAMIC_DISPATCH(query_tile)();
-    HWY_DYNAMIC_DISPATCH(forward_piece)
-    (out, lse, qkv, shape, batch, head, head_slope(options, head), range * tiles / ranges * tile,
-     std::min(shape.t, (range + 1) * tiles / ranges * tile), memory);
-  });
+  const int64_t tile = HWY_DYNAMIC_DISPATCH(query_tile)();
+  for_query_ranges(
+      shape, tile, threads_,
+      [&](int64_t batch, int64_t head, int64_t begin, int64_t end, int worker) {
+        float* memory =
+            gemm_.worker[static_cast<size_t>(worker)].floats(attention_forward_floats(shape));
+        HWY_DYNAMIC_DISPATCH(forward_piece)
+        (out, lse, qkv, shape, batch, head, head_slope(options, head), begin, end, memory);
+      });
 }
 
 }  // namespace stretto

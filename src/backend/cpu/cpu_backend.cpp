@@ -5,15 +5,14 @@
 #include <cstring>
 
 #include "backend/cpu/host_memory.h"
+#include "base/ceil_div.h"
 
 namespace stretto {
 namespace {
 
 constexpr size_t kCopyPiece = size_t{1} << 20;  // bytes of one piece of a copy
 
-int64_t copy_pieces(size_t bytes) {
-  return static_cast<int64_t>((bytes + kCopyPiece - 1) / kCopyPiece);
-}
+int64_t copy_pieces(size_t bytes) { return static_cast<int64_t>(ceil_div(bytes, kCopyPiece)); }
 
 void copy_bytes(int threads, void* dst, const void* src, size_t bytes) {
   parallel_for(threads, copy_pieces(bytes), [&](int64_t piece) {

@@ -6,6 +6,7 @@
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cpu/pieces.h"
 #include "backend/cpu/targets.h"
+#include "base/ceil_div.h"
 
 // Highway includes this file once per instruction set, from here.
 // clang-format off
@@ -107,9 +108,9 @@ constexpr int64_t kColumnBlock = 256;
 // range of places and a block of columns; a key belongs to the piece that holds its first place.
 void add_grouped(int threads, Tensor dst, ConstTensor src, const uint64_t* places, int64_t count) {
   const int64_t width = src.last();
-  const int64_t blocks = (width + kColumnBlock - 1) / kColumnBlock;
-  const int64_t range = std::max<int64_t>(64, (count + 31) / 32);
-  const int64_t ranges = (count + range - 1) / range;
+  const int64_t blocks = ceil_div(width, kColumnBlock);
+  const int64_t range = std::max<int64_t>(64, ceil_div(count, 32));
+  const int64_t ranges = ceil_div(count, range);
   parallel_for(threads, ranges * blocks, [&](int64_t piece) {
     const int64_t column = piece % blocks * kColumnBlock;
     const int64_t end_column = std::min(width, column + kColumnBlock);

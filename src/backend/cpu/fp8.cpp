@@ -5,6 +5,7 @@
 
 #include "backend/cpu/pieces.h"
 #include "backend/cpu/targets.h"
+#include "base/ceil_div.h"
 
 // Highway includes this file once per instruction set, from here.
 // clang-format off
@@ -76,7 +77,7 @@ void check_fp8(DType fp8) {
 
 float fp8_scale(ConstTensor t, DType fp8, int threads) {
   check_fp8(fp8);
-  const int64_t pieces = (t.count() + kPieceElements - 1) / kPieceElements;
+  const int64_t pieces = ceil_div(t.count(), kPieceElements);
   std::vector<float> most(static_cast<size_t>(pieces));
   for_ranges(threads, t.count(), kPieceElements, [&](int64_t begin, int64_t end) {
     most[static_cast<size_t>(begin / kPieceElements)] =

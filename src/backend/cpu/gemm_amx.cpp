@@ -8,6 +8,7 @@
 
 #include "backend/cpu/amx_tiles.h"
 #include "backend/cpu/gemm_implementations.h"
+#include "base/ceil_div.h"
 #include "base/parallel_for.h"
 
 namespace stretto {
@@ -16,7 +17,6 @@ namespace {
 using amx::kDepth;
 using amx::kSide;
 using amx::kTile;
-using amx::tiles_of;
 
 constexpr int64_t kBlockTiles = 32;         // tiles of k between two visits of C
 constexpr int64_t kPiece = 256;             // rows and columns of a piece, at most
@@ -53,7 +53,7 @@ struct Cut {
   int64_t rows = kPiece, columns = kPiece;
 
   Cut(const GemmArgs& args, int threads) {
-    const auto pieces = [&] { return tiles_of(args.m, rows) * tiles_of(args.n, columns); };
+    const auto pieces = [&] { return ceil_div(args.m, rows) * ceil_div(args.n, columns); };
     const int64_t wanted = threads == 1 ? 1 : 4 * static_cast<int64_t>(threads);
     while (pieces() < wanted && std::max(rows, columns) > 2 * kSide) {
       (rows >= columns ? rows : columns) /= 2;
@@ -63,11 +63,11 @@ struct Cut {
 
 void run_piece(const GemmArgs& args, const bf16_t* a, const bf16_t* b, const Cut& cut,
                int64_t piece, float* sums) {
-  const int64_t across = tiles_of(args.n, cut.columns), depth = tiles_of(args.k, kDepth);
+  const int64_t across = ceil_div(args.n, cut.columns), depth = ceil_div(args.k, kDepth);
   const int64_t row = piece / across * cut.rows, column = piece % across * cut.columns;
   const int64_t rows = std::min(cut.rows, args.m - row);
   const int64_t columns = std::min(cut.columns, args.n - column);
-  const int64_t blocks = tiles_of(depth, kBlockTiles);
+  const int64_t blocks = ceil_div(depth, kBlockTiles);
   {
     const amx::Session session;
     for (int64_t block = 0; block < blocks; ++block) {
@@ -91,7 +91,7 @@ void run_piece(const GemmArgs& args, const bf16_t* a, const bf16_t* b, const Cut
 }
 
 // Tiles of rows (or columns), an even number: squares never reach beyond the packed operand.
-int64_t even_tiles(int64_t size) { return (tiles_of(size, kSide) + 1) / 2 * 2; }
+int64_t even_tiles(int64_t size) { return round_up(ceil_div(size, kSide), 2); }
 
 }  // namespace
 
@@ -102,19 +102,19 @@ bool supports_amx(const GemmArgs& args) {
 }
 
 GemmScratch amx_scratch(int64_t m, int64_t n, int64_t k) {
-  const int64_t tiles = (even_tiles(m) + even_tiles(n)) * tiles_of(k, kDepth);
+  const int64_t tiles = (even_tiles(m) + even_tiles(n)) * ceil_div(k, kDepth);
   return {tiles * kTile * static_cast<int64_t>(sizeof(bf16_t)), kSums * 4};
 }
 
 void gemm_amx(const GemmArgs& args, GemmContext& context) {
-  const int64_t depth = tiles_of(args.k, kDepth);
+  const int64_t depth = ceil_div(args.k, kDepth);
   const int64_t a_tiles = even_tiles(args.m), b_tiles = even_tiles(args.n);
   auto* a = static_cast<bf16_t*>(
       context.shared.bytes(static_cast<size_t>(amx_scratch(args.m, args.n, args.k).shared)));
   bf16_t* b = a + a_tiles * depth * kTile;
   // Some neighbouring panels at a time: where k lies across memory they share cache lines.
   constexpr int64_t kGroup = 4;
-  const int64_t a_groups = tiles_of(a_tiles, kGroup), b_groups = tiles_of(b_tiles, kGroup);
+  const int64_t a_groups = ceil_div(a_tiles, kGroup), b_groups = ceil_div(b_tiles, kGroup);
   parallel_for(context.threads, a_groups + b_groups, [&](int64_t group) {
     const bool of_a = group < a_groups;
     const int64_t first = (of_a ? group : group - a_groups) * kGroup;
@@ -127,7 +127,7 @@ void gemm_amx(const GemmArgs& args, GemmContext& context) {
     }
   });
   const Cut cut(args, context.threads);
-  const int64_t pieces = tiles_of(args.m, cut.rows) * tiles_of(args.n, cut.columns);
+  const int64_t pieces = ceil_div(args.m, cut.rows) * ceil_div(args.n, cut.columns);
   parallel_for(context.threads, pieces, [&](int64_t piece, int worker) {
     float* sums = context.worker[static_cast<size_t>(worker)].floats(kSums);
     run_piece(args, a, b, cut, piece, sums);

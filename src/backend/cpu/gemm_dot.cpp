@@ -4,6 +4,7 @@
 
 #include "backend/cpu/gemm_implementations.h"
 #include "backend/cpu/targets.h"
+#include "base/ceil_div.h"
 #include "base/parallel_for.h"
 
 // Highway includes this file once per instruction set, from here.
@@ -74,7 +75,7 @@ void gemm_dot(const GemmArgs& args, GemmContext& context) {
     load_floats(a + r * args.k, element(args.a.data, args.a.type, args.a.stride, r, 0), args.a.type,
                 args.k);
   }
-  parallel_for(context.threads, (args.n + kColumns - 1) / kColumns, [&](int64_t piece) {
+  parallel_for(context.threads, ceil_div(args.n, kColumns), [&](int64_t piece) {
     const int64_t begin = piece * kColumns, end = std::min(args.n, begin + kColumns);
     float x[kDotRows * kColumns];
     HWY_DYNAMIC_DISPATCH(dot_columns)(args, a, x, begin, end);

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "backend/cpu/simd_io-inl.h"
+#include "base/ceil_div.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace stretto {
@@ -162,8 +163,7 @@ HWY_INLINE TileKernel tile_kernel_for(int64_t rows) {
 // Rows cut into panels of at most `most` rows, whose heights differ by one: no thin last tile.
 struct RowPanels {
   int64_t rows, panels;
-  explicit RowPanels(int64_t n, int64_t most = kTileRows)
-      : rows(n), panels((n + most - 1) / most) {}
+  explicit RowPanels(int64_t n, int64_t most = kTileRows) : rows(n), panels(ceil_div(n, most)) {}
   int64_t begin(int64_t panel) const { return panel * rows / panels; }
   int64_t height(int64_t panel) const { return begin(panel + 1) - begin(panel); }
 };

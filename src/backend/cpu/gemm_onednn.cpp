@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "backend/cpu/gemm_implementations.h"
+#include "base/ceil_div.h"
 #include "base/error.h"
 #include "base/parallel_for.h"
 
@@ -105,8 +106,8 @@ bool supports_onednn(const GemmArgs& args) {
 }
 
 void gemm_onednn(const GemmArgs& args, GemmContext& context) {
-  const int64_t across = (args.n + kLibraryColumns - 1) / kLibraryColumns;
-  const int64_t down = (args.m + kLibraryRows - 1) / kLibraryRows;
+  const int64_t across = ceil_div(args.n, kLibraryColumns);
+  const int64_t down = ceil_div(args.m, kLibraryRows);
   // oneDNN takes the calling thread's OpenMP setting unless it is inside a parallel region.
   const int threads = omp_get_max_threads();
   omp_set_num_threads(1);

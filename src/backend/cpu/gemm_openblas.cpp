@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "backend/cpu/gemm_implementations.h"
+#include "base/ceil_div.h"
 #include "base/parallel_for.h"
 
 namespace stretto {
@@ -73,8 +74,8 @@ void run_block(const GemmArgs& args, int64_t row, int64_t column, Scratch& scrat
 bool supports_openblas(const GemmArgs&) { return true; }
 
 void gemm_openblas(const GemmArgs& args, GemmContext& context) {
-  const int64_t across = (args.n + kLibraryColumns - 1) / kLibraryColumns;
-  const int64_t down = (args.m + kLibraryRows - 1) / kLibraryRows;
+  const int64_t across = ceil_div(args.n, kLibraryColumns);
+  const int64_t down = ceil_div(args.m, kLibraryRows);
   parallel_for(context.threads, across * down, [&](int64_t piece, int worker) {
     run_block(args, piece / across * kLibraryRows, piece % across * kLibraryColumns,
               context.worker[static_cast<size_t>(worker)]);

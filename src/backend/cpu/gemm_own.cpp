@@ -10,6 +10,7 @@
 
 #include "backend/cpu/gemm_implementations.h"
 #include "backend/cpu/targets.h"
+#include "base/ceil_div.h"
 #include "base/parallel_for.h"
 
 // Highway includes this file once per instruction set, from here.
@@ -36,8 +37,6 @@ constexpr int64_t kBuffers = 3;                   // blocks of A: in use, ready,
 constexpr int64_t kSlabRows = 4096;               // of A, packed at once
 constexpr int64_t kPackLimit = int64_t{4} << 20;  // floats of A, where all of k is packed at once
 constexpr int64_t kBPanelFloats = kBlockK * kPanelColumns;
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // Rows [row0, +rows) and k [k0, +k) of the product: as much of A as is packed at once.
 struct Slab {

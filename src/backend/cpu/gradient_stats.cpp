@@ -5,6 +5,7 @@
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cpu/pieces.h"
 #include "backend/cpu/targets.h"
+#include "base/ceil_div.h"
 
 // Highway includes this file once per instruction set, from here.
 // clang-format off
@@ -38,7 +39,7 @@ void gradient_stats_range(double* out, ConstTensor grad, int64_t begin, int64_t 
         });
   });
   const size_t step = hn::Lanes(d);
-  const size_t seen = (n + step - 1) / step * step;
+  const size_t seen = round_up(n, step);
   out[0] = squares;
   out[1] = static_cast<double>(n - nonzeros);
   out[2] = static_cast<double>(seen - finite);
@@ -56,8 +57,8 @@ HWY_EXPORT(gradient_stats_range);
 void CpuBackend::do_gradient_stats(Tensor stats, ConstTensor grad) {
   check_float_types(grad);
   const int64_t n = grad.count();
-  const int64_t size = std::max(kPieceElements, (n + kMostStatPieces - 1) / kMostStatPieces);
-  const int64_t pieces = (n + size - 1) / size;
+  const int64_t size = std::max(kPieceElements, ceil_div(n, kMostStatPieces));
+  const int64_t pieces = ceil_div(n, size);
   double* partial = static_cast<double*>(gemm_.shared.bytes(static_cast<size_t>(3 * pieces) * 8));
   for_ranges(threads_, n, size, [&](int64_t begin, int64_t end) {
     HWY_DYNAMIC_DISPATCH(gradient_stats_range)(partial + 3 * (begin / size), grad, begin, end);

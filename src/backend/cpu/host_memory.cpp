@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstdlib>
 
+#include "base/ceil_div.h"
 #include "base/error.h"
 #include "base/units.h"
 
@@ -18,7 +19,7 @@ Buffer allocate_host(size_t bytes, const char* label) {
   // Large allocations start on a huge page: fewer TLB misses in packing and in the optimizer.
   const size_t alignment = bytes >= 2 * kHugePage ? kHugePage : kArenaAlignment;
   if (bytes > SIZE_MAX - alignment) bytes = SIZE_MAX - alignment;  // refused below
-  const size_t rounded = (bytes + alignment - 1) / alignment * alignment;
+  const size_t rounded = round_up(bytes, alignment);
   void* data = std::aligned_alloc(alignment, rounded);
   if (data == nullptr) {
     throw Error(ExitCode::out_of_memory,

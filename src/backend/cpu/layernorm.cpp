@@ -9,6 +9,7 @@
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cpu/pieces.h"
 #include "backend/cpu/targets.h"
+#include "base/ceil_div.h"
 
 #ifndef STRETTO_LAYERNORM_ONCE
 #define STRETTO_LAYERNORM_ONCE
@@ -202,9 +203,8 @@ void CpuBackend::do_layernorm_backward(Tensor dinp, Tensor dweight, Tensor dbias
   STRETTO_CHECK(weight.dtype() == inp.dtype());
   const int64_t rows = inp.rows(), n = inp.last();
   if (rows == 0) return;
-  const int64_t piece_rows =
-      std::max(rows_per_piece(n), (rows + kMostNormPieces - 1) / kMostNormPieces);
-  const int64_t pieces = (rows + piece_rows - 1) / piece_rows;
+  const int64_t piece_rows = std::max(rows_per_piece(n), ceil_div(rows, kMostNormPieces));
+  const int64_t pieces = ceil_div(rows, piece_rows);
   float* partial = gemm_.shared.floats(pieces * 2 * n);
   for_ranges(threads_, rows, piece_rows, [&](int64_t begin, int64_t end) {
     float* mine = partial + begin / piece_rows * 2 * n;

@@ -4,6 +4,7 @@
 
 #include "backend/cpu/pieces.h"
 #include "backend/cpu/targets.h"
+#include "base/ceil_div.h"
 
 // Highway includes this file once per instruction set, from here.
 // clang-format off
@@ -56,7 +57,7 @@ HWY_EXPORT(sum_rows);
 
 void column_sums(Tensor sums, ConstTensor t, Grad mode, GemmContext& context) {
   const int64_t rows = t.rows(), columns = sums.count();
-  const int64_t pieces = (rows + kBiasRows - 1) / kBiasRows;
+  const int64_t pieces = ceil_div(rows, kBiasRows);
   float* partial = context.shared.floats(pieces * columns + columns);
   float* total = partial + pieces * columns;
   parallel_for(context.threads, pieces, [&](int64_t piece) {

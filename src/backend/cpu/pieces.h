@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "base/ceil_div.h"
 #include "base/parallel_for.h"
 #include "tensor/tensor.h"
 
@@ -19,7 +20,7 @@ constexpr int64_t kBiasRows = 64;  // rows of one partial sum of a bias gradient
 // Calls body(begin, end) over [0, count) in ranges of `size` (the last one shorter).
 template <typename Body>
 void for_ranges(int threads, int64_t count, int64_t size, const Body& body) {
-  parallel_for(threads, (count + size - 1) / size,
+  parallel_for(threads, ceil_div(count, size),
                [&](int64_t piece) { body(piece * size, std::min(count, (piece + 1) * size)); });
 }
 

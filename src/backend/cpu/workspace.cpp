@@ -5,6 +5,7 @@
 #include "backend/cpu/attention.h"
 #include "backend/cpu/gemm_implementations.h"
 #include "backend/cpu/pieces.h"
+#include "base/ceil_div.h"
 
 namespace stretto {
 namespace {
@@ -23,7 +24,7 @@ class Needs {
     if (!train_) return;
     product(rows, k, n, types_.compute, false, false);
     product(n, k, rows, types_.gradient, true, false);
-    shared(((rows + kBiasRows - 1) / kBiasRows + 1) * std::max(n, k) * 4);
+    shared((ceil_div(rows, kBiasRows) + 1) * std::max(n, k) * 4);
   }
 
   const Workspace& all() const { return all_; }
@@ -62,8 +63,7 @@ Workspace cpu_workspace(const RankShape& s, int threads) {
   if (s.last_stage) needs.linear(s.loss_rows(), padded_vocab(s.model, s.tp) / s.tp, C);
   AttentionOptions options;
   options.heads = heads;
-  const ConstTensor qkv(nullptr, s.types().compute,
-                        {s.micro_batch, s.seq_len, 3 * C / s.tp});
+  const ConstTensor qkv(nullptr, s.types().compute, {s.micro_batch, s.seq_len, 3 * C / s.tp});
   const AttentionShape attention(qkv, options);
   if (amx_is_native() && supports_amx_attention(qkv, options)) {
     needs.worker(attention_amx_bytes(attention));

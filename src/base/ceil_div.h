@@ -1,0 +1,20 @@
+// Whole numbers, rounded up. None is negative, and a divisor is not zero.
+#pragma once
+
+#include <concepts>
+#include <type_traits>
+
+namespace stretto {
+
+template <std::integral T>
+constexpr T ceil_div(T n, std::type_identity_t<T> by) {
+  return (n + by - 1) / by;
+}
+
+// The multiple of `step` that is at least n.
+template <std::integral T>
+constexpr T round_up(T n, std::type_identity_t<T> step) {
+  return ceil_div(n, step) * step;
+}
+
+}  // namespace stretto

@@ -1,0 +1,14 @@
+// The one clock that durations are taken by.
+#pragma once
+
+#include <chrono>
+
+namespace stretto {
+
+// Seconds of the steady clock: comparable between processes of one machine.
+inline double clock_seconds() {
+  using namespace std::chrono;
+  return duration<double>(steady_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace stretto
