@@ -29,8 +29,6 @@ enum class ExitCode : int {
   peer_lost = 81,  // a rank died or hangs; resumable
 };
 
-const char* exit_code_meaning(ExitCode code);
-
 class Error : public std::runtime_error {
  public:
   // `what` says what was attempted and the values; `hint` says what to do about it.

@@ -21,8 +21,8 @@ class RankMemory {
   Tensor at(const std::string& label) const;    // throws for a label that is not in the plan
   Tensor host(const std::string& label) const;  // in host memory: the list of host_plan()
   size_t planned_bytes() const { return planned_; }
-  size_t used_bytes() const { return arena_.peak(); }
-  size_t host_bytes() const { return host_arena_.peak(); }
+  size_t used_bytes() const { return arena_.used(); }
+  size_t host_bytes() const { return host_arena_.used(); }
 
  private:
   Backend& backend_;

@@ -1,7 +1,5 @@
 #include "tensor/arena.h"
 
-#include <algorithm>
-
 #include "base/units.h"
 
 namespace stretto {
@@ -29,16 +27,8 @@ Tensor Arena::take(const std::string& label, DType type, Shape shape) {
                 format_bytes(static_cast<double>(bytes)), format_bytes(static_cast<double>(used_)),
                 format_bytes(static_cast<double>(buffer_.bytes())));
   auto* data = static_cast<char*>(buffer_.data()) + used_;
-  regions_.push_back({label, used_, bytes});
   used_ += bytes;
-  peak_ = std::max(peak_, used_);
   return {data, type, shape};
-}
-
-void Arena::release_to(size_t mark) {
-  STRETTO_CHECK(mark <= used_);
-  used_ = mark;
-  while (!regions_.empty() && regions_.back().offset >= mark) regions_.pop_back();
 }
 
 }  // namespace stretto

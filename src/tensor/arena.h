@@ -6,7 +6,6 @@
 #include <functional>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "base/ceil_div.h"
 #include "tensor/tensor.h"
@@ -35,33 +34,20 @@ constexpr size_t kArenaAlignment = 256;  // cache lines, AVX-512 and 16-byte GPU
 
 constexpr size_t arena_round(size_t bytes) { return round_up(bytes, kArenaAlignment); }
 
-// Stack discipline: take() moves up, a Mark taken earlier can be returned to. `peak` is the most
-// ever in use: the figure that the memory plan must predict.
+// Hands out aligned pieces of one buffer, in the order asked for, until the arena itself goes.
 class Arena {
  public:
-  struct Region {
-    std::string label;
-    size_t offset;
-    size_t bytes;
-  };
-
   Arena() = default;
   explicit Arena(Buffer buffer) : buffer_(std::move(buffer)) {}
 
+  // Throws, with the label, where the buffer has no room for it.
   Tensor take(const std::string& label, DType type, Shape shape);
-  size_t mark() const { return used_; }
-  void release_to(size_t mark);
 
-  size_t used() const { return used_; }
-  size_t peak() const { return peak_; }
-  size_t capacity() const { return buffer_.bytes(); }
-  const std::vector<Region>& regions() const { return regions_; }  // those in use, lowest first
+  size_t used() const { return used_; }  // bytes: what the memory plan must predict
 
  private:
   Buffer buffer_;
   size_t used_ = 0;
-  size_t peak_ = 0;
-  std::vector<Region> regions_;
 };
 
 }  // namespace stretto
