@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "base/error.h"
 #include "plan/memory.h"
@@ -12,30 +13,41 @@
 namespace stretto::plan {
 namespace {
 
+bool has_seconds(const Observation& o) { return o.seconds > 0 && !o.repeat; }
+bool has_memory(const Observation& o) { return o.memory > 0 && !o.repeat && !o.out_of_memory; }
+
 using Predict = double (*)(const Cluster&, const Stack&, const Constants&, const Observation&);
 
-FitProblem problem_of(const Cluster& cluster, const Stack& stack,
-                      const std::vector<Observation>& rows, const std::vector<double>& measured,
-                      Predict predict) {
-  FitProblem p;
-  p.start = stack.constants;
-  p.priors = stack.priors;
-  p.rows = rows.size();
-  p.residuals = [&cluster, &stack, &rows, &measured, predict](const Constants& c,
-                                                              std::vector<double>& r) {
-    r.resize(rows.size());
-    for (size_t i = 0; i < rows.size(); ++i) {
-      r[i] = std::log(predict(cluster, stack, c, rows[i]) / measured[i]);
-    }
-  };
-  return p;
-}
+struct FitSettings {
+  const std::vector<Constant>& free;
+  double huber, noise;
+};
 
 // What is fitted starts at the centre of its prior, whatever was stored; the rest stays.
-Constants start_of(const Stack& stack, const std::vector<Constant>& free) {
-  Constants c = stack.constants;
-  for (Constant id : free) c.set(id, stack.priors[static_cast<size_t>(id)].centre);
-  return c;
+FitResult fit_rows(const Cluster& cluster, const Stack& stack, const std::vector<Observation>& rows,
+                   double Observation::*measured, Predict predict, const FitSettings& settings) {
+  FitProblem p;
+  p.start = stack.constants;
+  for (Constant id : settings.free) p.start.set(id, stack.priors[static_cast<size_t>(id)].centre);
+  p.priors = stack.priors;
+  p.free = settings.free;
+  p.huber = settings.huber;
+  p.noise = settings.noise;
+  p.rows = rows.size();
+  p.residuals = [&](const Constants& c, std::vector<double>& r) {
+    r.clear();
+    for (const Observation& o : rows) {
+      r.push_back(std::log(predict(cluster, stack, c, o) / (o.*measured)));
+    }
+  };
+  return fit(p);
+}
+
+template <typename Wanted>
+std::vector<Observation> only(const std::vector<Observation>& rows, const Wanted& wanted) {
+  std::vector<Observation> out;
+  std::copy_if(rows.begin(), rows.end(), std::back_inserter(out), wanted);
+  return out;
 }
 
 // The change of each row's logarithm with the logarithm of each constant.
@@ -134,8 +146,6 @@ std::vector<ProposedRun> propose(const Cluster& cluster, const Stack& stack, con
   return out;
 }
 
-bool has_memory(const Observation& o) { return o.memory > 0 && !o.repeat && !o.out_of_memory; }
-
 double expected_memory(const Cluster& cluster, const Stack& stack, const Constants& constants,
                        const Observation& o) {
   if (o.expected_memory > 0) return o.expected_memory;
@@ -188,55 +198,31 @@ const std::vector<Constant>& memory_constants() {
 
 FitResult fit_seconds(const Cluster& cluster, const Stack& stack,
                       const std::vector<Observation>& rows) {
-  std::vector<Observation> used;
-  std::vector<double> measured;
-  for (const Observation& o : rows) {
-    if (o.seconds <= 0 || o.repeat) continue;
-    used.push_back(o);
-    measured.push_back(o.seconds);
-  }
-  FitProblem p = problem_of(cluster, stack, used, measured, predicted_seconds);
-  p.start = start_of(stack, stack.free);
-  p.free = stack.free;
-  p.huber = stack.huber;
-  p.noise = stack.noise;
-  return fit(p);
+  return fit_rows(cluster, stack, only(rows, has_seconds), &Observation::seconds, predicted_seconds,
+                  {stack.free, stack.huber, stack.noise});
 }
 
 FitResult fit_memory(const Cluster& cluster, const Stack& stack,
                      const std::vector<Observation>& rows) {
-  std::vector<Observation> used;
-  std::vector<double> measured;
-  for (const Observation& o : rows) {
-    if (!has_memory(o)) continue;
-    used.push_back(o);
-    measured.push_back(o.memory);
-  }
-  FitProblem p = problem_of(cluster, stack, used, measured, predicted_memory);
-  p.start = start_of(stack, memory_constants());
-  p.free = memory_constants();
-  p.huber = 0.012;
-  p.noise = 0.03;
-  return fit(p);
+  return fit_rows(cluster, stack, only(rows, has_memory), &Observation::memory, predicted_memory,
+                  {memory_constants(), 0.012, 0.03});
 }
 
 Calibration calibrate(const Cluster& cluster, const Stack& stack,
                       const std::vector<Observation>& rows,
                       const std::vector<Observation>& candidates, size_t proposals) {
   Calibration out;
-  std::vector<Observation> timed;
-  std::vector<double> ratios;
-  for (const Observation& o : rows) {
-    if (has_memory(o)) ++out.memory_rows;
-    if (o.seconds <= 0 || o.repeat) continue;
-    timed.push_back(o);
-    ratios.push_back(o.seconds / predicted_seconds(cluster, stack, stack.constants, o));
-  }
+  const std::vector<Observation> timed = only(rows, has_seconds);
   if (timed.empty()) {
     throw Error(ExitCode::no_input, "calibrating: no run with a measured time",
                 "run `stretto bench` first, or name the directory that holds its records");
   }
   out.rows = timed.size();
+  out.memory_rows = static_cast<size_t>(std::count_if(rows.begin(), rows.end(), has_memory));
+  std::vector<double> ratios;
+  for (const Observation& o : timed) {
+    ratios.push_back(o.seconds / predicted_seconds(cluster, stack, stack.constants, o));
+  }
   out.common_factor = median(ratios);
   const FitResult seconds = fit_seconds(cluster, stack, timed);
   out.constants = seconds.constants;

@@ -2,6 +2,7 @@
 // `stretto plan calibrate` over our own records.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -59,5 +60,8 @@ struct Calibration {
 Calibration calibrate(const Cluster& cluster, const Stack& stack,
                       const std::vector<Observation>& rows,
                       const std::vector<Observation>& candidates, size_t proposals);
+
+std::string calibration_text(const Calibration& result);
+nlohmann::json calibration_json(const Calibration& result);
 
 }  // namespace stretto::plan

@@ -23,6 +23,10 @@ const std::vector<ExamSpec>& exam_specs();
 struct Errors {  // relative, in percent
   size_t rows = 0;
   double median = 0, p90 = 0;
+
+  bool meets(double target_median, double target_p90) const {
+    return median <= target_median && p90 <= target_p90;
+  }
 };
 
 Errors errors_of(const std::vector<double>& fractions);
@@ -86,7 +90,7 @@ struct WholeTable {
   double target_median = 0, target_p90 = 0;  // percent
   Errors all, clean;
 
-  bool passes() const { return all.median <= target_median && all.p90 <= target_p90; }
+  bool passes() const { return all.meets(target_median, target_p90); }
 };
 std::vector<WholeTable> whole_tables(const Exam& exam);
 

@@ -14,14 +14,10 @@ std::string pair_text(const Errors& e) {
   return e.rows == 0 ? "-" : fmt::format("{:.2f} / {:.2f}", e.median, e.p90);
 }
 
-bool meets(const Errors& e, double target_median, double target_p90) {
-  return e.median <= target_median && e.p90 <= target_p90;
-}
-
 template <typename Both>  // errors with and without the odd rows
 const char* verdict(const Both& e, double target_median, double target_p90) {
-  if (meets(e.all, target_median, target_p90)) return "met";
-  return meets(e.clean, target_median, target_p90) ? "missed; met without the odd rows" : "missed";
+  if (e.all.meets(target_median, target_p90)) return "met";
+  return e.clean.meets(target_median, target_p90) ? "missed; met without the odd rows" : "missed";
 }
 
 double coverage(const HeldOut& h) {  // percent
@@ -281,7 +277,7 @@ std::string exam_text(const Exam& exam, bool with_rows) {
                          100 * (r.fitted / r.measured - 1));
       for (double h : r.held) out += fmt::format("{:>+7.1f}", 100 * h);
       if (r.memory_measured > 0) {
-        out += fmt::format(" | {:>6.1f} GiB{:>+6.1f}", r.memory_measured / 1073741824.0,
+        out += fmt::format(" | {:>6.1f} GiB{:>+6.1f}", r.memory_measured / 0x1p30,
                            100 * (r.memory_fitted / r.memory_measured - 1));
       }
       out += r.anomaly.empty() ? "\n" : "  odd\n";

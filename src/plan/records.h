@@ -1,7 +1,6 @@
 // Our own runs as rows for a calibration, and the candidates for the next ones.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -21,8 +20,5 @@ std::vector<Observation> read_record_table(std::string_view csv, const std::stri
 // Layouts of the models seen, on as many devices, that fit and were not run.
 std::vector<Observation> candidate_runs(const Cluster& cluster, const Stack& stack,
                                         const std::vector<Observation>& rows);
-
-std::string calibration_text(const Calibration& result);
-nlohmann::json calibration_json(const Calibration& result);
 
 }  // namespace stretto::plan

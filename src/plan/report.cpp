@@ -14,7 +14,7 @@
 namespace stretto::plan {
 namespace {
 
-constexpr double kGiB = 1073741824.0;
+constexpr double kGiB = 0x1p30;
 
 std::string header(const Plan& p) {
   const double half = interval_of(p.stack, p.constraints.devices);
@@ -220,8 +220,7 @@ std::string memory_line(const char* name, const StageMemory& m) {
       m.working / kGiB, m.logits / kGiB, m.fixed / kGiB);
 }
 
-}  // namespace
-
+// The tree of terms of one layout.
 std::string explain_text(const Plan& p, const Candidate& c) {
   std::string out = fmt::format("\n{}: {} s per iteration\n", describe(c.layout),
                                 format_digits(c.estimate.seconds, 4));
@@ -251,6 +250,8 @@ std::string explain_text(const Plan& p, const Candidate& c) {
                      100 * c.memory.needed() / c.memory.capacity, c.memory.capacity / kGiB);
   return out;
 }
+
+}  // namespace
 
 std::string plan_text(const Plan& p, size_t top, bool explain, bool rejected) {
   std::string out = header(p);

@@ -11,7 +11,5 @@ namespace stretto::plan {
 std::string plan_text(const Plan& plan, size_t top, bool explain, bool rejected);
 nlohmann::json plan_json(const Plan& plan, size_t top);
 std::string plan_csv(const Plan& plan, size_t top);
-// The tree of terms of one layout.
-std::string explain_text(const Plan& plan, const Candidate& candidate);
 
 }  // namespace stretto::plan
