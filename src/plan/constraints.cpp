@@ -1,4 +1,4 @@
-// What is asked of a software that it cannot do, named before a search that would find nothing.
+// What is asked for and cannot be, named before a search that would find nothing.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -17,6 +17,35 @@ namespace {
 }
 
 }  // namespace
+
+void check_workload(const Workload& w) {
+  const ModelShape& m = w.model;
+  const auto need = [&](int64_t value, int64_t high, const char* field) {
+    if (value >= 1 && value <= high) return;
+    refuse(fmt::format("model.{} is {}", field, value),
+           fmt::format("use a value from 1 to {}", high));
+  };
+  need(m.layers, 100000, "layers");
+  need(m.hidden, 10000000, "hidden");
+  need(m.heads, 1000000, "heads");
+  need(m.vocab, 1000000000, "vocab");
+  need(m.ffn, 100000000, "ffn");
+  if (m.hidden % m.heads != 0) {
+    refuse(fmt::format("model.hidden {} is not divisible by model.heads {}", m.hidden, m.heads),
+           "choose heads that divide hidden");
+  }
+  if (w.seq_len < 1 || w.seq_len > 100000000) {
+    refuse(fmt::format("the sequence length is {}", w.seq_len), "give --seq-len 1 to 100000000");
+  }
+  if (w.global_batch < 1 || w.global_batch > 1000000000) {
+    refuse(fmt::format("the global batch is {}", w.global_batch), "give --global-batch sequences");
+  }
+}
+
+void check_devices(const Constraints& c) {
+  if (c.devices >= 1 && c.devices <= 10000000) return;
+  refuse(fmt::format("{} devices", c.devices), "give --gpus 1 to 10000000");
+}
 
 void check_abilities(const Stack& stack, const Constraints& c) {
   const auto need = [&](bool can, bool asked, const char* what, const char* option) {

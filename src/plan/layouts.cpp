@@ -17,6 +17,24 @@ std::vector<int64_t> divisors(int64_t n) {
   return low;
 }
 
+// Chunks of equal size, in whole rounds of micro-batches.
+bool can_interleave(const Workload& work, const Layout& l) {
+  return work.model.layers % (l.pp * l.interleave) == 0 && micro_batches(work, l) % l.pp == 0;
+}
+
+// What of a layout the model and the batch cannot be cut into. Sizes that are not chosen yet are 1.
+std::optional<Reject> cut_refusal(const Workload& work, const Layout& l) {
+  const ModelShape& m = work.model;
+  if (m.heads % l.tp != 0) return Reject::heads;
+  if (m.hidden % l.tp != 0 || m.ffn % l.tp != 0) return Reject::width;
+  if (l.pp > m.layers) return Reject::stages;
+  if (work.global_batch % (l.dp * l.micro_batch) != 0) return Reject::batch;
+  if (l.interleave > 1 && !can_interleave(work, l)) return Reject::schedule;
+  return std::nullopt;
+}
+
+bool can_share_sequence(const Workload& work, const Layout& l) { return work.seq_len % l.tp == 0; }
+
 class Enumerator {
  public:
   Enumerator(const Cluster& cluster, const Stack& stack, const Workload& work,
@@ -33,10 +51,13 @@ class Enumerator {
   void reject(const Layout& layout, Reject reason) {
     if (plan_ == nullptr) return;
     ++plan_->considered;
-    ++plan_->rejected[static_cast<size_t>(reason)];
-    if (limits_.keep_rejected) plan_->rejected_layouts.emplace_back(layout, reason);
+    plan_->refuse(layout, reason);
   }
-  bool fits_tensor(Layout& layout);
+  bool can_cut(const Layout& layout) {  // counted where not
+    const std::optional<Reject> reason = cut_refusal(work_, layout);
+    if (reason) reject(layout, *reason);
+    return !reason;
+  }
   void pipelines(Layout layout);
   void micro_batch_sizes(Layout layout);
   void variants(Layout layout);
@@ -51,31 +72,16 @@ class Enumerator {
   std::vector<Layout> out_;
 };
 
-bool Enumerator::fits_tensor(Layout& layout) {
-  const int64_t tp = layout.tp;
-  const ModelShape& m = work_.model;
-  if (tp > 1 && !stack_.can.tensor) return false;
-  if (tp > cluster_.devices_per_node) {
-    reject(layout, Reject::link);
-    return false;
-  }
-  if (m.heads % tp != 0) {
-    reject(layout, Reject::heads);
-    return false;
-  }
-  if (m.hidden % tp != 0 || m.ffn % tp != 0) {
-    reject(layout, Reject::width);
-    return false;
-  }
-  return true;
-}
-
 std::vector<Layout> Enumerator::run() {
   for (int64_t tp : divisors(limits_.devices)) {
-    if (!allowed(limits_.tp, tp)) continue;
+    if (!allowed(limits_.tp, tp) || (tp > 1 && !stack_.can.tensor)) continue;
     Layout layout;
     layout.tp = tp;
-    if (fits_tensor(layout)) pipelines(layout);
+    if (tp > cluster_.devices_per_node) {
+      reject(layout, Reject::link);
+    } else if (can_cut(layout)) {
+      pipelines(layout);
+    }
   }
   return std::move(out_);
 }
@@ -87,19 +93,11 @@ void Enumerator::pipelines(Layout layout) {
     layout.dp = rest / pp;
     if (!allowed(limits_.pp, pp) || !allowed(limits_.dp, layout.dp)) continue;
     if (pp > 1 && !stack_.can.pipeline) continue;
-    if (pp > work_.model.layers) {
-      reject(layout, Reject::stages);
-      continue;
-    }
-    micro_batch_sizes(layout);
+    if (can_cut(layout)) micro_batch_sizes(layout);
   }
 }
 
 void Enumerator::micro_batch_sizes(Layout layout) {
-  if (work_.global_batch % layout.dp != 0) {
-    reject(layout, Reject::batch);
-    return;
-  }
   const int64_t per_replica = work_.global_batch / layout.dp;
   bool any = false;
   for (int64_t size : divisors(per_replica)) {
@@ -117,10 +115,7 @@ void Enumerator::variants(Layout layout) {
     if (v > 1 && (layout.pp == 1 || !stack_.can.interleave)) continue;
     layout.interleave = v;
     layout.schedule = v > 1 ? PipelineSchedule::interleaved : PipelineSchedule::one_f_one_b;
-    if (v > 1 && !can_interleave(work_, layout)) {
-      reject(layout, Reject::schedule);
-      continue;
-    }
+    if (!can_cut(layout)) continue;
     layout.embedding_counts = false;
     const std::vector<int64_t> without_embedding = stage_layers(work_.model, layout);
     for (bool embedding : {false, true}) {
@@ -170,7 +165,8 @@ void Enumerator::recomputations(Layout layout) {
     layout.recompute = recompute;
     for (bool sequence : {false, true}) {
       if (!allowed(limits_.sequence_parallel, sequence) && layout.tp > 1) continue;
-      if (sequence && (layout.tp == 1 || !stack_.can.sequence || work_.seq_len % layout.tp != 0)) {
+      if (sequence &&
+          (layout.tp == 1 || !stack_.can.sequence || !can_share_sequence(work_, layout))) {
         continue;
       }
       layout.sequence_parallel = sequence;
@@ -180,6 +176,10 @@ void Enumerator::recomputations(Layout layout) {
 }
 
 }  // namespace
+
+bool can_be_cut(const Workload& work, const Layout& l) {
+  return !cut_refusal(work, l) && (!l.sequence_parallel || can_share_sequence(work, l));
+}
 
 std::vector<Layout> enumerate_layouts(const Cluster& cluster, const Stack& stack,
                                       const Workload& work, const Constraints& constraints,

@@ -67,9 +67,10 @@ std::optional<Reject> refusal(const MemoryEstimate& m, const Constraints& limits
   return std::nullopt;
 }
 
-void count_refused(Plan& plan, const Layout& layout, Reject reason) {
-  ++plan.rejected[static_cast<size_t>(reason)];
-  if (plan.constraints.keep_rejected) plan.rejected_layouts.emplace_back(layout, reason);
+void set_interval(Candidate& c, const Stack& stack) {
+  const double half = interval_of(stack, c.layout.devices());
+  c.low = c.estimate.seconds * (1 - half);
+  c.high = c.estimate.seconds * (1 + half);
 }
 
 void set_seconds(Candidate& c, const Stack& stack, const Workload& work) {
@@ -77,9 +78,7 @@ void set_seconds(Candidate& c, const Stack& stack, const Workload& work) {
   c.simulated = true;
   const double before = c.estimate.seconds;
   refine_to_rank(c.estimate, work, c.layout);
-  const double half = interval_of(stack, c.layout.devices());
-  c.low = c.estimate.seconds * (1 - half);
-  c.high = c.estimate.seconds * (1 + half);
+  set_interval(c, stack);
   const double change = before / c.estimate.seconds;
   c.tokens_per_second *= change;
   c.mfu *= change;
@@ -128,7 +127,7 @@ bool refine_memory(Plan& plan) {
       tie = c.tie;
     }
     if (const auto reason = refusal(c.memory, plan.constraints)) {
-      count_refused(plan, c.layout, *reason);
+      plan.refuse(c.layout, *reason);
       if (!nearest || c.memory.needed() < nearest->memory.needed()) nearest = c;
       continue;
     }
@@ -147,10 +146,6 @@ void refine_leaders(Plan& plan) {
     simulate_leaders(plan);
     rank(plan.ranked, tie_width(plan.stack));
   } while (plan.stack.own_runtime && refine_memory(plan));
-}
-
-[[noreturn]] void bad_work(const std::string& what, const std::string& fix) {
-  throw Error(ExitCode::bad_config, "planning: " + what, fix);
 }
 
 }  // namespace
@@ -179,31 +174,6 @@ const char* name_of(Reject reason) {
   return "?";
 }
 
-void check_workload(const Workload& w) {
-  const ModelShape& m = w.model;
-  const auto need = [&](int64_t value, int64_t high, const char* field) {
-    if (value >= 1 && value <= high) return;
-    bad_work(fmt::format("model.{} is {}", field, value),
-             fmt::format("use a value from 1 to {}", high));
-  };
-  need(m.layers, 100000, "layers");
-  need(m.hidden, 10000000, "hidden");
-  need(m.heads, 1000000, "heads");
-  need(m.vocab, 1000000000, "vocab");
-  need(m.ffn, 100000000, "ffn");
-  if (m.hidden % m.heads != 0) {
-    bad_work(fmt::format("model.hidden {} is not divisible by model.heads {}", m.hidden, m.heads),
-             "choose heads that divide hidden");
-  }
-  if (w.seq_len < 1 || w.seq_len > 100000000) {
-    bad_work(fmt::format("the sequence length is {}", w.seq_len), "give --seq-len 1 to 100000000");
-  }
-  if (w.global_batch < 1 || w.global_batch > 1000000000) {
-    bad_work(fmt::format("the global batch is {}", w.global_batch),
-             "give --global-batch sequences");
-  }
-}
-
 double interval_of(const Stack& stack, int64_t devices) {
   // Held-out rows stray three to six times as far as the rows of a fit: five holds nine of ten.
   double own = stack.fitted ? std::clamp(5 * stack.residual, 0.05, 0.25) : 0.25;
@@ -228,9 +198,7 @@ Candidate price(const Cluster& cluster, const Stack& stack, const Workload& work
   c.layout = layout;
   c.estimate = estimate(cluster, stack, work, layout);
   c.memory = estimate_memory(cluster, stack, work, layout);
-  const double half = interval_of(stack, layout.devices());
-  c.low = c.estimate.seconds * (1 - half);
-  c.high = c.estimate.seconds * (1 + half);
+  set_interval(c, stack);
   const double tokens = static_cast<double>(work.global_batch * work.seq_len);
   c.tokens_per_second = tokens / c.estimate.seconds;
   const FlopsPerToken flops =
@@ -247,9 +215,7 @@ Candidate price(const Cluster& cluster, const Stack& stack, const Workload& work
 Plan make_plan(const Cluster& cluster, const Stack& stack, const Workload& work,
                const Constraints& constraints) {
   const double start = clock_seconds();
-  if (constraints.devices < 1 || constraints.devices > 10000000) {
-    bad_work(fmt::format("{} devices", constraints.devices), "give --gpus 1 to 10000000");
-  }
+  check_devices(constraints);
   check_workload(work);
   check_abilities(stack, constraints);
   Plan plan;
@@ -263,7 +229,7 @@ Plan make_plan(const Cluster& cluster, const Stack& stack, const Workload& work,
   for (const Layout& layout : layouts) {
     const MemoryEstimate memory = estimate_memory(cluster, stack, work, layout);
     if (const auto reason = refusal(memory, constraints, stack.own_runtime ? kFormulaDoubt : 1)) {
-      count_refused(plan, layout, *reason);
+      plan.refuse(layout, *reason);
       if (plan.ranked.empty() && (!plan.nearest || memory.needed() < nearest)) {
         nearest = memory.needed();
         plan.nearest = Candidate{};

@@ -64,6 +64,11 @@ struct Plan {
   double wall_seconds = 0;
   // When nothing fits: the layout that comes nearest, and what would make it fit.
   std::optional<Candidate> nearest;
+
+  void refuse(const Layout& layout, Reject reason) {
+    ++rejected[static_cast<size_t>(reason)];
+    if (constraints.keep_rejected) rejected_layouts.emplace_back(layout, reason);
+  }
 };
 
 // Throws Error for a model or batch that no layout can run. Deterministic: the same inputs give the
@@ -75,6 +80,9 @@ Plan make_plan(const Cluster& cluster, const Stack& stack, const Workload& work,
 std::vector<Layout> enumerate_layouts(const Cluster& cluster, const Stack& stack,
                                       const Workload& work, const Constraints& constraints,
                                       Plan* counts);
+
+// Whether the batch, the sequence, the model's sizes and its layers can be cut so.
+bool can_be_cut(const Workload& work, const Layout& layout);
 
 Candidate price(const Cluster& cluster, const Stack& stack, const Workload& work,
                 const Layout& layout);
@@ -88,6 +96,7 @@ double tie_width(const Stack& stack);
 
 // These throw Error with the field and the fix.
 void check_workload(const Workload& work);
+void check_devices(const Constraints& constraints);
 void check_abilities(const Stack& stack, const Constraints& constraints);
 void check_division(const Constraints& constraints);  // dp, tp and pp against the devices
 

@@ -8,16 +8,11 @@
 
 namespace stretto::plan {
 
-bool can_interleave(const Workload& work, const Layout& l) {
-  return work.model.layers % (l.pp * l.interleave) == 0 && micro_batches(work, l) % l.pp == 0;
-}
-
-bool can_be_cut(const Workload& work, const Layout& l) {
-  const ModelShape& m = work.model;
-  return work.global_batch % (l.dp * l.micro_batch) == 0 && l.pp <= m.layers &&
-         m.heads % l.tp == 0 && m.hidden % l.tp == 0 && m.ffn % l.tp == 0 &&
-         (!l.sequence_parallel || work.seq_len % l.tp == 0) &&
-         (l.interleave == 1 || can_interleave(work, l));
+RankParameters::RankParameters(const ModelShape& model, int64_t tp) {
+  const auto h = static_cast<double>(model.hidden), f = static_cast<double>(model.ffn);
+  const auto t = static_cast<double>(tp);
+  layer = (4 * h * h + 2 * h * f + 4 * h + f) / t + 9 * h;
+  embedding = static_cast<double>(model.vocab) * h / t;
 }
 
 std::string describe(const Layout& l) {

@@ -50,10 +50,17 @@ inline int64_t micro_batches(const Workload& work, const Layout& layout) {
   return ceil_div(work.global_batch, per_step);
 }
 
-// Whether the batch, the sequence, the model's sizes and its layers can be cut so.
-bool can_be_cut(const Workload& work, const Layout& layout);
-// Chunks of equal size, in whole rounds of micro-batches.
-bool can_interleave(const Workload& work, const Layout& layout);
+// Parameters on a tensor rank, as the cost and the memory model count them.
+struct RankParameters {
+  double layer = 0;
+  double embedding = 0;  // its part of the token table
+
+  RankParameters(const ModelShape& model, int64_t tp);
+  // The first and the last stage hold the table.
+  double on_stage(int64_t layers, bool first, bool last) const {
+    return static_cast<double>(layers) * layer + (first || last ? embedding : 0);
+  }
+};
 
 std::string describe(const Layout& layout);  // "dp8 tp4 pp12 mbs2 zero1 full"
 // What the short words of these descriptions stand for: "mbs: micro-batch; sp: ...".
