@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "base/embedded.h"
 #include "base/error.h"
 #include "config/suggest.h"
 #include "plan/fields.h"
@@ -104,25 +103,14 @@ Cluster read_cluster(std::string_view yaml, std::string_view origin) {
   return from_node(parse_yaml(yaml, std::string(origin)));
 }
 
-std::vector<std::string> cluster_names() {
-  std::vector<std::string> names;
-  for (const EmbeddedFile& file : embedded_clusters()) {
-    std::string_view name = file.name;
-    name.remove_prefix(name.rfind('/') + 1);
-    names.emplace_back(name.substr(0, name.find('.')));
-  }
-  return names;
-}
+std::vector<std::string> cluster_names() { return names_of(embedded_clusters()); }
 
 Cluster find_cluster(const std::string& name_or_path) {
+  if (const EmbeddedFile* file = find_file(embedded_clusters(), name_or_path)) {
+    return read_cluster(file->content, fmt::format("configs/clusters/{}", file->name));
+  }
+  if (is_file_name(name_or_path)) return from_node(read_yaml_file(name_or_path));
   const std::vector<std::string> names = cluster_names();
-  for (size_t i = 0; i < names.size(); ++i) {
-    if (names[i] != name_or_path) continue;
-    return read_cluster(embedded_clusters()[i].content, "configs/clusters/" + names[i] + ".yaml");
-  }
-  if (is_file_name(name_or_path)) {
-    return from_node(read_yaml_file(name_or_path));
-  }
   throw Error(
       ExitCode::bad_config, fmt::format("unknown cluster '{}'", name_or_path),
       did_you_mean(name_or_path, names, "known: " + join_or(names) + "; or name a .yaml file"));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "plan/network.h"
 #include "plan/offload.h"
@@ -19,6 +20,25 @@ struct Shares {  // one micro-batch on one stage, forward and backward
   double accumulate = 0;
   double host = 0;  // exposed copies of offloaded activations
   double total() const { return compute.total() + head + tp + pp + dp + accumulate + host; }
+
+  Shares& operator+=(const Shares& o) {
+    compute += o.compute;
+    head += o.head;
+    tp += o.tp;
+    pp += o.pp;
+    dp += o.dp;
+    hidden += o.hidden;
+    accumulate += o.accumulate;
+    host += o.host;
+    return *this;
+  }
+};
+
+struct Stages {
+  Shares sum;                   // of all of them
+  std::vector<double> seconds;  // of each
+  double largest_params = 0;
+  double slowest() const { return *std::max_element(seconds.begin(), seconds.end()); }
 };
 
 double overlapped(double compute, double comm, double interference) {
@@ -55,15 +75,11 @@ class Model {
         work_(work),
         layout_(layout),
         rates_(make_rates(cluster, stack, work.precision)),
-        c_(stack.constants) {
+        c_(stack.constants),
+        params_(work.model, layout.tp) {
     layer_forward_ = layer_forward(rates_, stack, work, layout);
     layer_backward_ = layer_backward(rates_, stack, work, layout);
     if (layout.recompute == Checkpointing::full) layer_again_ = full_recomputation();
-    const double h = static_cast<double>(work.model.hidden);
-    const double f = static_cast<double>(work.model.ffn);
-    const double t = static_cast<double>(layout.tp);
-    layer_params_ = (4 * h * h + 2 * h * f + 4 * h + f) / t + 9 * h;
-    embedding_params_ = static_cast<double>(work.model.vocab) * h / t;
     tokens_ = static_cast<double>(layout.micro_batch * work.seq_len);
     gather_bytes_ = stack.own_runtime ? rates_.element : stack.gather_bytes;
     reduce_bytes_ = stack.reduce_bytes;
@@ -86,6 +102,9 @@ class Model {
   void place_groups();
   LayerTime full_recomputation() const;
   Shares stage(int64_t layers, bool first, bool last) const;
+  Stages all_stages() const;
+  Estimate micro_batch_terms(const Stages& stages) const;
+  void add_iteration_terms(Estimate& e, const Stages& stages) const;
   double data_parallel_seconds(double params) const;
   double pipeline_transfer() const;
   void share_cores(Estimate& e) const;
@@ -97,8 +116,9 @@ class Model {
   const Layout& layout_;
   Rates rates_;
   const Constants& c_;
+  RankParameters params_;
   LayerTime layer_forward_, layer_backward_, layer_again_;
-  double layer_params_ = 0, embedding_params_ = 0, tokens_ = 0;
+  double tokens_ = 0;
   double gather_bytes_ = 2;  // per parameter
   double reduce_bytes_ = 2;
   double optimizer_share_ = 1, gradient_share_ = 1;  // of the bytes that the constants stand for
@@ -173,18 +193,16 @@ Shares Model::stage(int64_t layers, bool first, bool last) const {
   const double again = layout_.recompute == Checkpointing::full ? calls.recompute : 0;
   s.tp = n * (calls.forward + calls.backward + again) * call;
 
-  double params = n * layer_params_;
   if (last) {
     s.head = head_both(rates_, stack_, work_, layout_).total();
     s.tp += (stack_.own_runtime ? 2 : 4) * call;
-    params += embedding_params_;
   }
   if (first) {
     s.head += 6 * reduce_bytes / rates_.stream;
     s.tp += 2 * call;
-    if (layout_.pp > 1) params += embedding_params_;
   }
-  s.accumulate = gradient_share_ * c_[Constant::accumulate] * params / rates_.stream;
+  s.accumulate = gradient_share_ * c_[Constant::accumulate] *
+                 params_.on_stage(layers, first, last) / rates_.stream;
 
   // Seconds of one layer, and what its gathers and scatters add to them.
   const double forward = layer_forward_.total() + calls.forward * call;
@@ -193,13 +211,13 @@ Shares Model::stage(int64_t layers, bool first, bool last) const {
   const double interference = c_[Constant::interference];
   double forward_wait = 0, backward_wait = 0, traffic = 0;
   if (layout_.zero == 3) {
-    const double gather = gather_seconds(cluster_, stack_, shard_, layer_params_ * gather_bytes_);
-    const double scatter = gather_seconds(cluster_, stack_, shard_, layer_params_ * reduce_bytes_);
+    const double gather = gather_seconds(cluster_, stack_, shard_, params_.layer * gather_bytes_);
+    const double scatter = gather_seconds(cluster_, stack_, shard_, params_.layer * reduce_bytes_);
     forward_wait = overlapped(forward, gather, interference);
     backward_wait = overlapped(backward, gather + scatter, interference);
     traffic = 2 * gather + scatter;
   } else if (layout_.zero == 2) {  // every micro-batch's gradients go to their owners
-    traffic = gather_seconds(cluster_, stack_, shard_, layer_params_ * reduce_bytes_);
+    traffic = gather_seconds(cluster_, stack_, shard_, params_.layer * reduce_bytes_);
     backward_wait = overlapped(backward, traffic, interference);
   }
   s.dp = n * (forward_wait + backward_wait);
@@ -207,7 +225,7 @@ Shares Model::stage(int64_t layers, bool first, bool last) const {
   if (layout_.zero >= 2 && (first || last)) {
     // The root's own parameters are gathered (ZeRO-3) once and scattered at the end.
     const double bytes = reduce_bytes_ + (layout_.zero == 3 ? gather_bytes_ : 0);
-    s.dp += gather_seconds(cluster_, stack_, shard_, embedding_params_ * bytes);
+    s.dp += gather_seconds(cluster_, stack_, shard_, params_.embedding * bytes);
   }
   if (stack_.own_runtime) {
     s.host =
@@ -256,45 +274,31 @@ void Model::share_cores(Estimate& e) const {
   e.core_wait = std::max(0.0, work * (turns - 1) - e.bubble - e.imbalance);
 }
 
-Estimate Model::run() const {
+Stages Model::all_stages() const {
   const std::vector<int64_t> layers = stage_layers(work_.model, layout_);
-  const double m = static_cast<double>(micro_batches(work_, layout_));
-  const double v = static_cast<double>(layout_.interleave);
-  const size_t stages = layers.size();
-
-  Estimate e;
-  e.stage_seconds.reserve(stages);
-  Shares sum;
+  Stages out;
+  out.seconds.reserve(layers.size());
   Shares s;
-  bool middle_known = false;
-  int64_t middle_layers = 0;
-  double slowest = 0, total = 0;
-  double largest_params = 0;
-  for (size_t i = 0; i < stages; ++i) {
-    const bool first = i == 0, last = i + 1 == stages;
-    // Middle stages with as many layers cost the same: work one out.
-    if (first || last || !middle_known || layers[i] != middle_layers) {
-      s = stage(layers[i], first, last);
-      middle_known = !first && !last;
-      middle_layers = layers[i];
-    }
-    sum.compute += s.compute;
-    sum.head += s.head;
-    sum.tp += s.tp;
-    sum.pp += s.pp;
-    sum.dp += s.dp;
-    sum.hidden += s.hidden;
-    sum.accumulate += s.accumulate;
-    sum.host += s.host;
-    const double seconds = s.total();
-    e.stage_seconds.push_back(seconds);
-    slowest = std::max(slowest, seconds);
-    total += seconds;
-    double params = static_cast<double>(layers[i]) * layer_params_;
-    if (first || last) params += embedding_params_;
-    largest_params = std::max(largest_params, params);
+  int64_t known = -1;  // layers of the middle stage in `s`: others with as many cost the same
+  for (size_t i = 0; i < layers.size(); ++i) {
+    const bool first = i == 0, last = i + 1 == layers.size();
+    if (first || last || layers[i] != known) s = stage(layers[i], first, last);
+    known = first || last ? -1 : layers[i];
+    out.sum += s;
+    out.seconds.push_back(s.total());
+    out.largest_params = std::max(out.largest_params, params_.on_stage(layers[i], first, last));
   }
-  const double scale = m / static_cast<double>(stages);
+  return out;
+}
+
+// What every micro-batch costs, and the pipeline around them.
+Estimate Model::micro_batch_terms(const Stages& stages) const {
+  const double m = static_cast<double>(micro_batches(work_, layout_));
+  const double count = static_cast<double>(stages.seconds.size());
+  const double scale = m / count;
+  const Shares& sum = stages.sum;
+  Estimate e;
+  e.stage_seconds = stages.seconds;
   e.gemm = sum.compute.gemm * scale;
   e.attention = sum.compute.attention * scale;
   e.passes = (sum.compute.passes + sum.accumulate) * scale;
@@ -305,38 +309,49 @@ Estimate Model::run() const {
   e.dp_exposed = sum.dp * scale;
   e.hidden_comm = sum.hidden * scale;
   e.host_link = sum.host * scale;
-  e.imbalance = m * slowest - m * total / static_cast<double>(stages);
-  e.bubble = pipeline_closed_form(e.stage_seconds, m, v) - m * slowest;
-  const LayerTime both = [&] {
-    LayerTime t = layer_forward_;
-    t += layer_backward_;
-    return t;
-  }();
-  e.forward_share = layer_forward_.total() / both.total();
+  const double slowest = stages.slowest();
+  const double total = std::accumulate(stages.seconds.begin(), stages.seconds.end(), 0.0);
+  e.imbalance = m * slowest - m * total / count;
+  e.bubble = pipeline_closed_form(e.stage_seconds, m, static_cast<double>(layout_.interleave)) -
+             m * slowest;
   // Weight gradients, a third of the work, fill what the zero-bubble order would leave idle.
   if (layout_.schedule == PipelineSchedule::zero_bubble) e.bubble /= 3;
+  LayerTime both = layer_forward_;
+  both += layer_backward_;
+  e.forward_share = layer_forward_.total() / both.total();
+  return e;
+}
 
-  e.dp_exposed += exposed_reduction(data_parallel_seconds(largest_params), slowest, &e.hidden_comm);
+// What an iteration pays once: sums over replicas, the optimizer, waiting.
+void Model::add_iteration_terms(Estimate& e, const Stages& stages) const {
+  e.dp_exposed += exposed_reduction(data_parallel_seconds(stages.largest_params), stages.slowest(),
+                                    &e.hidden_comm);
   if (layout_.pp > 1 && work_.model.tied_embedding) {  // first and last stage sum their copies
     e.dp_exposed +=
-        send_seconds(cluster_, stack_, cluster_.time_shared, 2 * embedding_params_ * reduce_bytes_,
+        send_seconds(cluster_, stack_, cluster_.time_shared, 2 * params_.embedding * reduce_bytes_,
                      std::min(cluster_.devices_per_node, layout_.tp * layout_.dp));
   }
   const double shard = layout_.zero >= 1 ? static_cast<double>(layout_.sharing_ranks()) : 1.0;
-  e.optimizer = optimizer_share_ * c_[Constant::optimizer] * largest_params / shard / rates_.stream;
+  e.optimizer =
+      optimizer_share_ * c_[Constant::optimizer] * stages.largest_params / shard / rates_.stream;
   if (stack_.own_runtime) {
-    e.host_link += state_copies(cluster_, work_, largest_params / shard, e.optimizer);
+    e.host_link += state_copies(cluster_, work_, stages.largest_params / shard, e.optimizer);
   }
   const double replicas =
       std::ceil(static_cast<double>(layout_.dp) / static_cast<double>(dp_.ranks_per_node));
   e.fixed = c_[Constant::fixed] + c_[Constant::sync] * ring_hops(replicas);
+}
+
+Estimate Model::run() const {
+  const Stages stages = all_stages();
+  Estimate e = micro_batch_terms(stages);
+  add_iteration_terms(e, stages);
   share_cores(e);
-  const double nodes = static_cast<double>(cluster_.nodes_for(layout_.devices()));
-  const double straggle = c_[Constant::spread] * std::sqrt(2 * std::log(std::max(1.0, nodes)));
   e.seconds = e.gemm + e.attention + e.passes + e.launches + e.head + e.tp_exposed + e.pp_exposed +
               e.dp_exposed + e.imbalance + e.bubble + e.optimizer + e.host_link + e.core_wait +
               e.fixed;
-  const double wait = e.seconds * straggle;
+  const double wait =
+      e.seconds * straggler_wait(c_[Constant::spread], cluster_.nodes_for(layout_.devices()));
   e.fixed += wait;
   e.seconds += wait;
   return e;
@@ -359,6 +374,10 @@ std::vector<Term> terms_of(const Estimate& e) {
           {"link to the host", e.host_link},
           {"waiting for a core", e.core_wait},
           {"fixed, waiting", e.fixed}};
+}
+
+double straggler_wait(double spread, int64_t nodes) {
+  return spread * std::sqrt(2 * std::log(std::max(1.0, static_cast<double>(nodes))));
 }
 
 double pipeline_closed_form(const std::vector<double>& stages, double m, double v) {

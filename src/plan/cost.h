@@ -51,6 +51,9 @@ void refine_by_simulation(Estimate& estimate, const Workload& work, const Layout
 // The same unless the closed form is exact enough to rank layouts by: 1F1B.
 void refine_to_rank(Estimate& estimate, const Workload& work, const Layout& layout);
 
+// How much longer, relative, a synchronous step waits for the slowest of `nodes`.
+double straggler_wait(double spread, int64_t nodes);
+
 Estimate estimate(const Cluster& cluster, const Stack& stack, const Workload& work,
                   const Layout& layout);
 

@@ -25,7 +25,7 @@ constexpr Unit kUnits[] = {
     {"PFLOP/s", Quantity::rate, 1e15},     {"MB/s", Quantity::bandwidth, 1e6},
     {"GB/s", Quantity::bandwidth, 1e9},    {"TB/s", Quantity::bandwidth, 1e12},
     {"Gb/s", Quantity::bandwidth, 1.25e8}, {"GB", Quantity::bytes, 1e9},
-    {"MiB", Quantity::bytes, 1048576.0},   {"GiB", Quantity::bytes, 1073741824.0},
+    {"MiB", Quantity::bytes, 0x1p20},      {"GiB", Quantity::bytes, 0x1p30},
     {"us", Quantity::seconds, 1e-6},       {"ms", Quantity::seconds, 1e-3},
     {"s", Quantity::seconds, 1},           {"min", Quantity::seconds, 60},
     {"count", Quantity::count, 1},         {"fraction", Quantity::fraction, 1},
@@ -57,6 +57,21 @@ const char* name_of(Source source) {
     if (s.source == source) return s.name;
   }
   return "?";
+}
+
+std::vector<std::string> names_of(std::span<const EmbeddedFile> files) {
+  std::vector<std::string> names;
+  for (const EmbeddedFile& file : files) {
+    names.emplace_back(file.name.substr(0, file.name.rfind(".yaml")));
+  }
+  return names;
+}
+
+const EmbeddedFile* find_file(std::span<const EmbeddedFile> files, std::string_view name) {
+  for (const EmbeddedFile& file : files) {
+    if (file.name.substr(0, file.name.rfind(".yaml")) == name) return &file;
+  }
+  return nullptr;
 }
 
 bool is_file_name(std::string_view word) {

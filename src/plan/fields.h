@@ -1,10 +1,12 @@
 // Reading the planner's files: numbers with a unit and a source, errors with the field and the fix.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/embedded.h"
 #include "config/yaml.h"
 #include "plan/cluster.h"
 
@@ -48,6 +50,10 @@ class Section {
   const YamlNode* node_;
   std::string path_;
 };
+
+// Compiled-in .yaml files by their names without the ending.
+std::vector<std::string> names_of(std::span<const EmbeddedFile> files);
+const EmbeddedFile* find_file(std::span<const EmbeddedFile> files, std::string_view name);
 
 // Whether what was given for a cluster or a software names a file.
 bool is_file_name(std::string_view word);

@@ -22,9 +22,9 @@ Rates make_rates(const Cluster& cluster, const Stack& stack, Precision precision
   const Constants& c = stack.constants;
   Rates r;
   const bool fp8 = precision == Precision::amp_fp8 && cluster.matrix_flops_fp8 > 0;
-  const bool fp32 = precision == Precision::fp32;
   // This machine's cores have units for bf16 at most: fp16 becomes fp32 before it is multiplied.
-  const bool as_fp32 = fp32 || (cluster.time_shared && precision == Precision::amp_fp16);
+  const bool as_fp32 =
+      precision == Precision::fp32 || (cluster.time_shared && precision == Precision::amp_fp16);
   r.matrix_peak = as_fp32 ? cluster.vector_flops : cluster.matrix_flops;
   r.eight_bit = fp8;
   r.head_matrix = r.matrix_peak * c[Constant::gemm];
@@ -44,7 +44,7 @@ Rates make_rates(const Cluster& cluster, const Stack& stack, Precision precision
   r.unfused = c[Constant::unfused];
   r.cross_entropy = c[Constant::cross_entropy];
   r.gap = c[Constant::gap];
-  r.element = fp32 ? 4 : 2;
+  r.element = static_cast<int>(dtype_size(types_of(precision).compute));
   return r;
 }
 

@@ -73,7 +73,7 @@ Cluster local_cluster(const MachineFigures& m, int64_t threads, int64_t ranks) {
   set("device.memory_bandwidth", c.memory_bandwidth, m.bandwidth * share, "GB/s", 1e9,
       "triad, this rank's share");
   const double memory_share = std::min(share, 1 / static_cast<double>(std::max<int64_t>(1, ranks)));
-  set("device.memory", c.memory_bytes, m.memory * 0.95 * memory_share, "GiB", 1073741824.0,
+  set("device.memory", c.memory_bytes, m.memory * 0.95 * memory_share, "GiB", 0x1p30,
       "this rank's share, a twentieth stays with the system");
   c.units = per_rank;
   c.devices_per_node = std::max<int64_t>(1, m.cores / per_rank);

@@ -10,7 +10,8 @@ namespace {
 constexpr double kUsable = 0.9625;  // 77 of 80 GB: what the BLOOM notes could use at most
 
 struct Sizes {
-  double layer_params, embedding_params, stream, layer_kept, layer_full, logits, fixed = 0;
+  RankParameters params;
+  double stream = 0, layer_kept = 0, layer_full = 0, logits = 0, fixed = 0;
 };
 
 double bytes_of(DType type) { return static_cast<double>(dtype_size(type)); }
@@ -34,10 +35,8 @@ Sizes sizes_of(const Stack& stack, const Workload& work, const Layout& layout) {
   const double h = static_cast<double>(work.model.hidden), f = static_cast<double>(work.model.ffn);
   const double t = static_cast<double>(layout.tp);
   const double tokens = static_cast<double>(layout.micro_batch * work.seq_len);
-  const double element = work.precision == Precision::fp32 ? 4 : 2;
-  Sizes s;
-  s.layer_params = (4 * h * h + 2 * h * f + 4 * h + f) / t + 9 * h;
-  s.embedding_params = static_cast<double>(work.model.vocab) * h / t;
+  const double element = bytes_of(types_of(work.precision).compute);
+  Sizes s{RankParameters(work.model, layout.tp)};
   s.stream = tokens * h * element;
   const double whole = 5 * h / (layout.sequence_parallel ? t : 1);
   const double shared = (4 * h + 2 * f) / t;
@@ -93,8 +92,7 @@ StageMemory stage_memory(const Stack& stack, const Workload& work, const Layout&
   const Constants& c = stack.constants;
   const bool first = stage == 0, last = stage + 1 == layout.pp;
   const double dp = static_cast<double>(layout.sharing_ranks());
-  double params = static_cast<double>(layers) * s.layer_params;
-  if (first || last) params += s.embedding_params;
+  const double params = s.params.on_stage(layers, first, last);
   StageMemory m;
   const double weight_shard = layout.zero == 3 ? dp : 1.0;
   const double gradient_shard = layout.zero >= 2 ? dp : 1.0;
@@ -112,8 +110,8 @@ StageMemory stage_memory(const Stack& stack, const Workload& work, const Layout&
   }
   if (layout.zero == 3) {
     // Two layers gathered at once (prefetch) with the gradients of one, and the root's own.
-    m.working += s.layer_params * (2 * stack.gather_bytes + stack.reduce_bytes);
-    m.working += s.embedding_params * (stack.gather_bytes + stack.reduce_bytes);
+    m.working += s.params.layer * (2 * stack.gather_bytes + stack.reduce_bytes);
+    m.working += s.params.embedding * (stack.gather_bytes + stack.reduce_bytes);
   }
   if (last) m.logits = c[Constant::workspace] * s.logits;
   m.fixed = s.fixed;

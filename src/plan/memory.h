@@ -36,7 +36,6 @@ struct MemoryEstimate {
   double needed() const;
   // What a monitor would show: the slack included, but never more than the card has.
   double reserved() const;
-  double headroom() const { return 1 - needed() / capacity; }
   void add(int64_t rank, int64_t pp, const StageMemory& m);
 };
 

@@ -44,7 +44,7 @@ void bloom_facts(const ReferenceRow& row, Observation& o) {
   o.before_repair = row.date < "02-25";
   o.softmax_fused = row.date < "02-21";
   if (row.sec_per_iter) o.seconds = row.sec_per_iter->value;
-  if (row.memory) o.memory = row.memory->value * 1073741824.0;
+  if (row.memory) o.memory = row.memory->value * 0x1p30;
   if (row.id == "bloom-057") o.memory = 0;  // 65 GB beside 56 at twice the micro-batch: mistyped
   o.keys = {{"hidden", number(row.hidden)}, {"tp", number(row.tp)}, {"pp", number(row.pp)}};
 }
@@ -83,7 +83,7 @@ void fugaku_facts(const ReferenceRow& row, Observation& o) {
   o.layout.dp = row.devices() / (o.layout.tp * o.layout.pp);
   o.boost_clock = row.freq_ghz && row.freq_ghz->value > 2.1;
   if (row.sec_per_iter) o.seconds = row.sec_per_iter->value;
-  if (row.memory) o.memory = row.memory->value * 1048576.0;
+  if (row.memory) o.memory = row.memory->value * 0x1p20;
   o.keys = {{"nodes", number(row.nodes)}};
 }
 

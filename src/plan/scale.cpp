@@ -47,10 +47,7 @@ Goodput goodput(const Cluster& cluster, const Stack& stack, const Workload& work
   g.checkpoint_seconds = saved_bytes(stack, work.precision) *
                          static_cast<double>(parameter_formula(work.model)) /
                          cluster.checkpoint_bandwidth;
-  if (rate <= 0) {
-    g.hours_between_failures = 0;
-    return g;
-  }
+  if (rate <= 0) return g;
   g.hours_between_failures = 1 / rate;
   const double between = 3600 / rate;
   g.checkpoint_interval = std::sqrt(2 * g.checkpoint_seconds * between);
@@ -59,10 +56,6 @@ Goodput goodput(const Cluster& cluster, const Stack& stack, const Workload& work
                       (0.5 * g.checkpoint_interval + cluster.restart_seconds) / between;
   g.share = std::max(0.0, 1 - lost);
   return g;
-}
-
-double straggler_factor(double sigma, int64_t nodes) {
-  return 1 + sigma * std::sqrt(2 * std::log(std::max<double>(1, static_cast<double>(nodes))));
 }
 
 namespace {
@@ -133,7 +126,7 @@ ScalePlan scale_plan(const Cluster& cluster, const Stack& stack, const Workload&
     limits.devices = n;
     Plan plan = make_plan(cluster, stack, work, limits);
     p.goodput = goodput(cluster, stack, work, n);
-    p.straggler = straggler_factor(extra, cluster.nodes_for(n));
+    p.straggler = 1 + straggler_wait(extra, cluster.nodes_for(n));
     p.interval = interval_of(stack, n);
     if (!plan.ranked.empty()) {
       p.feasible = true;

@@ -18,9 +18,6 @@ struct Goodput {
 };
 Goodput goodput(const Cluster& cluster, const Stack& stack, const Workload& work, int64_t devices);
 
-// A synchronous step waits for the slowest of `nodes`.
-double straggler_factor(double sigma, int64_t nodes);
-
 struct ScalePoint {
   int64_t devices = 0;
   bool feasible = false;

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "base/embedded.h"
 #include "base/error.h"
 #include "config/suggest.h"
 #include "plan/calibrate.h"
@@ -157,15 +156,7 @@ Stack read_stack(std::string_view yaml, std::string_view origin, std::string_vie
   return s;
 }
 
-std::vector<std::string> stack_names() {
-  std::vector<std::string> names;
-  for (const EmbeddedFile& file : embedded_software()) {
-    std::string_view name = file.name;
-    name.remove_prefix(name.rfind('/') + 1);
-    names.emplace_back(name.substr(0, name.rfind(".yaml")));
-  }
-  return names;
-}
+std::vector<std::string> stack_names() { return names_of(embedded_software()); }
 
 namespace {
 
@@ -190,12 +181,11 @@ Stack overlaid_stack(const std::string& path, const Cluster& cluster) {
 
 Stack find_stack(const std::string& name, const Cluster& cluster) {
   if (is_file_name(name)) return overlaid_stack(name, cluster);
-  const std::vector<std::string> names = stack_names();
-  for (size_t i = 0; i < names.size(); ++i) {
-    if (names[i] != name) continue;
-    return read_stack(embedded_software()[i].content, "configs/software/" + name + ".yaml",
+  if (const EmbeddedFile* file = find_file(embedded_software(), name)) {
+    return read_stack(file->content, fmt::format("configs/software/{}", file->name),
                       cluster.device);
   }
+  const std::vector<std::string> names = stack_names();
   throw Error(ExitCode::bad_config, fmt::format("unknown software '{}'", name),
               did_you_mean(name, names, "known: " + join_or(names) + "; or name a .yaml file"));
 }

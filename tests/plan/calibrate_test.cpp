@@ -294,8 +294,8 @@ TEST(Scale, GoodputFollowsThePublishedFailureRate) {
   EXPECT_NEAR(at16k.hours_between_failures, 3.05, 0.1);
   EXPECT_GT(at16k.share, 0.8);
   EXPECT_LT(goodput(p.cluster, p.stack, w, 100000).share, at16k.share);
-  EXPECT_GT(straggler_factor(0.01, 12500), 1.04);
-  EXPECT_LT(straggler_factor(0.01, 12500), 1.05);
+  EXPECT_GT(straggler_wait(0.01, 12500), 0.04);
+  EXPECT_LT(straggler_wait(0.01, 12500), 0.05);
 }
 
 // tests/checkpoint weighs what is written.
