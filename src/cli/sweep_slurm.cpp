@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "base/log.h"
+#include "base/units.h"
 #include "bench/launcher.h"
 #include "bench/process.h"
 #include "bench/safe_text.h"
@@ -54,17 +55,21 @@ std::string submit(const Groups::value_type& group, const SweepOptions& how,
   write_file_atomic(posix_fs(), file, array_file(array));
   std::string id = output_of({"sbatch", "--parsable", file}, how);
   id = id.substr(0, id.find_first_of(";\n "));
-  fmt::print("job {}: {} point{} of {} rank{} ({})\n", id, array.ids.size(),
-             array.ids.size() == 1 ? "" : "s", array.ranks, array.ranks == 1 ? "" : "s", file);
+  fmt::print("job {}: {} of {} ({})\n", id, counted(std::ssize(array.ids), "point"),
+             counted(array.ranks, "rank"), file);
   return id;
 }
 
+// Also where Slurm does not answer: its controller may be restarted while jobs go on.
 bool jobs_live(const std::string& ids, const SweepOptions& how) {
   try {
     return output_of({"squeue", "--noheader", "--jobs", ids}, how).find_first_not_of(" \n") !=
            std::string::npos;
-  } catch (const Error&) {  // Slurm forgets jobs that have ended
-    return false;
+  } catch (const Error& error) {
+    const bool forgotten =
+        std::string_view(error.what()).find("Invalid job id") != std::string::npos;
+    if (!forgotten) spdlog::debug("{}", error.what());
+    return !forgotten;  // those that have ended
   }
 }
 

@@ -62,6 +62,18 @@ class FakeSlurm {
             "echo 7");
   }
   void refuses() { put("sbatch", "echo no queue >&2; exit 1"); }
+  // The job runs only when it has been asked for twice; the first time there is no answer.
+  void answers_late() {
+    const std::string job = dir_ / "job", asked = dir_ / "asked";
+    put("sbatch", "cp \"$2\" " + job + "; echo 7");
+    put("squeue", "if [ ! -e " + asked + " ]; then touch " + asked +
+                      "; echo 'slurm_load_jobs error: Unable to contact slurm controller' >&2; "
+                      "exit 1; fi\n"
+                      "[ ! -e " +
+                      job + " ] || SLURM_ARRAY_TASK_ID=0 bash " + job +
+                      " > /dev/null 2>&1\n"
+                      "echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1");
+  }
 
  private:
   void put(const char* name, const std::string& script) {
@@ -72,16 +84,32 @@ class FakeSlurm {
   std::string path_;
 };
 
-TEST(SweepVerb, RetrySubmitsWhatFailedToSlurm) {
-  const TempDir dir;
-  const std::string spec =
-      dir.write("s.yaml",
-                "base: tiny-100k\nset: {seq_len: 16, global_batch: 2, micro_batch: 1}\n"
-                "points: [{name: one}]\nsteps: 2\nseconds: 0\n");
+// A spec of one point; its machine is known.
+std::string one_point(const TempDir& dir) {
   std::filesystem::create_directory(dir / "out");
   dir.write(
       "out/machine.json",
       R"({"cpu":{"model":"Paper CPU","usable":2},"measured":{"fma_flops":2e11,"gemm_flops":2e11}})");
+  return dir.write("s.yaml",
+                   "base: tiny-100k\nset: {seq_len: 16, global_batch: 2, micro_batch: 1}\n"
+                   "points: [{name: one}]\nsteps: 2\nseconds: 0\n");
+}
+
+// A controller that is restarted says nothing about the jobs.
+TEST(SweepVerb, AJobIsNotLostWhileSlurmDoesNotAnswer) {
+  const TempDir dir;
+  const std::string spec = one_point(dir);
+  FakeSlurm slurm;
+  slurm.answers_late();
+  const Answer a =
+      stretto_run({"sweep", spec, "--out", dir / "out", "--run", "--launcher", "slurm", "--wait"});
+  EXPECT_EQ(a.code, 0) << a.err;
+  EXPECT_NE(a.out.find("one    ok"), std::string::npos) << a.out << a.err;
+}
+
+TEST(SweepVerb, RetrySubmitsWhatFailedToSlurm) {
+  const TempDir dir;
+  const std::string spec = one_point(dir);
   FakeSlurm slurm;
   const auto answer = [&](const std::vector<std::string>& more) {
     std::vector<std::string> all = {"sweep", spec,         "--out", dir / "out",
