@@ -166,6 +166,54 @@ void require_one_micro_batch(const Config& config, Comm& world) {
       fmt::format("set micro_batch={}, or less", -ends[1]));
 }
 
+void say_what_will_not_happen(const Config& config, Trainer& trainer) {
+  if (config.train.eval_every > 0 && !trainer.has_held_out()) {
+    spdlog::warn("train.eval_every={}: nothing is held out to evaluate; set data.path",
+                 config.train.eval_every);
+  }
+  if (trainer.state().step >= config.train.steps) {
+    spdlog::info("step {} of {}: nothing to do; train.steps says how far to go",
+                 trainer.state().step, config.train.steps);
+  }
+}
+
+bool is_time_to_evaluate(const Config& config, Trainer& trainer) {
+  const int64_t every = config.train.eval_every, step = trainer.state().step;
+  return every > 0 && trainer.has_held_out() && (step == config.train.steps || step % every == 0);
+}
+
+double evaluate(Trainer& trainer, MetricsFile& metrics, bool speaks) {
+  const int64_t step = trainer.state().step;
+  const double loss = trainer.evaluate(trainer.config().train.eval_batches);
+  metrics.write(fmt::format("{{\"step\":{},\"eval_loss\":{}}}", step, json_number(loss)));
+  if (speaks) {
+    fmt::print("eval at step {} | loss {:.4f} | perplexity {:.2f}\n", step, loss, std::exp(loss));
+    std::fflush(stdout);
+  }
+  return loss;
+}
+
+void say_stopped(const Config& config, int signal, int64_t step) {
+  const bool file = stop_file_exists(config.output);
+  spdlog::warn("{}: stopped after step {} of {}{}", file ? "a file `stop`" : strsignal(signal),
+               step, config.train.steps,
+               file                     ? "; remove it, then the same command continues"
+               : !config.output.empty() ? "; the same command continues"
+                                        : "");
+}
+
+void say_saved(const Config& config, const CheckpointSaver& saver) {
+  spdlog::info("step {} is saved in {}; steps waited {} for checkpoints", saver.saved_step(),
+               checkpoint_root(config), format_seconds(saver.stall_seconds()));
+}
+
+void say_all_skipped(const Config& config, Trainer& trainer) {
+  const int64_t steps = trainer.state().step;
+  spdlog::error("{} had NaN or infinite gradients; {}",
+                steps == 1 ? "the only step" : fmt::format("all {} steps", steps),
+                advice_for_skipped(config, trainer));
+}
+
 }  // namespace
 
 RunResult run_training(const Config& config, Comm& world, const RunOptions& options) {
@@ -186,14 +234,7 @@ RunResult run_training(const Config& config, Comm& world, const RunOptions& opti
   }
   if (resumed < 0) trainer.initialise();
   if (world.rank() == 0) keep_tokenizer(fs, config, resumed < 0, options.print);
-  if (speaks && config.train.eval_every > 0 && !trainer.has_held_out()) {
-    spdlog::warn("train.eval_every={}: nothing is held out to evaluate; set data.path",
-                 config.train.eval_every);
-  }
-  if (speaks && trainer.state().step >= config.train.steps) {
-    spdlog::info("step {} of {}: nothing to do; train.steps says how far to go",
-                 trainer.state().step, config.train.steps);
-  }
+  if (speaks) say_what_will_not_happen(config, trainer);
 
   MetricsFile metrics(fs, trainer.speaks() ? trainer.config().output : "", trainer.state().step);
   StragglerWatch stragglers(stages_of(trainer.mesh()));
@@ -216,38 +257,22 @@ RunResult run_training(const Config& config, Comm& world, const RunOptions& opti
     if (config.train.audit_every > 0 && record.step % config.train.audit_every == 0) {
       audit_replicas(trainer);
     }
-    const bool last = record.step == config.train.steps;
-    if (config.train.eval_every > 0 && trainer.has_held_out() &&
-        (last || record.step % config.train.eval_every == 0)) {
+    if (is_time_to_evaluate(config, trainer)) {
       watchdog.enter(Section::eval, record.step);
-      result.eval_loss = trainer.evaluate(config.train.eval_batches);
-      metrics.write(fmt::format("{{\"step\":{},\"eval_loss\":{}}}", record.step,
-                                json_number(result.eval_loss)));
-      if (speaks) {
-        fmt::print("eval at step {} | loss {:.4f} | perplexity {:.2f}\n", record.step,
-                   result.eval_loss, std::exp(result.eval_loss));
-        std::fflush(stdout);
-      }
+      result.eval_loss = evaluate(trainer, metrics, speaks);
     }
+    const bool last = record.step == config.train.steps;
     const Next next = last ? Next{} : agreed_next(world, config.output, options);
-    const int signal = next.signal;
     trainer.time_operators(next.by_operator);
     if (saver) {
       watchdog.enter(Section::save, record.step);
-      take_care_of(*saver, metrics, lock, trainer, last || signal != 0 || next.enough);
+      take_care_of(*saver, metrics, lock, trainer, last || next.signal != 0 || next.enough);
       record_save(*saver, metrics);
     }
     tracer.after_step(trainer, record.step, speaks);
     if (next.enough) break;
-    if (signal != 0) {
-      if (speaks) {
-        const bool file = stop_file_exists(config.output);
-        spdlog::warn("{}: stopped after step {} of {}{}",
-                     file ? "a file `stop`" : strsignal(signal), record.step, config.train.steps,
-                     file    ? "; remove it, then the same command continues"
-                     : saver ? "; the same command continues"
-                             : "");
-      }
+    if (next.signal != 0) {
+      if (speaks) say_stopped(config, next.signal, record.step);
       result.code = ExitCode::resumable;
       break;
     }
@@ -257,18 +282,10 @@ RunResult run_training(const Config& config, Comm& world, const RunOptions& opti
     saver->require_saved(kLastTries, options.save_again_after);
     record_save(*saver, metrics);
     result.save_stall_seconds = saver->stall_seconds();
-    if (speaks) {
-      spdlog::info("step {} is saved in {}; steps waited {} for checkpoints", saver->saved_step(),
-                   checkpoint_root(config), format_seconds(result.save_stall_seconds));
-    }
+    if (speaks) say_saved(config, *saver);
   }
   if (taken > 0 && found_no_scale(config, trainer)) {
-    if (speaks) {
-      spdlog::error("{} had NaN or infinite gradients; {}",
-                    trainer.state().step == 1 ? "the only step"
-                                              : fmt::format("all {} steps", trainer.state().step),
-                    advice_for_skipped(config, trainer));
-    }
+    if (speaks) say_all_skipped(config, trainer);
     result.code = ExitCode::diverged;
   }
   result.tasks = tracer.tasks();
