@@ -50,8 +50,8 @@ std::string point_directory(const std::string& directory, const PlannedPoint& po
   return join_path(join_path(directory, "points"), point.id);
 }
 
-std::string machine_path(const SweepOptions& options) {
-  return join_path(options.directory, "machine.json");
+std::string machine_path(const std::string& directory) {
+  return join_path(directory, "machine.json");
 }
 
 std::vector<std::string> child_argv(const PlannedPoint& point, const SweepOptions& options,
@@ -60,7 +60,7 @@ std::vector<std::string> child_argv(const PlannedPoint& point, const SweepOption
   argv.insert(argv.end(), {options.program, "bench"});
   argv.insert(argv.end(), point.point.words.begin(), point.point.words.end());
   const std::vector<std::string> rest = {"--out",     out,
-                                         "--machine", machine_path(options),
+                                         "--machine", machine_path(options.directory),
                                          "--label",   point.point.label,
                                          "--steps",   fmt::format("{}", options.steps),
                                          "--seconds", fmt::format("{}", options.seconds)};
@@ -110,55 +110,11 @@ std::string last_error(const std::string& log) {
   return ": " + log.substr(from, log.find('\n', from) - from);
 }
 
-RunRecord finish(const PlannedPoint& point, const SweepOptions& options, const ProcessResult& ended,
-                 const std::string& path, const std::string& log) {
-  Fs& fs = posix_fs();
-  RunRecord record;
-  if (fs.info(path) && !ended.timed_out) {
-    record = read_record(fs, path);
-    if (record.status == RunStatus::ok) return record;
-  } else {
-    record = record_for(point, options);
-    record.wall_seconds = ended.seconds;
-    describe_end(record, ended.exit_code, ended.signal, ended.timed_out,
-                 time_limit(point, options));
-    if (ended.exit_code != 0 && !ended.timed_out) {
-      record.reason += last_error(file_tail(log, kTailBytes));
-    }
-  }
-  record.log_tail = file_tail(log, kTailBytes);
-  write_record(fs, path, record);
-  return record;
-}
-
-}  // namespace
-
-RunRecord record_for(const PlannedPoint& point, const SweepOptions& options) {
-  RunRecord record;
-  record.label = point.point.label;
-  record.command = {"stretto", "bench"};
-  record.command.insert(record.command.end(), point.point.words.begin(), point.point.words.end());
-  record.config = point.config;
-  record.launcher = point.config.world_size() > 1 ? options.launcher : "threads";
-  record.memory = point.memory;
-  record.predicted = point.predicted;
-  record.build = build_info();
-  record.started = utc_now();
-  // Jobs of a cluster measure their own machine; whoever submits them may have none.
-  if (posix_fs().info(machine_path(options))) {
-    record.machine = read_machine_file(posix_fs(), machine_path(options));
-  }
-  describe_device(record);
-  return record;
-}
-
-std::string record_path(const std::string& directory, const PlannedPoint& point) {
-  return join_path(point_directory(directory, point), "record.json");
-}
-
-void describe_end(RunRecord& record, int exit_code, int signal, bool timed_out, double timeout) {
+// What a record says about a child that ended without writing one.
+void describe_end(RunRecord& record, const ProcessResult& ended, double timeout) {
+  const int exit_code = ended.exit_code, signal = ended.signal;
   record.exit_code = exit_code;
-  if (timed_out) {
+  if (ended.timed_out) {
     record.status = RunStatus::timeout;
     record.reason = fmt::format("not finished after {}; ended", format_seconds(timeout));
   } else if (signal == SIGKILL) {
@@ -182,12 +138,61 @@ void describe_end(RunRecord& record, int exit_code, int signal, bool timed_out, 
   }
 }
 
-void prepare_sweep(const SweepOptions& options) {
+RunRecord finish(const PlannedPoint& point, const SweepOptions& options, const ProcessResult& ended,
+                 const std::string& path, const std::string& log) {
   Fs& fs = posix_fs();
-  make_dirs(fs, join_path(options.directory, "points"));
-  if (fs.info(machine_path(options))) return;
-  const MachineInfo machine = survey_machine(true, options.directory);
-  write_file_atomic(fs, machine_path(options), to_json(machine).dump(2) + "\n");
+  RunRecord record;
+  if (fs.info(path) && !ended.timed_out) {
+    record = read_record(fs, path);
+    if (record.status == RunStatus::ok) return record;
+  } else {
+    record = record_for(point, options);
+    record.wall_seconds = ended.seconds;
+    describe_end(record, ended, time_limit(point, options));
+    if (ended.exit_code != 0 && !ended.timed_out) {
+      record.reason += last_error(file_tail(log, kTailBytes));
+    }
+  }
+  record.log_tail = file_tail(log, kTailBytes);
+  write_record(fs, path, record);
+  return record;
+}
+
+}  // namespace
+
+RunRecord record_for(const PlannedPoint& point, const SweepOptions& options) {
+  RunRecord record;
+  record.label = point.point.label;
+  record.command = {"stretto", "bench"};
+  record.command.insert(record.command.end(), point.point.words.begin(), point.point.words.end());
+  record.config = point.config;
+  record.launcher = point.config.world_size() > 1 ? options.launcher : "threads";
+  record.memory = point.memory;
+  record.predicted = point.predicted;
+  record.build = build_info();
+  record.started = utc_now();
+  // Jobs of a cluster measure their own machine; whoever submits them may have none.
+  record.machine = options.machine.empty() ? sweep_machine(options.directory) : options.machine;
+  describe_device(record);
+  return record;
+}
+
+std::string record_path(const std::string& directory, const PlannedPoint& point) {
+  return join_path(point_directory(directory, point), "record.json");
+}
+
+std::string sweep_machine(const std::string& directory) {
+  const std::string path = machine_path(directory);
+  return posix_fs().info(path) ? read_machine_file(posix_fs(), path) : "";
+}
+
+std::string prepare_sweep(const std::string& directory) {
+  make_dirs(posix_fs(), join_path(directory, "points"));
+  if (!posix_fs().info(machine_path(directory))) {
+    const MachineInfo machine = survey_machine(true, directory);
+    write_file_atomic(posix_fs(), machine_path(directory), to_json(machine).dump(2) + "\n");
+  }
+  return sweep_machine(directory);
 }
 
 std::optional<RunRecord> finished_record(const PlannedPoint& point, const SweepOptions& options) {

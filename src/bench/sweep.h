@@ -27,6 +27,7 @@ struct SweepOptions {
   // Words before it for points of several ranks (launcher.h); empty: ranks are threads.
   std::vector<std::string> launch;
   std::string launcher = "threads";  // the same in a word, as records say it
+  std::string machine;  // the text of machine.json; empty: what is there when a record is written
   int64_t steps = 12;
   double seconds = 2;    // of timed steps, at least
   double timeout = 600;  // seconds per point
@@ -35,8 +36,10 @@ struct SweepOptions {
   std::function<bool()> stop;
 };
 
-// Measures the machine into DIR/machine.json unless it is there.
-void prepare_sweep(const SweepOptions& options);
+// The text of DIR/machine.json; empty where there is none.
+std::string sweep_machine(const std::string& directory);
+// The same, measured where there is none.
+std::string prepare_sweep(const std::string& directory);
 
 struct PointResult {
   PointOutcome outcome = PointOutcome::ran;
@@ -60,8 +63,5 @@ std::string record_path(const std::string& directory, const PlannedPoint& point)
 
 // The record of a point that its own process did not write; status and reason are still to be set.
 RunRecord record_for(const PlannedPoint& point, const SweepOptions& options);
-
-// What a record says about a child that ended without writing one.
-void describe_end(RunRecord& record, int exit_code, int signal, bool timed_out, double timeout);
 
 }  // namespace stretto

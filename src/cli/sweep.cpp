@@ -93,7 +93,7 @@ void print_sum(const std::vector<PlannedPoint>& points, const SweepOptions& how)
 bool run_all(const std::vector<PlannedPoint>& points, SweepOptions how) {
   bool measured = false;
   install_stop_signals();
-  prepare_sweep(how);
+  how.machine = prepare_sweep(how.directory);
   SweepProgress progress(points, how, stderr_is_terminal());
   how.stop = [] { return stop_signal() != 0; };
   how.waiting = [&](const PlannedPoint& p, double s) { progress.waiting(p, s); };
@@ -122,15 +122,11 @@ bool run_all(const std::vector<PlannedPoint>& points, SweepOptions how) {
 // The machine that points will run on, for predictions: measured once per sweep. A cluster's nodes
 // are not this one: nothing is predicted for their arrays before a job has measured one.
 std::string machine_text(const Options& options) {
-  const std::string path = join_path(options.directory, "machine.json");
-  if (posix_fs().info(path)) return read_machine_file(posix_fs(), path);
+  const std::string known = sweep_machine(options.directory);
+  if (!known.empty()) return known;
   if (launcher_from_name(options.launcher) == SweepLauncher::slurm) return "";
   spdlog::info("measuring this machine, a few seconds");
-  if (!options.run) return to_json(survey_machine(true)).dump();
-  SweepOptions how;
-  how.directory = options.directory;
-  prepare_sweep(how);
-  return read_machine_file(posix_fs(), path);
+  return options.run ? prepare_sweep(options.directory) : to_json(survey_machine(true)).dump();
 }
 
 std::vector<PlannedPoint> plan(const Options& options, SweepOptions& how) {
