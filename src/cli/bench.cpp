@@ -53,8 +53,8 @@ void print_speed(const RunRecord& r, const Figures& f) {
   if (f.step.disturbed()) {
     line("", "steps differ that much: other programs use this machine; end them, or try threads=1");
   }
-  line("", fmt::format("p10 {}, p90 {}; {} warm-up step{} found{}", format_seconds(f.step.p10),
-                       format_seconds(f.step.p90), r.warmup, r.warmup == 1 ? "" : "s",
+  line("", fmt::format("p10 {}, p90 {}; {} found{}", format_seconds(f.step.p10),
+                       format_seconds(f.step.p90), counted(r.warmup, "warm-up step"),
                        r.settled ? "" : ", still settling: raise --warmup"));
   if (r.predicted.seconds > 0) {
     line("", fmt::format("{} predicted ({} to {}), {:+.0f} % of the measured",

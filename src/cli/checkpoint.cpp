@@ -79,7 +79,7 @@ void print_json(const std::vector<Row>& rows) {
                    {"layout", row.layout},
                    {"model", row.model}});
   }
-  fmt::print("{}\n", out.dump(2, ' ', false, json::error_handler_t::replace));
+  cli::print_json(out);
 }
 
 void print_text(const std::vector<Row>& rows, bool verify) {
@@ -89,9 +89,9 @@ void print_text(const std::vector<Row>& rows, bool verify) {
                  row.code == ExitCode::bad_data ? "damaged" : "not read", row.problem);
       continue;
     }
-    fmt::print("{:<10} {:>10}  {} file{}, {} tensors, {}, {}{}\n", step_name(row.step),
-               format_bytes(static_cast<double>(row.bytes)), row.files, row.files == 1 ? "" : "s",
-               row.tensors, row.model, row.layout,
+    fmt::print("{:<10} {:>10}  {}, {} tensors, {}, {}{}\n", step_name(row.step),
+               format_bytes(static_cast<double>(row.bytes)),
+               counted(static_cast<int64_t>(row.files), "file"), row.tensors, row.model, row.layout,
                verify ? fmt::format(", verified in {}", format_seconds(row.seconds)) : "");
   }
 }

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "base/log.h"
+#include "base/units.h"
 #include "bench/tables.h"
 #include "cli/verbs.h"
 #include "reference/source.h"
@@ -62,8 +63,7 @@ void collect(const Options& options) {
         "--style full, column Notes",
         apart, records.size());
   }
-  spdlog::info("{} row{} in {}/results.csv and results.md", table.rows.size(),
-               table.rows.size() == 1 ? "" : "s", base);
+  spdlog::info("{} in {}/results.csv and results.md", counted(std::ssize(table.rows), "row"), base);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/units.h"
 #include "cli/text_table.h"
 #include "cli/verbs.h"
 #include "config/reader.h"
@@ -98,8 +99,8 @@ void check(const Options& options) {
   if (options.json) {
     print_json(nlohmann::json({{"ok", errors == 0}, {"findings", list}}));
   } else {
-    fmt::print("{}: {} error{}, {} advice\n", errors == 0 ? "valid" : "not valid", errors,
-               errors == 1 ? "" : "s", findings.size() - errors);
+    fmt::print("{}: {}, {} advice\n", errors == 0 ? "valid" : "not valid",
+               counted(static_cast<int64_t>(errors), "error"), findings.size() - errors);
   }
   std::fflush(stdout);
   if (errors > 0) {

@@ -48,9 +48,10 @@ void report(const Options& o, const ExchangeResult& result) {
                -1);
     return;
   }
-  fmt::print("{}: {} model, {} tensors, {} in {} file{}{}\n", o.target, result.family,
-             result.tensors, format_bytes(static_cast<double>(result.bytes)), result.files,
-             result.files == 1 ? "" : "s", result.tokenizer ? ", with its tokenizer" : "");
+  fmt::print("{}: {} model, {} tensors, {} in {}{}\n", o.target, result.family, result.tensors,
+             format_bytes(static_cast<double>(result.bytes)),
+             counted(static_cast<int64_t>(result.files), "file"),
+             result.tokenizer ? ", with its tokenizer" : "");
 }
 
 void run_export(const Options& o) {

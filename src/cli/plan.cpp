@@ -126,10 +126,9 @@ plan::Constraints constraints_of(const PlanOptions& o) {
 }
 
 [[noreturn]] void refuse_empty(const plan::Plan& p, bool scale) {
-  const std::string what =
-      fmt::format("plan: no layout of {} on {} device{} can run", p.work.model.name,
-                  scale ? "any of these counts of" : fmt::format("{}", p.constraints.devices),
-                  !scale && p.constraints.devices == 1 ? "" : "s");
+  const std::string what = fmt::format(
+      "plan: no layout of {} on {} can run", p.work.model.name,
+      scale ? "any of these counts of devices" : counted(p.constraints.devices, "device"));
   if (!p.nearest) {
     throw Error(ExitCode::bad_config, what,
                 scale ? "allow more layouts; for one count of --gpus, --rejected lists why"

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "base/units.h"
 #include "machine/system_text.h"
 
 namespace stretto {
@@ -30,8 +31,7 @@ double busy_seconds(const std::vector<int>& cores) {
 }  // namespace
 
 std::string describe(const CoreUse& use) {
-  return fmt::format("other programs took {:.1f} of {} core{}", use.others, use.usable,
-                     use.usable == 1 ? "" : "s");
+  return fmt::format("other programs took {:.1f} of {}", use.others, counted(use.usable, "core"));
 }
 
 CoreWatch::CoreWatch(std::vector<int> cores)
