@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Usage: sweep_mpirun.sh PROGRAM SOURCE_DIR. A sweep whose points are processes of mpirun: rows with
+# Usage: sweep_mpirun.sh PROGRAM. A sweep whose points are processes of mpirun: rows with
 # the right status, attribution that adds up over all ranks, and a record that `bench --from` reruns.
 set -euo pipefail
-program=$1 source=$2
-command -v mpirun > /dev/null || { echo "SKIPPED: no mpirun (apt-get install openmpi-bin)"; exit 125; }
+program=$1
+# shellcheck source=/dev/null
+STRETTO_MPIEXEC=mpirun . "$(dirname "$0")/../support/mpirun.sh"  # as `sweep` calls it
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cat > "$work/spec.yaml" << 'SPEC'
@@ -36,16 +37,13 @@ for label in ["one", "dp2", "pp2"]:
     assert r["memory"]["ranks_here"] == 1, (label, r["memory"])  # of each process
 END
 point=$(echo "$work"/sweep/points/dp2-*/record.json)
-mpirun_flags=(--oversubscribe)
-[ "$(id -u)" -ne 0 ] || mpirun_flags+=(--allow-run-as-root)
-mpirun --version 2>&1 | grep -Eq "Open MPI|OpenRTE" || mpirun_flags=()
-mpirun "${mpirun_flags[@]}" -n 2 "$program" bench --from "$point" --machine "$work/machine.json" --steps 2 --seconds 0 \
+mpirun "${flags[@]}" -n 2 "$program" bench --from "$point" --machine "$work/machine.json" --steps 2 --seconds 0 \
   --out "$work/again.json" < /dev/null > /dev/null
 "$program" compare "$point" "$work/again.json" --tolerance 1000 > "$work/compared"
 grep -q dp2 "$work/compared"
 # A launcher that binds ranks leaves each its own cores: their rates are not shared.
-if [ ${#mpirun_flags[@]} -gt 0 ] && [ "$(nproc)" -ge 2 ]; then
-  mpirun "${mpirun_flags[@]}" --bind-to core -n 2 "$program" bench --from "$point" --steps 2 --seconds 0 \
+if $open_mpi && [ "$(nproc)" -ge 2 ]; then
+  mpirun "${flags[@]}" --bind-to core -n 2 "$program" bench --from "$point" --steps 2 --seconds 0 \
     --out "$work/bound.json" < /dev/null > /dev/null
   python3 - "$work/bound.json" << 'END'
 import json, sys

@@ -13,13 +13,6 @@
 namespace stretto::test {
 namespace {
 
-// What a run does between step 10, which is saved, and step 20.
-void save_and_prune(Fs& fs, const std::string& root) {
-  CheckpointStore store(fs, root);
-  save_sample(store, 20);
-  store.prune(20, 1, 0);
-}
-
 // The status that the system reports of a child which dies at operation `n`.
 int status_of_a_child_killed_at(int n, const std::string& root) {
   const pid_t child = ::fork();
@@ -35,17 +28,9 @@ int status_of_a_child_killed_at(int n, const std::string& root) {
   return status;
 }
 
-int operations_of_a_save() {
-  const TempDir dir(Where::memory);
-  CheckpointStore before(posix_fs(), dir / "checkpoints");
-  save_sample(before, 10);
-  FaultFs fs(posix_fs());
-  save_and_prune(fs, dir / "checkpoints");
-  return fs.operations;
-}
-
 TEST(CheckpointStore, SigkillAtEveryOperation) {
-  const int operations = operations_of_a_save();
+  const TempDir whole(Where::memory);
+  const int operations = operations_of_a_save(posix_fs(), whole / "checkpoints");
   ASSERT_GT(operations, 50);
   int old_one = 0, new_one = 0, with_leftovers = 0;
   for (int n = 0; n < operations; ++n) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "checkpoint/store.h"
+#include "support/fault_fs.h"
 
 namespace stretto::test {
 
@@ -58,6 +59,22 @@ inline bool holds_sample(const Checkpoint& checkpoint) {
     }
   }
   return true;
+}
+
+// The next save after step 10: writes step 20, then removes step 10.
+inline void save_and_prune(Fs& fs, const std::string& root) {
+  CheckpointStore store(fs, root);
+  save_sample(store, 20);
+  store.prune(20, 1, 0);
+}
+
+// File operations of that, after step 10 is saved in `fs`.
+inline int operations_of_a_save(Fs& fs, const std::string& root) {
+  CheckpointStore before(fs, root);
+  save_sample(before, 10);
+  FaultFs counting(fs);
+  save_and_prune(counting, root);
+  return counting.operations;
 }
 
 }  // namespace stretto::test

@@ -24,18 +24,9 @@ std::unique_ptr<MemoryFs> with_step_10() {
   return fs;
 }
 
-// The next save after step 10: writes step 20, then removes step 10.
-void save_and_prune(Fs& fs) {
-  CheckpointStore store(fs, kRoot);
-  save_sample(store, 20);
-  store.prune(20, 1, 0);
-}
-
-int64_t operations_of_a_save() {
-  const auto memory = with_step_10();
-  FaultFs fs(*memory);
-  save_and_prune(fs);
-  return fs.operations;
+int operations_in_memory() {
+  MemoryFs fs;
+  return operations_of_a_save(fs, kRoot);
 }
 
 // After whatever happened: some checkpoint loads with its own values, and the run goes on.
@@ -93,13 +84,13 @@ TEST(CheckpointStore, SavesAndLoads) {
 }
 
 TEST(CheckpointStore, DeathAtEveryOperation) {
-  const int64_t operations = operations_of_a_save();
+  const int operations = operations_in_memory();
   int64_t recovered[2] = {};
   for (int n = 0; n < operations; ++n) {
     const auto memory = with_step_10();
     FaultFs fs(*memory);
     fs.kill_at = n;
-    EXPECT_THROW(save_and_prune(fs), Killed);
+    EXPECT_THROW(save_and_prune(fs, kRoot), Killed);
     const int64_t step = recover(*memory, fmt::format("killed at operation {}", n));
     ++recovered[step == 20 ? 1 : 0];
   }
@@ -112,7 +103,7 @@ TEST(CheckpointStore, DeathAtEveryOperation) {
 }
 
 TEST(CheckpointStore, PowerCutAtEveryOperation) {
-  const int64_t operations = operations_of_a_save();
+  const int operations = operations_in_memory();
   constexpr int kSubsets = 24;
   int64_t states = 0, torn = 0;
   for (int n = 0; n <= operations; ++n) {
@@ -121,9 +112,9 @@ TEST(CheckpointStore, PowerCutAtEveryOperation) {
       FaultFs fs(*memory);
       fs.kill_at = n;
       if (n < operations) {
-        EXPECT_THROW(save_and_prune(fs), Killed);
+        EXPECT_THROW(save_and_prune(fs, kRoot), Killed);
       } else {
-        save_and_prune(fs);
+        save_and_prune(fs, kRoot);
       }
       const auto cut = variant == 0   ? MemoryFs::Cut::nothing
                        : variant == 1 ? MemoryFs::Cut::everything
@@ -154,7 +145,7 @@ TEST(CheckpointStore, FirstSaveSurvivesPowerCutsToo) {
 
 // Each operation in turn fails; the old checkpoint stays and no temporary bytes remain.
 TEST(CheckpointStore, ErrorsAtEveryOperation) {
-  const int64_t operations = operations_of_a_save();
+  const int operations = operations_in_memory();
   int64_t tried = 0, failed = 0;
   for (const int error : {ENOSPC, EIO, EDQUOT}) {
     for (int n = 0; n < operations; ++n) {
@@ -163,7 +154,7 @@ TEST(CheckpointStore, ErrorsAtEveryOperation) {
       fs.fail_at = n;
       fs.error_number = error;
       try {
-        save_and_prune(fs);
+        save_and_prune(fs, kRoot);
       } catch (const FsError& caught) {
         ++failed;
         EXPECT_EQ(caught.error_number(), error);

@@ -3,18 +3,13 @@
 # fail: the job must end by itself, with the right exit code, and name the rank.
 set -u
 program=$1
-launcher=${STRETTO_MPIEXEC:-mpirun}
-if ! command -v "$launcher" > /dev/null; then
-  echo "skipped: no mpirun (apt-get install openmpi-bin)"
-  exit 125
-fi
-flags=()
+# shellcheck source=/dev/null
+. "$(dirname "$0")/../support/mpirun.sh"
 # Hydra, MPICH's launcher, kills the others and reports that.
 exited=9 killed=9 names_exited="BAD TERMINATION" names_killed="BAD TERMINATION"
-if "$launcher" --version 2>&1 | grep -Eq "Open MPI|OpenRTE"; then
-  flags=(--oversubscribe) exited=3 killed=137
+if $open_mpi; then
+  exited=3 killed=137
   names_exited="Process name: .*,1\].*Exit code: *3" names_killed="rank 1 .*signal 9"
-  [ "$(id -u)" -eq 0 ] && flags+=(--allow-run-as-root)
 fi
 failures=0
 

@@ -8,8 +8,6 @@
 
 #include <chrono>
 #include <csignal>
-#include <fstream>
-#include <iterator>
 #include <string>
 #include <thread>
 #include <vector>
@@ -17,11 +15,6 @@
 #include "support/temp_dir.h"
 
 namespace stretto::test {
-
-inline std::string content_of(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 struct Answer {
   int code = -1;   // exit code

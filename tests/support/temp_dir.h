@@ -1,4 +1,4 @@
-// A directory that lives as long as the test.
+// A directory that lives as long as the test, and what its files hold.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -6,10 +6,16 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <string>
 #include <string_view>
 
 namespace stretto {
+
+inline std::string content_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
 
 // memory: where syncing is free, for tests that do it thousands of times.
 enum class Where { disk, memory };

@@ -21,8 +21,7 @@ std::string after(const std::string& before, int64_t step) {
   const TempDir dir(Where::memory);
   dir.write("metrics.jsonl", before);
   MetricsFile(posix_fs(), dir.path(), step).write("{\"step\":99}");
-  std::ifstream file(dir / "metrics.jsonl");
-  return {std::istreambuf_iterator<char>(file), {}};
+  return content_of(dir / "metrics.jsonl");
 }
 
 TEST(MetricsFile, StepsThatAreTakenAgainGo) {
@@ -60,16 +59,10 @@ TEST(MetricsFile, WhatIsNotOursIsLeftAlone) {
   const TempDir dir(Where::memory);
   dir.write("metrics.jsonl", "my notes\n");
   EXPECT_ERROR(MetricsFile(posix_fs(), dir.path(), 0), ExitCode::cannot_create, "something else");
-  std::ifstream file(dir / "metrics.jsonl");
-  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), "my notes\n");
+  EXPECT_EQ(content_of(dir / "metrics.jsonl"), "my notes\n");
   ASSERT_EQ(std::rename((dir / "metrics.jsonl").c_str(), (dir / "notes").c_str()), 0);
   ASSERT_EQ(mkfifo((dir / "metrics.jsonl").c_str(), 0600), 0);  // opening it would wait for ever
   EXPECT_ERROR(MetricsFile(posix_fs(), dir.path(), 0), ExitCode::cannot_create, "no regular file");
-}
-
-std::string content_of(const TempDir& dir) {
-  std::ifstream file(dir / "metrics.jsonl");
-  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 // The disk is full for a while, and takes a part of a line before it says so.
@@ -85,13 +78,13 @@ TEST(MetricsFile, WhatCannotBeWrittenWaits) {
   metrics.write("{\"step\":2}");
   metrics.write("{\"step\":3}");
   metrics.sync();
-  EXPECT_EQ(content_of(dir), "{\"step\":1}\n");
+  EXPECT_EQ(content_of(dir / "metrics.jsonl"), "{\"step\":1}\n");
   fs.torn_write = true;
   metrics.write("{\"step\":4}");
-  EXPECT_EQ(content_of(dir).size(), 11u + 33u / 2);
+  EXPECT_EQ(content_of(dir / "metrics.jsonl").size(), 11u + 33u / 2);
   fs.error_number = 0;
   metrics.write("{\"step\":5}");
-  EXPECT_EQ(content_of(dir),
+  EXPECT_EQ(content_of(dir / "metrics.jsonl"),
             "{\"step\":1}\n{\"step\":2}\n{\"step\":3}\n{\"step\":4}\n{\"step\":5}\n");
 }
 

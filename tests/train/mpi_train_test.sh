@@ -4,16 +4,8 @@
 # by every transport.
 set -u
 program=$1 config=$2
-launcher=${STRETTO_MPIEXEC:-mpirun}
-if ! command -v "$launcher" > /dev/null; then
-  echo "skipped: no mpirun (apt-get install openmpi-bin)"
-  exit 125
-fi
-flags=()
-if "$launcher" --version 2>&1 | grep -Eq "Open MPI|OpenRTE"; then
-  flags=(--oversubscribe)
-  [ "$(id -u)" -eq 0 ] && flags+=(--allow-run-as-root)
-fi
+# shellcheck source=/dev/null
+. "$(dirname "$0")/../support/mpirun.sh"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 settings=(train.steps=5 train.audit_every=2 threads=1 micro_batch=2 seq_len=32 log.format=json)
