@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <exception>
+#include <system_error>
 #include <thread>
 
 #include "base/log.h"
@@ -234,6 +235,19 @@ void wait_for_ranks(const Job& job, Outcome& outcome, double grace_seconds) {
   std::_Exit(outcome.exit_code);
 }
 
+// The ranks from `rank` on have no thread; those before have one.
+void give_up_start(int rank, int n, const std::system_error& error, Job& job, Outcome& outcome) {
+  const std::string text = fmt::format("start rank {} of {}: {}", rank, n, error.what());
+  const std::lock_guard lock(outcome.mutex);
+  outcome.first = std::make_exception_ptr(
+      Error(ExitCode::os_error, text,
+            "use fewer ranks, or allow more threads (ulimit -u, the pids of a control group)"));
+  outcome.text = text;
+  outcome.exit_code = static_cast<int>(ExitCode::os_error);
+  outcome.running -= n - rank;
+  job.stop(text);
+}
+
 }  // namespace
 
 void run_thread_ranks(int n, const std::function<void(Comm&)>& body, double grace_seconds) {
@@ -248,7 +262,12 @@ void run_thread_ranks(int n, const std::function<void(Comm&)>& body, double grac
   std::vector<std::thread> ranks;
   for (int r = 0; r < n; ++r) {
     auto monitor = std::make_shared<RankMonitor>(board, r, r);
-    ranks.emplace_back([&, r, monitor] { rank_main(r, job, world, monitor, body, outcome); });
+    try {
+      ranks.emplace_back([&, r, monitor] { rank_main(r, job, world, monitor, body, outcome); });
+    } catch (const std::system_error& error) {
+      give_up_start(r, n, error, *job, outcome);
+      break;
+    }
   }
   wait_for_ranks(*job, outcome, grace_seconds);
   for (std::thread& thread : ranks) thread.join();

@@ -1,7 +1,12 @@
 // A rank that fails ends the job: nobody is left waiting, and the first error is the one reported.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <pthread.h>
+#include <sys/resource.h>
 
 #include <chrono>
+#include <cstdlib>
+#include <fstream>
 #include <stdexcept>
 #include <thread>
 
@@ -161,6 +166,32 @@ TEST(FailureDeathTest, AbortEndsTheProcess) {
                                  comm.barrier();
                                }),
               testing::ExitedWithCode(79), "loss is NaN");
+}
+
+// Room for three of the eight: those that run are told, and the error says which could not start.
+TEST(Failure, ARankThatCannotStartEndsTheJob) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers need more addresses than this leaves";
+#endif
+  constexpr size_t kGiB = size_t{1} << 30;
+  const auto start_in_little_room = [] {
+    pthread_attr_t stack;
+    pthread_getattr_default_np(&stack);
+    pthread_attr_setstacksize(&stack, kGiB);
+    pthread_setattr_default_np(&stack);
+    size_t pages = 0;
+    std::ifstream("/proc/self/statm") >> pages;
+    const rlimit limit{pages * 4096 + 7 * kGiB / 2, RLIM_INFINITY};
+    setrlimit(RLIMIT_AS, &limit);
+    try {
+      run_thread_ranks(8, [](Comm& comm) { comm.barrier(); });
+    } catch (const Error& error) {
+      fmt::print(stderr, "{}\n", error.what());
+      std::_Exit(static_cast<int>(error.code()));
+    }
+    std::_Exit(0);
+  };
+  EXPECT_EXIT(start_in_little_room(), testing::ExitedWithCode(71), "start rank 3 of 8");
 }
 
 }  // namespace
