@@ -1,13 +1,12 @@
 #include "data/prepare.h"
 
-#include <algorithm>
 #include <condition_variable>
 #include <exception>
 #include <mutex>
-#include <thread>
 
 #include "base/error.h"
 #include "data/encoder.h"
+#include "data/workers.h"
 
 namespace stretto {
 namespace {
@@ -21,10 +20,7 @@ class Pipeline {
       : corpus_(corpus), tokenizer_(tokenizer), end_(end), writer_(writer), progress_(progress) {}
 
   PrepareProgress run(int threads) {
-    {
-      std::vector<std::jthread> workers;
-      for (int i = 0; i < std::max(threads, 1); ++i) workers.emplace_back([this] { work(); });
-    }
+    run_workers(threads, [this](int) { work(); });
     if (failure_) std::rethrow_exception(failure_);
     if (done_.tokens == 0) corpus_.refuse_as_empty();
     writer_.finish();

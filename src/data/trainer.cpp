@@ -7,7 +7,6 @@
 #include <exception>
 #include <mutex>
 #include <queue>
-#include <thread>
 #include <unordered_set>
 
 #define XXH_INLINE_ALL
@@ -17,6 +16,7 @@
 #include "base/log.h"
 #include "base/utf8.h"
 #include "data/unicode.h"
+#include "data/workers.h"
 
 namespace stretto {
 namespace {
@@ -225,25 +225,20 @@ PieceCounts count_pieces(CorpusReader& corpus, const Splitter& splitter, int thr
   std::exception_ptr failure;  // the first
   std::mutex failure_mutex;
   std::atomic<bool> failed{false};
-  {
-    std::vector<std::jthread> workers;
-    for (PieceCounts& part : parts) {
-      workers.emplace_back([&] {
-        try {
-          CorpusBlock block;
-          while (!failed && corpus.next(block)) {
-            corpus.documents(block, [&](const CorpusReader::Part& document) {
-              part.add(splitter, document.text);
-            });
-            if (progress) progress(static_cast<int64_t>(block.bytes.size()));
-          }
-        } catch (...) {
-          const std::lock_guard lock(failure_mutex);
-          if (!failed.exchange(true)) failure = std::current_exception();
-        }
-      });
+  run_workers(threads, [&](int worker) {
+    PieceCounts& part = parts[static_cast<size_t>(worker)];
+    try {
+      CorpusBlock block;
+      while (!failed && corpus.next(block)) {
+        corpus.documents(
+            block, [&](const CorpusReader::Part& document) { part.add(splitter, document.text); });
+        if (progress) progress(static_cast<int64_t>(block.bytes.size()));
+      }
+    } catch (...) {
+      const std::lock_guard lock(failure_mutex);
+      if (!failed.exchange(true)) failure = std::current_exception();
     }
-  }
+  });
   if (failure) std::rethrow_exception(failure);
   for (size_t i = 1; i < parts.size(); ++i) parts[0].merge(std::move(parts[i]));
   return std::move(parts[0]);

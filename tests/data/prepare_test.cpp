@@ -4,6 +4,7 @@
 
 #include "data/encoder.h"
 #include "support/expect_error.h"
+#include "support/no_threads.h"
 #include "support/temp_dir.h"
 
 namespace stretto {
@@ -148,6 +149,18 @@ TEST(Prepare, AnEndlessWordIsCutSomewhere) {
   auto ids = all_ids(dir / "out");
   ids.pop_back();
   EXPECT_EQ(tokenizer().decode(ids), text);
+}
+
+TEST(Prepare, GoesOnWithTheThreadsThereAre) {
+  const TempDir dir;
+  CorpusOptions options;
+  options.paths = {dir.write("a.txt", "one text, and another\n")};
+  const PrepareProgress with = prepare(options, dir / "with", 3);
+  const NoThreads none;
+  const PrepareProgress without = prepare(options, dir / "without", 3);
+  EXPECT_GT(with.tokens, 0);
+  EXPECT_EQ(without.tokens, with.tokens);
+  EXPECT_EQ(all_ids(dir / "without"), all_ids(dir / "with"));
 }
 
 }  // namespace
