@@ -93,8 +93,9 @@ FileRecord write_shard(Fs& fs, const std::string& path, const Shard& shard, int6
     record.tensors.push_back({t.name, std::vector<Digest>(static_cast<size_t>(chunks))});
   }
 
-  // Writing waits for the disk most of the time: the digests are taken meanwhile.
-  auto digests = std::async(std::launch::async, [&] {
+  // Writing waits for the disk most of the time: the digests are taken meanwhile, or behind it
+  // where no thread can be started.
+  auto digests = std::async(std::launch::async | std::launch::deferred, [&] {
     for_chunks(shard, [&](size_t tensor, size_t chunk, std::string_view bytes) {
       record.tensors[tensor].chunks[chunk] = digest_of(bytes);
       moved();

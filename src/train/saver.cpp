@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <system_error>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -43,6 +44,7 @@ CheckpointSaver::~CheckpointSaver() {
 }
 
 void CheckpointSaver::note_progress() {
+  if (std::this_thread::get_id() == rank_) trainer_.world().monitor().beat();
   ++progress_;
   progress_.notify_all();
 }
@@ -57,7 +59,7 @@ void CheckpointSaver::await_worker(const std::function<void()>& moved) {
 void CheckpointSaver::launch(std::function<void()> work) {
   error_.clear();
   running_ = true;
-  worker_ = std::thread([this, work = std::move(work)] {
+  const auto body = [this, work = std::move(work)] {
     work_start_ = clock_seconds();
     try {
       work();
@@ -68,7 +70,12 @@ void CheckpointSaver::launch(std::function<void()> work) {
     current_.seconds += work_end_ - work_start_;
     running_ = false;
     note_progress();
-  });
+  };
+  try {
+    worker_ = std::thread(body);
+  } catch (const std::system_error&) {
+    body();  // no thread to be had: the step waits
+  }
 }
 
 // Agrees on a temporary directory that rank 0 has made.

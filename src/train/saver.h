@@ -55,7 +55,7 @@ class CheckpointSaver {
   enum class Stage { idle, writing, committing };
 
   bool begin();
-  void note_progress();  // by the worker
+  void note_progress();  // by whoever writes
   void launch(std::function<void()> work);
   // Returns when the worker has ended; calls `moved` whenever it has moved on.
   void await_worker(const std::function<void()>& moved);
@@ -74,7 +74,8 @@ class CheckpointSaver {
   std::string temp_;
   int64_t bytes_ = 0;  // of the files of all ranks
   Stage stage_ = Stage::idle;
-  std::thread worker_;
+  const std::thread::id rank_ = std::this_thread::get_id();
+  std::thread worker_;  // writes; where none can be started, the rank does
   std::atomic<bool> running_{false};
   std::atomic<uint64_t> progress_{0};     // goes up as the worker moves on and when it ends
   double work_start_ = 0, work_end_ = 0;  // clock_seconds() of the worker; read after joining it

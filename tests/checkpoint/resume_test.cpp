@@ -11,6 +11,7 @@
 #include "checkpoint/tiny_run.h"
 #include "support/expect_error.h"
 #include "support/fault_fs.h"
+#include "support/no_threads.h"
 #include "support/temp_dir.h"
 #include "train/checkpoint.h"
 #include "train/run_lock.h"
@@ -387,6 +388,22 @@ TEST(Resume, DeathAtEveryOperationOfARun) {
   EXPECT_EQ(recovered, tried);
   fmt::print("runs killed at {} of {} file operations: {} ended bit-equal after a restart\n", tried,
              counting.operations, recovered);
+}
+
+// The worker's thread cannot be had: the step waits for the save instead.
+TEST(Resume, SavesWithoutAThread) {
+  const TempDir dir(Where::memory);
+  Config config = tiny_config(dir / "run");
+  config.checkpoint = {4, 3, 0, true};
+  std::optional<NoThreads> none;
+  RunOptions options;
+  options.on_step = [&](const StepRecord& record) {
+    if (record.step == 4) none.emplace();
+    if (record.step == 6) none.reset();
+  };
+  EXPECT_EQ(run(config, options).code, ExitCode::ok);
+  for (const int64_t step : {4, 8, 12})
+    EXPECT_EQ(checkpoint_of(config, step).manifest().step, step);
 }
 
 }  // namespace
