@@ -234,10 +234,7 @@ void describe_device(RunRecord& record, const std::string& name, const Neighbour
 void predict_memory(RunRecord& record) {
   RunMemory& memory = record.memory;
   memory.ranks_here = ranks_in_process(record.config);
-  for (int pp = 0; pp < record.config.parallel.pp; ++pp) {
-    Coordinates at;
-    at.pp = pp;
-    const RankShape shape = rank_shape(record.config, at);
+  for (const RankShape& shape : stage_shapes(record.config)) {
     const MemoryTotals totals = memory_totals(memory_plan(shape));
     const auto bytes = static_cast<int64_t>(totals.total + device_overhead(record.config, shape));
     memory.predicted_total += bytes * record.config.parallel.dp * record.config.parallel.tp;

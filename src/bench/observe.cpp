@@ -87,11 +87,8 @@ double process_bytes(const Config& config, int64_t ranks) {
   constexpr double kRank = 0.7e6;
   constexpr double kHugePage = 2097152;
   double all = 0;
-  for (int pp = 0; pp < config.parallel.pp; ++pp) {
-    Coordinates at;
-    at.pp = pp;
-    const auto bytes =
-        static_cast<double>(memory_totals(memory_plan(rank_shape(config, at))).total);
+  for (const RankShape& shape : stage_shapes(config)) {
+    const auto bytes = static_cast<double>(memory_totals(memory_plan(shape)).total);
     const bool huge = bytes >= 2 * kHugePage;
     all += (huge ? std::ceil(bytes / kHugePage) * kHugePage : bytes) /
            static_cast<double>(config.parallel.pp);

@@ -32,7 +32,7 @@ struct Work {
 
   explicit Work(const Config& c)
       : config(c),
-        seq(c.seq_len > 0 ? c.seq_len : c.model.positions),
+        seq(c.sequence_length()),
         tokens(static_cast<double>(c.global_batch) * static_cast<double>(seq)) {}
 
   FlopsPerToken flops(Convention convention) const {

@@ -25,14 +25,11 @@ size_t shared_logits(const std::vector<TensorSpec>& plan) {
 
 std::vector<StageMemory> stage_memory(const Config& config) {
   std::vector<StageMemory> stages;
-  for (int64_t stage = 0; stage < config.parallel.pp; ++stage) {
-    Config sized = config;
-    sized.micro_batch = std::max<int64_t>(1, config.micro_batch);  // auto counts as one sequence
-    Coordinates at;
-    at.pp = static_cast<int>(stage);
-    RankShape shape = rank_shape(sized, at);
+  Config sized = config;
+  sized.micro_batch = std::max<int64_t>(1, config.micro_batch);  // auto counts as one sequence
+  for (RankShape shape : stage_shapes(sized)) {
     StageMemory memory;
-    memory.stage = stage;
+    memory.stage = std::ssize(stages);
     for (const auto& chunk : shape.chunks) memory.layers += static_cast<int64_t>(chunk.size());
     for (size_t mode = 0; mode < memory.activations.size(); ++mode) {
       shape.checkpointing = kCheckpointings[mode];

@@ -117,6 +117,7 @@ struct Config {
   std::string output;  // run directory; empty: nothing is written
 
   int64_t world_size() const { return parallel.dp * parallel.tp * parallel.pp; }
+  int64_t sequence_length() const { return seq_len > 0 ? seq_len : model.positions; }
 };
 
 const char* name_of(Device value);

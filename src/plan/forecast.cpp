@@ -78,7 +78,7 @@ std::optional<Cluster> cluster_of_run(const Config& config, const std::string& m
 Workload workload_of(const Config& config) {
   Workload w;
   w.model = config.model;
-  w.seq_len = config.seq_len > 0 ? config.seq_len : config.model.positions;
+  w.seq_len = config.sequence_length();
   w.global_batch = config.global_batch;
   w.precision = config.precision;
   w.gradient_type = config.gradient_dtype;

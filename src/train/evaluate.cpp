@@ -40,7 +40,7 @@ Config eval_config(const Checkpoint& checkpoint, Device device) {
   const Config run = config_of(checkpoint.manifest());
   Config config;
   config.model = run.model;
-  config.seq_len = run.seq_len > 0 ? run.seq_len : run.model.positions;
+  config.seq_len = run.sequence_length();
   config.precision = run.precision;
   config.device = device;
   config.tf32 = run.tf32 && device == Device::cuda;

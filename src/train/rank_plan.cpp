@@ -32,10 +32,7 @@ Config with_micro_batch(Config config, int64_t micro_batch) {
 // The most that any rank needs: the ends of the pipeline differ from its middle.
 size_t largest_plan(const Config& config) {
   size_t most = 0;
-  for (int pp = 0; pp < config.parallel.pp; ++pp) {
-    Coordinates at;
-    at.pp = pp;
-    const RankShape shape = rank_shape(config, at);
+  for (const RankShape& shape : stage_shapes(config)) {
     size_t bytes = memory_totals(memory_plan(shape)).total;
     if (config.device == Device::cpu) {
       bytes += memory_totals(host_plan(shape)).total + save_bytes(config, shape);
@@ -48,10 +45,7 @@ size_t largest_plan(const Config& config) {
 // Of a rank on a GPU: what it offloads, and what saving copies.
 size_t largest_host_plan(const Config& config) {
   size_t most = 0;
-  for (int pp = 0; pp < config.parallel.pp; ++pp) {
-    Coordinates at;
-    at.pp = pp;
-    const RankShape shape = rank_shape(config, at);
+  for (const RankShape& shape : stage_shapes(config)) {
     most = std::max(most, memory_totals(host_plan(shape)).total + save_bytes(config, shape));
   }
   return most;
@@ -137,7 +131,7 @@ RankShape rank_shape(const Config& config, const Coordinates& at) {
   RankShape shape;
   shape.model = config.model;
   shape.micro_batch = config.micro_batch;
-  shape.seq_len = config.seq_len > 0 ? config.seq_len : config.model.positions;
+  shape.seq_len = config.sequence_length();
   shape.tp = p.tp;
   shape.dp = p.zero_group > 0 ? p.zero_group : p.dp;
   shape.zero = p.zero;
@@ -167,14 +161,28 @@ RankShape rank_shape(const Config& config, const Coordinates& at) {
   return shape;
 }
 
+std::vector<RankShape> stage_shapes(const Config& config) {
+  std::vector<RankShape> shapes;
+  for (int pp = 0; pp < config.parallel.pp; ++pp) {
+    Coordinates at;
+    at.pp = pp;
+    shapes.push_back(rank_shape(config, at));
+  }
+  return shapes;
+}
+
 int64_t largest_micro_batch(const Config& config, size_t bytes) {
   const int64_t most = std::max<int64_t>(1, config.global_batch / config.parallel.dp);
-  auto fits = [&](int64_t b) { return largest_plan(with_micro_batch(config, b)) <= bytes; };
+  const auto fits = [&](int64_t b) { return largest_plan(with_micro_batch(config, b)) <= bytes; };
   if (!fits(1)) return 0;
   int64_t low = 1, high = most;  // memory grows with the micro-batch
   while (low < high) {
     const int64_t middle = (low + high + 1) / 2;
-    (fits(middle) ? low : high) = fits(middle) ? middle : middle - 1;
+    if (fits(middle)) {
+      low = middle;
+    } else {
+      high = middle - 1;
+    }
   }
   return low;
 }

@@ -17,8 +17,10 @@ std::vector<int64_t> layer_partition(const Config& config);
 // The shape of the rank at `at`. Throws where the configuration has no legal one.
 RankShape rank_shape(const Config& config, const Coordinates& at);
 
-// The largest micro-batch (a power of two, then by halves of it) whose plan fits `bytes` on every
-// rank; 0 if not even one sequence fits.
+// That of one rank of each pipeline stage: the others of a stage have the same.
+std::vector<RankShape> stage_shapes(const Config& config);
+
+// The largest micro-batch whose plan fits `bytes` on every rank; 0 if not even one sequence fits.
 int64_t largest_micro_batch(const Config& config, size_t bytes);
 
 // What a rank on a GPU needs beside its plan: the driver's own memory and the workspaces of matrix

@@ -14,10 +14,6 @@
 namespace stretto {
 namespace {
 
-int64_t seq_len(const Config& config) {
-  return config.seq_len > 0 ? config.seq_len : config.model.positions;
-}
-
 // A text beside a tokenizer would be trained on byte by byte, and its samples decoded as tokens.
 void require_tokens(const Config& config, const TokenSource& source) {
   const std::string& tokenizer = config.data.tokenizer;
@@ -50,7 +46,7 @@ Trainer::Trainer(const Config& config, Comm& world, const TunableOptions& tunabl
       clock_(config, world),
       scaler_(config.train.loss_scale, config.precision) {
   if (mesh_.pp() > 1) world.monitor().set_stage(at_.pp);
-  config_.seq_len = seq_len(config);
+  config_.seq_len = config.sequence_length();
   gpt_ = std::make_unique<Gpt>(*backend_, rank_shape(config_, at_), tensor_comms());
   pipeline_ = std::make_unique<Pipeline>(*gpt_, effective_schedule(config.parallel),
                                          static_cast<int>(config.parallel.interleave));
