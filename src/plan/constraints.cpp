@@ -12,6 +12,8 @@
 namespace stretto::plan {
 namespace {
 
+constexpr int64_t kMostDevices = 10'000'000;
+
 [[noreturn]] void refuse(const std::string& what, const std::string& fix) {
   throw Error(ExitCode::bad_config, "planning: " + what, fix);
 }
@@ -43,8 +45,8 @@ void check_workload(const Workload& w) {
 }
 
 void check_devices(const Constraints& c) {
-  if (c.devices >= 1 && c.devices <= 10000000) return;
-  refuse(fmt::format("{} devices", c.devices), "give --gpus 1 to 10000000");
+  if (c.devices >= 1 && c.devices <= kMostDevices) return;
+  refuse(fmt::format("{} devices", c.devices), fmt::format("give --gpus 1 to {}", kMostDevices));
 }
 
 void check_abilities(const Stack& stack, const Constraints& c) {
@@ -80,9 +82,17 @@ void check_abilities(const Stack& stack, const Constraints& c) {
 }
 
 void check_division(const Constraints& c) {
-  const int64_t product = c.dp.value_or(1) * c.tp.value_or(1) * c.pp.value_or(1);
   const bool all = c.dp && c.tp && c.pp;
-  if (product >= 1 && c.devices % product == 0 && (!all || product == c.devices)) return;
+  int64_t rest = c.devices;
+  bool divides = true;
+  double product = 1;  // of whatever was asked for: it need not fit 64 bits
+  for (const std::optional<int64_t>& part : {c.dp, c.tp, c.pp}) {
+    if (!part) continue;
+    product *= static_cast<double>(*part);
+    divides = divides && *part >= 1 && rest % *part == 0;
+    if (divides) rest /= *part;
+  }
+  if (divides && (!all || rest == 1)) return;
   std::string asked;
   for (const auto& [value, name] :
        {std::pair{c.dp, "dp"}, std::pair{c.tp, "tp"}, std::pair{c.pp, "pp"}}) {
@@ -90,8 +100,10 @@ void check_division(const Constraints& c) {
   }
   refuse(fmt::format("{} {} {}", asked, all ? "is not" : "does not divide",
                      counted(c.devices, "device")),
-         all ? fmt::format("give --gpus {}, or leave one of them out", product)
-             : "give sizes that divide --gpus");
+         !all ? "give sizes that divide --gpus"
+         : product > kMostDevices
+             ? "leave one of them out"
+             : fmt::format("give --gpus {:.0f}, or leave one of them out", product));
 }
 
 }  // namespace stretto::plan

@@ -177,6 +177,16 @@ TEST(Search, ConstraintsNothingCanObeyAreNamed) {
   Constraints many;
   many.devices = int64_t{1} << 40;
   EXPECT_NE(message("stretto", many).find("--gpus"), std::string::npos);
+  Constraints huge;  // their product is 8 in 64 bits
+  huge.dp = (int64_t{1} << 61) + 1;
+  huge.tp = 8;
+  EXPECT_EQ(message("stretto", huge),
+            "planning: dp 2305843009213693953 x tp 8 does not divide 8 devices / give sizes that "
+            "divide --gpus");
+  huge.dp = huge.tp = huge.pp = int64_t{1} << 32;
+  EXPECT_EQ(message("stretto", huge),
+            "planning: dp 4294967296 x tp 4294967296 x pp 4294967296 is not 8 devices / leave one "
+            "of them out");
 }
 
 // At few micro-batches the formula of the zero-bubble schedule is too hopeful by a tenth. What it
