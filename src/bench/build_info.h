@@ -13,6 +13,8 @@ struct BuildInfo {
   std::string libraries;  // versions of what computes: OpenBLAS, oneDNN, MPI
 
   bool operator==(const BuildInfo&) const = default;
+  // Of the program alone; its libraries may be others.
+  std::string program() const { return version + commit + compiler + flags; }
 };
 
 BuildInfo build_info();

@@ -49,12 +49,6 @@ const Side* counterpart(const Side& side, const std::vector<Side>& own,
   return single ? &*std::find_if(other.begin(), other.end(), of_this) : nullptr;
 }
 
-double pooled_median(const Side& side) {
-  std::vector<double> all;
-  for (const auto& run : side.runs) all.insert(all.end(), run.begin(), run.end());
-  return quantile(all, 0.5);
-}
-
 // Runs of A and B that took their steps in turns: B over A, step by step.
 std::vector<std::vector<double>> ratios_of_neighbours(const Side& a, const Side& b) {
   std::vector<std::vector<double>> all;
@@ -102,8 +96,8 @@ Comparison compare_sides(const Side& a, const Side& b, double tolerance) {
   const bool known = !a.first->launcher.empty() && !b.first->launcher.empty();
   if (known && a.launcher != b.launcher) c.note = "ranks started otherwise";
   if (a.first->device != b.first->device) c.note = "other machine";
-  if (!a.runs.empty()) c.median_a = pooled_median(a);
-  if (!b.runs.empty()) c.median_b = pooled_median(b);
+  if (!a.runs.empty()) c.median_a = pooled_median(a.runs);
+  if (!b.runs.empty()) c.median_b = pooled_median(b.runs);
   if (a.runs.empty() || b.runs.empty()) {
     c.verdict = a.runs.empty() == b.runs.empty() ? Verdict::same
                 : b.runs.empty()                 ? Verdict::broken

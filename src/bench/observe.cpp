@@ -21,8 +21,7 @@ bool timed(const RunRecord& record) { return record.source == "measured" && reco
 
 // A precision that the machine emulates tells nothing of another.
 std::string kind_of(const RunRecord& r) {
-  return r.device + "\n" + r.build.version + r.build.commit + r.build.compiler + r.build.flags +
-         "\n" + name_of(r.config.precision);
+  return r.device + "\n" + r.build.program() + "\n" + name_of(r.config.precision);
 }
 
 // Bytes per rank that the run took; 0 and less: not measured.

@@ -94,13 +94,13 @@ double resampled_median(const std::vector<std::vector<double>>& runs, Drawing& d
   return median(scratch);
 }
 
+}  // namespace
+
 double pooled_median(const std::vector<std::vector<double>>& runs) {
   std::vector<double> all;
   for (const auto& run : runs) all.insert(all.end(), run.begin(), run.end());
   return median(all);
 }
-
-}  // namespace
 
 int64_t find_warmup(std::span<const double> seconds, int64_t most) {
   const int64_t n = std::ssize(seconds);

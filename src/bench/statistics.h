@@ -34,6 +34,9 @@ struct Summary {
 
 Summary summarise(std::span<const double> values);  // all zero when empty
 
+// Of all steps of all runs, of which there is one at least.
+double pooled_median(const std::vector<std::vector<double>>& runs);
+
 // Median of b over median of a, with a 95 % interval. Each side is a list of runs, each run a list
 // of step times: the bootstrap draws runs first and steps in them next, so that the interval knows
 // how much one run differs from another where there are several. Empty runs are not allowed.

@@ -41,9 +41,7 @@ bool published_before(const RunRecord& a, const RunRecord& b) {
 
 std::string host_of(const RunRecord& r) { return r.device + "\n" + r.peak_source; }
 
-std::string build_of(const RunRecord& r) {
-  return r.build.version + r.build.commit + r.build.compiler + r.build.flags;
-}
+std::string build_of(const RunRecord& r) { return r.build.program(); }
 
 template <typename Name>
 std::string most_common(const std::vector<RunRecord>& records, Name name) {

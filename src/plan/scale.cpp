@@ -82,6 +82,39 @@ std::string chosen_text(const ScalePlan& plan, const ScaleRequest& request) {
   return text;
 }
 
+// With a deadline the cheapest that meets it, by device hours where there is no price; otherwise
+// the fastest.
+std::optional<size_t> best_point(const std::vector<ScalePoint>& points,
+                                 const ScaleRequest& request) {
+  const auto hours = [](const ScalePoint& q) { return static_cast<double>(q.devices) * q.days; };
+  std::optional<size_t> best;
+  for (size_t i = 0; i < points.size(); ++i) {
+    const ScalePoint& p = points[i];
+    if (!p.feasible || (request.budget > 0 && p.cost > request.budget)) continue;
+    if (request.deadline_days > 0 && p.days > request.deadline_days) continue;
+    if (!best || (request.deadline_days > 0 ? hours(p) < hours(points[*best])
+                                            : p.tokens_per_day > points[*best].tokens_per_day)) {
+      best = i;
+    }
+  }
+  return best;
+}
+
+// The smallest count from which on no doubling helps.
+std::optional<size_t> last_help(const std::vector<ScalePoint>& points) {
+  std::optional<size_t> found;
+  for (size_t i = points.size(); i-- > 0;) {
+    const ScalePoint& p = points[i];
+    const auto twice = std::find_if(points.begin(), points.end(), [&](const ScalePoint& q) {
+      return q.devices >= 2 * p.devices;
+    });
+    if (!p.feasible || twice == points.end()) continue;
+    if (twice->tokens_per_day >= 1.3 * p.tokens_per_day) break;
+    found = i;
+  }
+  return found;
+}
+
 std::string verdict_of(const ScalePlan& plan, const ScaleRequest& request) {
   const bool any = std::any_of(plan.points.begin(), plan.points.end(),
                                [](const ScalePoint& p) { return p.feasible; });
@@ -142,31 +175,11 @@ ScalePlan scale_plan(const Cluster& cluster, const Stack& stack, const Workload&
     }
     out.points.push_back(p);
   }
-  for (size_t i = 0; i < out.points.size(); ++i) {
-    const ScalePoint& p = out.points[i];
-    if (!p.feasible) continue;
-    out.empty.reset();
-    if (request.budget > 0 && p.cost > request.budget) continue;
-    if (request.deadline_days > 0 && p.days > request.deadline_days) continue;
-    // With a deadline the cheapest that meets it, by device hours where there is no price;
-    // otherwise the fastest.
-    const auto hours = [](const ScalePoint& q) { return static_cast<double>(q.devices) * q.days; };
-    if (!out.best ||
-        (request.deadline_days > 0 ? hours(p) < hours(out.points[*out.best])
-                                   : p.tokens_per_day > out.points[*out.best].tokens_per_day)) {
-      out.best = i;
-    }
-  }
-  // The smallest count from which on no doubling helps.
-  for (size_t i = out.points.size(); i-- > 0;) {
-    const ScalePoint& p = out.points[i];
-    const auto twice = std::find_if(out.points.begin(), out.points.end(), [&](const ScalePoint& q) {
-      return q.devices >= 2 * p.devices;
-    });
-    if (!p.feasible || twice == out.points.end()) continue;
-    if (twice->tokens_per_day >= 1.3 * p.tokens_per_day) break;
-    out.stops_helping = i;
-  }
+  const bool any = std::any_of(out.points.begin(), out.points.end(),
+                               [](const ScalePoint& p) { return p.feasible; });
+  if (any) out.empty.reset();
+  out.best = best_point(out.points, request);
+  out.stops_helping = last_help(out.points);
   out.verdict = verdict_of(out, request);
   return out;
 }
