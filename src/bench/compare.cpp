@@ -93,16 +93,19 @@ Comparison compare_sides(const Side& a, const Side& b, double tolerance) {
   c.label = a.first->label.empty() ? c.hash : a.first->label;
   c.runs_a = a.records;
   c.runs_b = b.records;
+  const auto note = [&](const std::string& text) {
+    c.note += (c.note.empty() || text.empty() ? "" : "; ") + text;
+  };
   const bool known = !a.first->launcher.empty() && !b.first->launcher.empty();
-  if (known && a.launcher != b.launcher) c.note = "ranks started otherwise";
-  if (a.first->device != b.first->device) c.note = "other machine";
+  if (known && a.launcher != b.launcher) note("ranks started otherwise");
+  if (a.first->device != b.first->device) note("other machine");
   if (!a.runs.empty()) c.median_a = pooled_median(a.runs);
   if (!b.runs.empty()) c.median_b = pooled_median(b.runs);
   if (a.runs.empty() || b.runs.empty()) {
     c.verdict = a.runs.empty() == b.runs.empty() ? Verdict::same
                 : b.runs.empty()                 ? Verdict::broken
                                                  : Verdict::repaired;
-    if (c.verdict == Verdict::same) c.note = "neither was timed";
+    if (c.verdict == Verdict::same) note("neither was timed");
     return c;
   }
   const auto neighbours = ratios_of_neighbours(a, b);
@@ -116,9 +119,8 @@ Comparison compare_sides(const Side& a, const Side& b, double tolerance) {
   };
   const size_t samples = c.in_turns ? count(neighbours) : std::min(count(a.runs), count(b.runs));
   c.verdict = samples < 2 ? Verdict::unclear : verdict_of(c.ratio, tolerance);
-  if (samples < 2) c.note = "too few steps";
-  const std::string failures = failures_of(a, b);
-  if (!failures.empty()) c.note += (c.note.empty() ? "" : "; ") + failures;
+  if (samples < 2) note("too few steps");
+  note(failures_of(a, b));
   return c;
 }
 

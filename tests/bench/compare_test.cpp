@@ -95,6 +95,9 @@ TEST(Compare, SaysWhereNothingCanBeSaid) {
   Comparison c = compare_records({a}, {b}, 0.01)[0];
   EXPECT_EQ(c.verdict, Verdict::unclear);
   EXPECT_EQ(c.note, "too few steps");
+  RunRecord elsewhere = b;
+  elsewhere.device = "another CPU";
+  EXPECT_EQ(compare_records({a}, {elsewhere}, 0.01)[0].note, "other machine; too few steps");
   a.status = b.status = RunStatus::oom;
   a.steps.clear();
   b.steps.clear();
