@@ -11,7 +11,7 @@ class NoThreads {
     pthread_getattr_default_np(&before_);
     pthread_attr_t after;
     pthread_getattr_default_np(&after);
-    pthread_attr_setstacksize(&after, size_t{1} << 46);  // more than there are addresses
+    pthread_attr_setstacksize(&after, size_t{1} << 56);  // more than there are addresses
     pthread_setattr_default_np(&after);
     pthread_attr_destroy(&after);
   }
