@@ -5,17 +5,17 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 
 #include "base/error.h"
+#include "base/fs.h"
 #include "base/log.h"
 #include "plan/search.h"
 #include "reference/csv.h"
 
 namespace stretto::plan {
 namespace {
+
+constexpr int64_t kMaxTableBytes = 64 << 20;
 
 class Cells {
  public:
@@ -153,28 +153,29 @@ std::vector<Observation> read_record_table(std::string_view csv, const std::stri
 }
 
 std::vector<Observation> read_records(const std::string& path, Precision unsaid) {
-  namespace fs = std::filesystem;
-  std::vector<fs::path> files;
-  std::error_code code;
-  const bool directory = fs::is_directory(path, code);
-  if (directory) {
-    for (const auto& entry : fs::directory_iterator(path, code)) {
-      if (entry.path().extension() == ".csv") files.push_back(entry.path());
-    }
-    std::sort(files.begin(), files.end());
-  } else if (fs::exists(path, code)) {
-    files.emplace_back(path);
-  } else {
+  Fs& fs = posix_fs();
+  const auto info = fs.info(path);
+  if (!info) {
     throw Error(ExitCode::no_input, fmt::format("no run records: '{}' does not exist", path),
                 "name a sweep's directory, a record, or a .csv file of runs");
   }
+  const bool directory = info->kind == FileKind::directory;
+  std::vector<std::string> files = {path};
+  if (directory) {
+    files.clear();
+    for (const std::string& name : fs.list(path)) {
+      const std::string file = join_path(path, name);
+      const auto about = fs.info(file);
+      const bool regular = about && about->kind == FileKind::regular;
+      if (regular && name.ends_with(".csv")) files.push_back(file);
+    }
+  }
   std::vector<Observation> out;
-  for (const fs::path& file : files) {
-    std::ifstream in(file, std::ios::binary);
-    const std::string text{std::istreambuf_iterator<char>(in), {}};
+  for (const std::string& file : files) {
+    const std::string text = read_file(fs, file, kMaxTableBytes);
     // `stretto collect` leaves its tables beside the records: they are for people.
     if (directory && !is_run_table(text)) continue;
-    const auto rows = read_record_table(text, file.filename().string(), unsaid);
+    const auto rows = read_record_table(text, file.substr(file.find_last_of('/') + 1), unsaid);
     out.insert(out.end(), rows.begin(), rows.end());
   }
   return out;

@@ -1,6 +1,7 @@
 // Fits: constants that made the rows are found again, odd rows are flagged, the exam's promise
 // holds.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cmath>
@@ -15,6 +16,7 @@
 #include "plan_support.h"
 #include "reference/source.h"
 #include "support/expect_error.h"
+#include "support/temp_dir.h"
 
 namespace stretto::plan {
 namespace {
@@ -161,6 +163,18 @@ TEST(Calibrate, LaterRunsOnAnH200AreForeseen) {
   }
   std::sort(errors.begin(), errors.end());
   EXPECT_LT(errors[errors.size() / 2], 0.02);
+}
+
+// Opening a FIFO would wait for a writer for ever.
+TEST(Calibrate, OnlyFilesAreTables) {
+  const TempDir dir;
+  dir.write("b.csv",
+            "id,layers,hidden,heads,vocab,seq_len,global_batch,dp,tp,pp,micro_batch,seconds\n"
+            "a,2,64,4,256,32,8,1,1,1,4,1\n");
+  ASSERT_EQ(mkfifo((dir / "a.csv").c_str(), 0600), 0);
+  EXPECT_EQ(read_records(dir.path(), Precision::fp32).size(), 1u);
+  EXPECT_ERROR(read_records(dir / "a.csv", Precision::fp32), ExitCode::bad_data, "a.csv");
+  EXPECT_ERROR(read_records(dir / "none.csv", Precision::fp32), ExitCode::no_input, "none.csv");
 }
 
 TEST(Calibrate, ReadsRecordsAndRefusesBadOnes) {
