@@ -143,6 +143,27 @@ class NoSplitter final : public Splitter {
   size_t next(std::string_view text, size_t) const override { return text.size(); }
 };
 
+// Class of the character that ends in front of `at` (> 0). Bytes that are no UTF-8 never join the
+// text around them.
+CharClass class_before(std::string_view text, size_t at) {
+  size_t begin = at - 1;
+  while (begin > 0 && at - begin < 4 && (text[begin] & 0xc0) == 0x80) --begin;
+  const CodePoint point = decode_utf8(text.substr(begin, at - begin));
+  return point.bytes == at - begin ? char_classes()[point.code] : CharClass::other;
+}
+
+bool is_word(CharClass kind) { return kind == CharClass::letter || kind == CharClass::number; }
+
+bool is_safe_cut(std::string_view text, size_t at) {
+  const CharClass before = class_before(text, at);
+  if (text[at] == ' ') return before != CharClass::space;
+  if (is_newline(text[at])) return is_word(before);
+  if (text[at - 1] != '\n' || at < 2) return false;
+  const CodePoint next = decode_utf8(text.substr(at, 4));
+  return next.bytes > 0 && is_word(char_classes()[next.code]) &&
+         class_before(text, at - 1) != CharClass::space;
+}
+
 }  // namespace
 
 std::unique_ptr<Splitter> make_splitter(const std::string& pattern) {
@@ -154,11 +175,8 @@ std::unique_ptr<Splitter> make_splitter(const std::string& pattern) {
 std::unique_ptr<Splitter> make_no_splitter() { return std::make_unique<NoSplitter>(); }
 
 size_t last_safe_cut(std::string_view text, size_t from) {
-  const auto alphanumeric = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-  };
   for (size_t at = text.size(); at-- > from && at > 0;) {
-    if ((text[at] == ' ' || text[at] == '\n') && alphanumeric(text[at - 1])) return at;
+    if (is_safe_cut(text, at)) return at;
   }
   return std::string_view::npos;
 }

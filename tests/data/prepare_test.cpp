@@ -49,6 +49,24 @@ TEST(Prepare, BlocksAndThreadsDoNotShow) {
   }
 }
 
+// A block is what a thread holds in memory, and blocks are what threads share.
+TEST(Prepare, TextOfAnyScriptIsReadInBlocks) {
+  const TempDir dir;
+  for (const std::string line : {"Всё смешалось, как в доме.\n", "道可道，非常道。\n",
+                                 "नमस्ते दुनिया।\n", "“名可名”\n非常名。\n", "第一章\r\n"}) {
+    std::string text;
+    while (text.size() < 3'000'000) text += line;
+    CorpusReader corpus({{dir.write("c.txt", text)}});
+    CorpusBlock block;
+    while (corpus.next(block)) ASSERT_LE(block.bytes.size(), size_t{1} << 20) << line;
+    prepare({{dir / "c.txt"}}, dir / "out");
+    std::vector<int32_t> expected;
+    Encoder(tokenizer()).encode(text, expected);
+    expected.push_back(*tokenizer().end_of_document());
+    EXPECT_EQ(all_ids(dir / "out"), expected) << line;
+  }
+}
+
 TEST(Prepare, JsonLinesKeepTheirDocuments) {
   const TempDir dir;
   const std::string path = dir.write("c.jsonl",

@@ -72,7 +72,9 @@ TEST_P(HandSplitter, AgreesWithTheRegexOnRandomText) {
 
 TEST_P(HandSplitter, SafeCutsChangeNothing) {
   const auto splitter = make_splitter(GetParam());
-  const std::vector<std::string> alphabet = {"a", "7", " ", "\n", "'", "s", ".", "\r", "é", "\t"};
+  const std::vector<std::string> alphabet = {"a", "7",  " ", "\n",     "'",      "s",
+                                             ".", "\r", "é", "\t",     "日",     "。",
+                                             "½", "٣",  "ſ", "\u3000", "\u0301", "\u00a0"};
   rc::check([&] {
     const auto parts = *rc::gen::container<std::vector<std::string>>(rc::gen::elementOf(alphabet));
     std::string text;
