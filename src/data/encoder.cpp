@@ -62,6 +62,7 @@ void Encoder::cut_at_added(const Finder& finder, std::string_view text, std::vec
       }
       if (at > begin) rest(text.substr(begin, at - begin));
       out.push_back(token->id);
+      continues_ = false;
       at += token->text.size();
       begin = at;
     }
@@ -76,7 +77,10 @@ void Encoder::encode_raw(std::string_view text, std::vector<int32_t>& out, bool 
     text.remove_prefix(valid);
     size_t invalid = 0;
     while (invalid < text.size() && decode_utf8(text.substr(invalid, 4)).bytes == 0) ++invalid;
-    if (invalid > 0) encode_piece(text.substr(0, invalid), out);
+    if (invalid > 0) {
+      encode_piece(text.substr(0, invalid), out);
+      continues_ = true;
+    }
     text.remove_prefix(invalid);
   }
 }

@@ -263,6 +263,19 @@ RC_GTEST_PROP(Encoder, AnyBytesComeBack, (const std::string& text)) {
   }
 }
 
+// The space is for the beginning of a text and for what follows an added token.
+TEST(Encoder, NoSpaceComesIntoAWordWithBytesThatAreNoText) {
+  TokenizerSpec spec = golden_tokenizer("gpt2").spec();
+  spec.prefix_space = true;
+  const Tokenizer tokenizer(spec, "t");
+  const std::pair<const char*, const char*> cases[] = {
+      {"caf\xe9s", " caf\xe9s"},
+      {"\xe9s", "\xe9s"},
+      {"a\xff<|endoftext|>b", " a\xff<|endoftext|> b"}};
+  for (const auto& [text, back] : cases)
+    EXPECT_EQ(tokenizer.decode(encoded(tokenizer, text)), back);
+}
+
 TEST(Encoder, OrdinaryTextHasNoSpecialTokens) {
   const Tokenizer tokenizer = golden_tokenizer("gpt2");
   Ids ids;
