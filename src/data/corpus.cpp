@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "base/strict_json.h"
 #include "base/utf8.h"
-#include "data/compressed.h"
+#include "data/plain_text.h"
 #include "data/splitter.h"
 
 namespace stretto {
@@ -50,8 +50,8 @@ void refuse_array_of_documents(File& file) {
   if (!file.path().ends_with(".json")) return;
   std::array<char, 4096> bytes{};
   std::string_view begin(bytes.data(), file.read_at(bytes.data(), bytes.size(), 0));
-  if (begin.starts_with("\xef\xbb\xbf")) begin.remove_prefix(3);  // a byte order mark
-  const auto next = [&] {                                         // what is not blank
+  if (begin.starts_with(kByteOrderMark)) begin.remove_prefix(kByteOrderMark.size());
+  const auto next = [&] {  // what is not blank
     begin.remove_prefix(std::min(begin.find_first_not_of(" \t\r\n"), begin.size()));
     const char c = begin.empty() ? '\0' : begin[0];
     begin.remove_prefix(begin.empty() ? 0 : 1);
@@ -75,7 +75,7 @@ CorpusReader::CorpusReader(CorpusOptions options, Fs& fs) : options_(std::move(o
   for (const std::string& path : options_.paths) {
     const auto file = fs_.open(path);
     total_bytes_ += file->size();
-    refuse_compressed(*file);
+    require_plain_text(*file);
     refuse_array_of_documents(*file);
     if (holds_json_lines(*file)) json_lines_.insert(path);
   }
@@ -114,7 +114,8 @@ bool CorpusReader::next(CorpusBlock& block) {
     const std::string& path = options_.paths[file_index_];
     if (!file_) {
       file_ = fs_.open(path);
-      offset_ = 0;
+      begin_ = has_byte_order_mark(*file_) ? std::ssize(kByteOrderMark) : 0;
+      offset_ = begin_;
       line_ = 1;
     }
     std::string& bytes = block.bytes;
@@ -131,7 +132,7 @@ bool CorpusReader::next(CorpusBlock& block) {
       if (!at_end) end = cut(path, bytes, bytes.size() >= kMaxBlockBytes);
     }
     if (!at_end) bytes.resize(end);
-    block.begins_file = offset_ == 0;
+    block.begins_file = offset_ == begin_;
     offset_ += static_cast<int64_t>(bytes.size());
     block.path = path;
     block.first_line = line_;
@@ -142,7 +143,7 @@ bool CorpusReader::next(CorpusBlock& block) {
       ++file_index_;
     }
     // A file whose size is a multiple of the block ends with an empty block, which still ends it.
-    if (bytes.empty() && offset_ == 0) continue;
+    if (bytes.empty() && offset_ == begin_) continue;
     block.index = block_index_++;
     return true;
   }

@@ -57,6 +57,7 @@ class CorpusReader {
   std::mutex mutex_;
   size_t file_index_ = 0;
   std::unique_ptr<File> file_;
+  int64_t begin_ = 0;  // of the text in the file
   int64_t offset_ = 0;
   int64_t line_ = 1;
   int64_t block_index_ = 0;

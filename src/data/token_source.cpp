@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "base/random.h"
-#include "data/compressed.h"
+#include "data/plain_text.h"
 #include "data/token_file.h"
 
 namespace stretto {
@@ -96,7 +96,7 @@ std::unique_ptr<TokenSource> open_tokens(const std::string& path, TokenFormat fo
   if (path.ends_with(".u16")) return open_raw_u16(path, fs);
   if (!fs.info(path) && is_file(fs, path + ".idx")) return open_megatron(path, fs);
   if (is_file(fs, path))
-    refuse_compressed(*fs.open(path), ", or take it as it is: data.format=bytes");
+    require_plain_text(*fs.open(path), ", or take it as it is: data.format=bytes");
   return open_bytes(path, fs);
 }
 

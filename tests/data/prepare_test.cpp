@@ -131,6 +131,35 @@ TEST(Prepare, CompressedFilesAreNoText) {
   EXPECT_EQ(prepare({{dir.write("c.txt", "PK and BZh9 are words")}}, dir / "out").documents, 1);
 }
 
+TEST(Prepare, Utf16IsNoTextYet) {
+  const TempDir dir;
+  for (const std::string& text :
+       {std::string("\xff\xfeH\0i\0", 6), std::string("\xfe\xff\0H\0i", 6)}) {
+    EXPECT_ERROR(prepare({{dir.write("c.txt", text)}}, dir / "out"), ExitCode::bad_data,
+                 "c.txt is UTF-16");
+    EXPECT_ERROR(open_tokens(dir / "c.txt"), ExitCode::bad_data, "c.txt is UTF-16");
+    EXPECT_EQ(open_tokens(dir / "c.txt", TokenFormat::bytes)->tokens(), 6);
+  }
+}
+
+// Editors of one system put it in front of every file.
+TEST(Prepare, AByteOrderMarkIsNoPartOfTheText) {
+  const TempDir dir;
+  const std::string mark = "\xef\xbb\xbf";
+  for (const bool lines : {false, true}) {
+    for (const std::string text : {"one\ntwo", "one \xef\xbb\xbf two\n"}) {
+      CorpusOptions options{{dir.write("plain.txt", text)}, "", lines};
+      const int64_t documents = prepare(options, dir / "plain").documents;
+      options.paths = {dir.write("marked.txt", mark + text)};
+      EXPECT_EQ(prepare(options, dir / "marked").documents, documents);
+      EXPECT_EQ(all_ids(dir / "marked"), all_ids(dir / "plain")) << text;
+    }
+  }
+  const std::string alone = dir.write("alone.txt", mark);
+  EXPECT_ERROR(prepare({{alone}}, dir / "out"), ExitCode::bad_data, "no text");
+  EXPECT_EQ(prepare({{alone, dir / "plain.txt"}}, dir / "out").documents, 1);
+}
+
 TEST(Prepare, LinesAsDocuments) {
   const TempDir dir;
   CorpusOptions options{{dir.write("c.txt", "one\ntwo\n\nthree")}};
