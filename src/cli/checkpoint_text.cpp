@@ -17,17 +17,19 @@ std::string tokenizer_path(const Checkpoint& checkpoint, const Config& config,
   return named == "bytes" ? "" : named;
 }
 
+bool bytes_are_tokens(const Config& config, const std::string& given) {
+  return config.model.vocab <= 512 || given == "bytes";
+}
+
 Tokenizer tokenizer_for(const Checkpoint& checkpoint, const Config& config,
                         const std::string& given) {
   const std::string path = tokenizer_path(checkpoint, config, given);
   if (path.empty()) {
-    if (config.model.vocab >= 256 && (config.model.vocab <= 512 || given == "bytes")) {
-      return byte_tokenizer();
-    }
+    if (config.model.vocab >= 256 && bytes_are_tokens(config, given)) return byte_tokenizer();
     throw Error(
         ExitCode::bad_config,
         fmt::format("the run names no tokenizer for its vocabulary of {}", config.model.vocab),
-        "give --tokenizer tokenizer.json");
+        "give --tokenizer tokenizer.json, or --tokenizer bytes where it was trained on bytes");
   }
   Tokenizer tokenizer = load_tokenizer(path);
   require_vocab(tokenizer, config.model.vocab, path);

@@ -15,7 +15,11 @@ namespace stretto::cli {
 std::string tokenizer_path(const Checkpoint& checkpoint, const Config& config,
                            const std::string& given);
 
-// That tokenizer, or bytes for a vocabulary of 256. bad_config when neither can be.
+// Whether text is bytes to a model for which no tokenizer is named: where its vocabulary is about
+// theirs, or `given` says so.
+bool bytes_are_tokens(const Config& config, const std::string& given);
+
+// That tokenizer, or bytes. bad_config when neither can be.
 Tokenizer tokenizer_for(const Checkpoint& checkpoint, const Config& config,
                         const std::string& given);
 

@@ -46,8 +46,10 @@ std::unique_ptr<TokenSource> tokens_of(const Options& o, const Checkpoint& check
   auto source = open_tokens(o.file, format);
   const std::string note = json_note(o.file, format);
   if (!note.empty()) spdlog::warn("{}", note);
-  if (source->format() != "bytes" || tokenizer_path(checkpoint, config, o.tokenizer).empty())
-    return source;
+  if (source->format() != "bytes") return source;
+  const bool unnamed = tokenizer_path(checkpoint, config, o.tokenizer).empty();
+  const bool bytes = format == TokenFormat::bytes || bytes_are_tokens(config, o.tokenizer);
+  if (unnamed && bytes) return source;
   const Tokenizer tokenizer = tokenizer_for(checkpoint, config, o.tokenizer);
   std::vector<int32_t> ids;
   Encoder(tokenizer).encode(read_file(posix_fs(), o.file, kMaxTextBytes), ids);

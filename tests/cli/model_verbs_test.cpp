@@ -126,6 +126,22 @@ TEST(EvalVerb, MeasuresTextAndTokensAndRefusesTheRest) {
   expect_refused({"eval", m.run, tokens + ".bin"}, 65, "tokens.idx");
 }
 
+// As an import without its tokenizer, or a run on tokens that others made, leaves it.
+TEST(EvalVerb, TakesNoTextForTokensOfAVocabularyItDoesNotKnow) {
+  const Model m;
+  const std::string run = m.dir / "large";
+  ASSERT_EQ(stretto_run({"train", "tiny-100k", "model.vocab=600", "train.steps=1", "threads=1",
+                         "output=" + run})
+                .code,
+            0);
+  expect_refused({"eval", run, m.text}, 78, "names no tokenizer for its vocabulary of 600");
+  const json bytes =
+      json::parse(stretto_run({"eval", run, m.text, "--tokenizer", "bytes", "--json"}).out);
+  EXPECT_EQ(json::parse(stretto_run({"eval", run, m.text, "--format", "bytes", "--json"}).out),
+            bytes);
+  EXPECT_GT(bytes["tokens"], 1000);
+}
+
 TEST(GenerateVerb, ContinuesTheSameWayForTheSameSeed) {
   const Model m;
   const Answer first = stretto_run({"generate", m.run, "-p", "a mo", "-n", "20", "--seed", "3"});
