@@ -14,16 +14,30 @@
 namespace stretto {
 namespace {
 
-// A text beside a tokenizer would be trained on byte by byte, and its samples decoded as tokens.
-void require_tokens(const Config& config, const TokenSource& source) {
+bool is_text(const TokenSource& source) { return source.format() == "bytes"; }
+
+// A text beside a tokenizer would be read byte by byte, and its samples decoded as tokens.
+void require_tokens(const Config& config, const char* key, const TokenSource& source) {
   const std::string& tokenizer = config.data.tokenizer;
-  if (tokenizer.empty() || tokenizer == "bytes" || source.format() != "bytes") return;
+  if (tokenizer.empty() || tokenizer == "bytes" || !is_text(source)) return;
   throw Error(
       ExitCode::bad_config,
-      fmt::format("data.path={} is text, but data.tokenizer={} is given", source.name(), tokenizer),
-      fmt::format("stretto data prepare {} --tokenizer {} -o NAME, then data.path=NAME.bin; "
+      fmt::format("{}={} is text, but data.tokenizer={} is given", key, source.name(), tokenizer),
+      fmt::format("stretto data prepare {} --tokenizer {} -o NAME, then {}=NAME.bin; "
                   "or leave data.tokenizer out to train on bytes",
-                  source.name(), tokenizer));
+                  source.name(), tokenizer, key));
+}
+
+// Bytes and the ids of some tokenizer are two languages.
+void require_alike(const Config& config, const TokenSource& source, const TokenSource& eval) {
+  const bool small = config.model.vocab <= 256;  // no room for more than bytes
+  if (is_text(source) == is_text(eval) || small || config.data.tokenizer == "bytes") return;
+  const auto kind = [](const TokenSource& s) { return is_text(s) ? "is text" : "holds tokens"; };
+  throw Error(ExitCode::bad_config,
+              fmt::format("data.path={} {}, data.eval_path={} {}", source.name(), kind(source),
+                          eval.name(), kind(eval)),
+              "make tokens of the text with the same tokenizer: stretto data prepare; or set "
+              "data.tokenizer=bytes if these tokens are bytes");
 }
 
 }  // namespace
@@ -113,9 +127,11 @@ void Trainer::open_data() {
     return;
   }
   source_ = open_tokens(config_.data.path, config_.data.format);
-  require_tokens(config_, *source_);
+  require_tokens(config_, "data.path", *source_);
   if (!config_.data.eval_path.empty()) {
     eval_source_ = open_tokens(config_.data.eval_path, config_.data.format);
+    require_tokens(config_, "data.eval_path", *eval_source_);
+    require_alike(config_, *source_, *eval_source_);
     sampler_ = std::make_unique<Sampler>(*source_, options);
     options.shuffle = false;
     eval_sampler_ = std::make_unique<Sampler>(*eval_source_, options);

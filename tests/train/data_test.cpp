@@ -32,5 +32,30 @@ TEST(TrainingData, RawTokensNamedBinNeedTheFormat) {
   EXPECT_EQ(by_format, losses(config));
 }
 
+// The loss of one on the other would be a number like any other.
+TEST(TrainingData, TextIsNotEvaluatedByAModelOfTokens) {
+  const TempDir dir;
+  Config config = tiny_config();
+  config.model.vocab = 300;
+  config.train.steps = 2;
+  config.train.eval_every = 1;
+  const std::string text = dir.write("valid.txt", raw_tokens(1000, 61));
+  const std::string tokens = dir.write("train.u16", raw_tokens(2000, 61));
+  config.data.path = tokens;
+  config.data.eval_path = text;
+  EXPECT_ERROR(train(config), ExitCode::bad_config, "valid.txt is text");
+  config.data.tokenizer = dir / "tokenizer.json";
+  EXPECT_ERROR(train(config), ExitCode::bad_config, "data.eval_path=" + text + " is text, but");
+  config.data.tokenizer.clear();
+  std::swap(config.data.path, config.data.eval_path);
+  EXPECT_ERROR(train(config), ExitCode::bad_config, "train.u16 holds tokens");
+  // Where tokens are bytes, both are the same.
+  config.data.tokenizer = "bytes";
+  EXPECT_EQ(train(config).size(), 2);
+  config.data.tokenizer.clear();
+  config.model.vocab = 256;
+  EXPECT_EQ(train(config).size(), 2);
+}
+
 }  // namespace
 }  // namespace stretto
