@@ -107,9 +107,7 @@ class TextSax final : public CheckingSax {
     return CheckingSax::start_array(size);
   }
 
-  void finish() const {
-    if (!found_) fail(fmt::format("no key \"{}\" on the top level", wanted_));
-  }
+  bool found() const { return found_; }
 
  protected:
   bool value() override {
@@ -135,11 +133,11 @@ nlohmann::json parse_json(std::string_view text, const std::string& name) {
   return Json::parse(text.begin(), text.end());
 }
 
-void parse_json_text(std::string_view text, std::string_view key, const std::string& name,
+bool parse_json_text(std::string_view text, std::string_view key, const std::string& name,
                      std::string& out) {
   TextSax sax(key, name, out);
   Json::sax_parse(text.begin(), text.end(), &sax);
-  sax.finish();
+  return sax.found();
 }
 
 std::string json_quote(std::string_view text) {

@@ -14,8 +14,8 @@ constexpr int kMaxJsonDepth = 64;
 nlohmann::json parse_json(std::string_view text, const std::string& name);
 
 // The string at the top-level key `key` of one JSON object, checked as above, without building a
-// tree: the reader of JSON Lines. `out` keeps its capacity between calls.
-void parse_json_text(std::string_view text, std::string_view key, const std::string& name,
+// tree: the reader of JSON Lines. False without such a key. `out` keeps its capacity between calls.
+bool parse_json_text(std::string_view text, std::string_view key, const std::string& name,
                      std::string& out);
 
 // `text` as a quoted JSON string. Bytes that are not UTF-8 become U+FFFD.

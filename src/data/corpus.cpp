@@ -170,7 +170,12 @@ void CorpusReader::documents(const CorpusBlock& block,
       part({line, true, true});
       continue;
     }
-    parse_json_text(line, options_.key, fmt::format("{}:{}", block.path, line_number), text);
+    const std::string place = fmt::format("{}:{}", block.path, line_number);
+    if (!parse_json_text(line, options_.key, place, text)) {
+      throw Error(ExitCode::bad_data,
+                  fmt::format("{}: no key \"{}\" on the top level", place, printable(options_.key)),
+                  "name the key of the text with --key");
+    }
     if (!text.empty()) part({text, true, true});
   }
 }

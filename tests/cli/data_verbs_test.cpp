@@ -214,6 +214,7 @@ TEST(DataVerb, RefusesWhatItCannotRead) {
   EXPECT_FALSE(std::filesystem::exists(f.dir / "none.json"));
   prepare(f.dir.write("cut.jsonl", "{\"text\": \"a\"}\n{\"text\": \"b"), 65, "cut.jsonl:2");
   prepare(f.dir.write("other.jsonl", "{\"body\": \"a\"}\n"), 65, "other.jsonl:1");
+  prepare(f.dir / "other.jsonl", 65, "name the key of the text with --key");
   prepare(f.dir.write("latin.jsonl", "{\"text\": \"\xe4\"}\n"), 65, "latin.jsonl:1");
   prepare(f.dir.write("binary.jsonl", std::string("\x7f"
                                                   "ELF\0\xff\n",
