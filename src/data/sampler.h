@@ -30,6 +30,7 @@ class Sampler {
  public:
   Sampler(const TokenSource& source, const SamplerOptions& options);
 
+  int64_t seq_len() const { return options_.seq_len; }
   int64_t samples_per_epoch() const { return samples_; }
   int64_t epoch_of(int64_t sample) const { return sample / samples_; }
   // First token of the sample-th sample ever drawn; samples count on through the epochs.

@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "config/rules.h"
-#include "data/sampler.h"
 #include "model/gpt.h"
 #include "parallel/device_comm.h"
 #include "train/checkpoint.h"
@@ -36,6 +35,14 @@ void load_weights(Gpt& gpt, const Checkpoint& checkpoint, const ModelShape& mode
 
 }  // namespace
 
+void read_filled_batch(const Sampler& sampler, int64_t first, int64_t samples,
+                       std::span<int32_t> tokens, std::span<int32_t> targets) {
+  const auto count = static_cast<size_t>(samples * sampler.seq_len());
+  sampler.read_batch(first, samples, tokens.first(count), targets.first(count));
+  std::ranges::fill(tokens.subspan(count), 0);
+  std::ranges::fill(targets.subspan(count), -1);
+}
+
 Config eval_config(const Checkpoint& checkpoint, Device device) {
   const Config run = config_of(checkpoint.manifest());
   Config config;
@@ -65,7 +72,8 @@ EvalResult evaluate_tokens(const Checkpoint& checkpoint, const TokenSource& sour
   if (settings.max_tokens > 0) {
     samples = std::clamp<int64_t>(settings.max_tokens / config.seq_len, 1, samples);
   }
-  config.micro_batch = config.global_batch = std::min(settings.batch, samples);
+  const int64_t batches = (samples + settings.batch - 1) / settings.batch;
+  config.micro_batch = config.global_batch = (samples + batches - 1) / batches;
 
   const auto self = make_self_comm();
   const auto backend = make_rank_backend(config, *self);
@@ -75,14 +83,14 @@ EvalResult evaluate_tokens(const Checkpoint& checkpoint, const TokenSource& sour
   Gpt gpt(*backend, shape, {comm.get(), comm.get(), comm.get(), nullptr});
   load_weights(gpt, checkpoint, config.model);
 
-  std::vector<int32_t> tokens, targets;
+  // All batches have one shape: a GPU chooses the algorithms for each anew.
+  const MicroBatch mb{0, 0, config.micro_batch};
+  std::vector<int32_t> tokens(static_cast<size_t>(config.micro_batch * config.seq_len));
+  std::vector<int32_t> targets(tokens.size());
   double sum = 0;
   for (int64_t done = 0; done < samples; done += config.micro_batch) {
     const int64_t count = std::min(config.micro_batch, samples - done);
-    tokens.resize(static_cast<size_t>(count * config.seq_len));
-    targets.resize(tokens.size());
-    sampler.read_batch(done, count, tokens, targets);
-    const MicroBatch mb{0, 0, count};
+    read_filled_batch(sampler, done, count, tokens, targets);
     backend->fill_zero(gpt.loss_sums());
     gpt.set_batch(0, mb, tokens.data(), targets.data());
     gpt.forward(0, mb, false);

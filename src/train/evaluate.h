@@ -3,7 +3,7 @@
 
 #include "checkpoint/checkpoint.h"
 #include "config/config.h"
-#include "data/token_source.h"
+#include "data/sampler.h"
 
 namespace stretto {
 
@@ -21,6 +21,11 @@ struct EvalResult {
 // What is left of a run's configuration to use its model on one rank, in the run's precision.
 // Throws bad_config where the device cannot have such a model.
 Config eval_config(const Checkpoint& checkpoint, Device device = Device::cpu);
+
+// Samples [first, first + samples) into as many rows as there is room for; those behind them count
+// for nothing.
+void read_filled_batch(const Sampler& sampler, int64_t first, int64_t samples,
+                       std::span<int32_t> tokens, std::span<int32_t> targets);
 
 // Cuts the source into consecutive sequences; a last one that is not full is left out.
 EvalResult evaluate_tokens(const Checkpoint& checkpoint, const TokenSource& source,

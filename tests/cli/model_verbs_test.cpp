@@ -96,6 +96,12 @@ TEST(EvalVerb, MeasuresTextAndTokensAndRefusesTheRest) {
             loss["loss"]);
   EXPECT_EQ(json::parse(stretto_run({"eval", m.run, m.text, "--device", "cpu", "--json"}).out),
             loss);
+  for (const char* batch : {"1", "3", "1000"}) {  // the last one is not full
+    const json other =
+        json::parse(stretto_run({"eval", m.run, m.text, "--batch", batch, "--json"}).out);
+    EXPECT_NEAR(other["loss"], loss["loss"], 1e-6) << batch;
+    EXPECT_EQ(other["tokens"], loss["tokens"]);
+  }
   expect_refused({"eval", m.run, m.text, "--device", "gpu"}, 64, "auto, cpu or cuda");
   if (cuda_device_count() == 0) {
     const Answer refused = stretto_run({"eval", m.run, m.text, "--device", "cuda"});

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "support/expect_error.h"
 #include "support/temp_dir.h"
+#include "train/evaluate.h"
 #include "training.h"
 
 namespace stretto {
@@ -55,6 +56,19 @@ TEST(TrainingData, TextIsNotEvaluatedByAModelOfTokens) {
   config.data.tokenizer.clear();
   config.model.vocab = 256;
   EXPECT_EQ(train(config).size(), 2);
+}
+
+TEST(TrainingData, ABatchThatIsNotFullHasRowsWithoutTargets) {
+  const auto source = memory_tokens("ten", {0, 1, 2, 3, 4, 5, 6, 7, 8, 9});
+  SamplerOptions options;
+  options.seq_len = 2;
+  options.vocab = 10;
+  options.shuffle = false;
+  const Sampler sampler(*source, options);
+  std::vector<int32_t> tokens(6, 7), targets(6, 7);
+  read_filled_batch(sampler, 2, 2, tokens, targets);
+  EXPECT_EQ(tokens, (std::vector<int32_t>{4, 5, 6, 7, 0, 0}));
+  EXPECT_EQ(targets, (std::vector<int32_t>{5, 6, 7, 8, -1, -1}));
 }
 
 }  // namespace
