@@ -26,6 +26,9 @@ std::unique_ptr<Splitter> make_splitter(const std::string& pattern);
 // PCRE2 (JIT) for any pattern: slower, and the reference the matchers are tested against.
 // Characters no alternative matches form pieces of their own.
 std::unique_ptr<Splitter> make_regex_splitter(const std::string& pattern);
+// What of a pattern PCRE2 would read otherwise than Oniguruma, for which tokenizer files are
+// written: the first such place, a few characters of it. Empty: both split every text alike.
+std::string_view read_otherwise(std::string_view pattern);
 // The whole text is one piece.
 std::unique_ptr<Splitter> make_no_splitter();
 

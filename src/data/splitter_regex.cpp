@@ -84,7 +84,46 @@ class RegexSplitter final : public Splitter {
   pcre2_code* code_ = nullptr;
 };
 
+// Whether a group that begins so ("(" is where `rest` begins) means the same to both.
+bool known_group(std::string_view rest) {
+  if (!rest.starts_with("(?")) return true;
+  for (const char* same : {"(?:", "(?i:", "(?=", "(?!", "(?<=", "(?<!", "(?>"}) {
+    if (rest.starts_with(same)) return true;
+  }
+  return false;
+}
+
 }  // namespace
+
+std::string_view read_otherwise(std::string_view pattern) {
+  constexpr std::string_view kSameEscapes = "sSdDpPrntf";  // \w, \b, \h and \v are not
+  bool in_class = false;
+  for (size_t at = 0; at < pattern.size(); ++at) {
+    const std::string_view rest = pattern.substr(at);
+    const char c = rest[0], next = rest.size() > 1 ? rest[1] : '\0';
+    if (c == '\\') {
+      const bool named = (next >= 'a' && next <= 'z') || (next >= 'A' && next <= 'Z') ||
+                         (next >= '0' && next <= '9');
+      if (named && kSameEscapes.find(next) == std::string_view::npos) return rest.substr(0, 2);
+      const size_t name = next == 'p' || next == 'P' ? rest.find('}') : std::string_view::npos;
+      at += name == std::string_view::npos ? 1 : name;
+    } else if (in_class) {  // which may hold others there, and be cut with them
+      if (c == '[' || rest.starts_with("&&")) return rest.substr(0, 2);
+      in_class = c != ']';
+    } else if (c == '[') {
+      in_class = true;
+      if (next == '^') ++at;
+      if (pattern.substr(at + 1).starts_with(']')) ++at;  // the first is an ordinary character
+    } else if (c == '^' || c == '$') {                    // of every line there
+      return rest.substr(0, 1);
+    } else if (c == '(' && !known_group(rest)) {
+      return rest.substr(0, 3);
+    } else if (rest.starts_with("{,") || rest.starts_with("}+") || rest.starts_with("}?")) {
+      return rest.substr(0, 2);
+    }
+  }
+  return {};
+}
 
 std::unique_ptr<Splitter> make_regex_splitter(const std::string& pattern) {
   return std::make_unique<RegexSplitter>(pattern);

@@ -191,6 +191,9 @@ class Reader {
         unsupported("a split that is not isolated");
       }
       spec.pattern = text(member(value, "pattern"), "Regex");
+      if (const auto part = read_otherwise(spec.pattern); !part.empty()) {
+        unsupported(fmt::format("\"{}\" in a split pattern", printable(part)));
+      }
       spec.split = true;
     } else {
       unsupported("pre-tokenizer " + type);

@@ -110,6 +110,30 @@ TEST(Splitter, UnmatchedTextIsAPieceOfItsOwn) {
   EXPECT_ERROR(explosive->next(text, 0), ExitCode::bad_data, "limit");
 }
 
+TEST(Splitter, WhatOtherEnginesReadOtherwiseIsFound) {
+  constexpr std::pair<std::string_view, std::string_view> kOthers[] = {
+      {R"([\p{L}&&[^\p{Han}]]+|\s)", "&&"},
+      {R"( ?[^(\s|[.,!?])]+)", "[."},
+      {R"(\w+|\s)", R"(\w)"},
+      {R"([\h]+)", R"(\h)"},
+      {R"(\s++$|\s)", "$"},
+      {R"(^a|b)", "^"},
+      {R"(\p{N}{1,3}+|a)", "}+"},
+      {R"(a{2}?)", "}?"},
+      {R"(a{,3})", "{,"},
+      {R"((?i)a|b)", "(?i"},
+      {R"((?m:.+))", "(?m"}};
+  for (const auto& [pattern, part] : kOthers) EXPECT_EQ(read_otherwise(pattern), part) << pattern;
+  // GPT-4o's, and marks that are ordinary characters where they stand.
+  for (
+      const char* same :
+      {kGpt2Pattern, kLlama3Pattern,
+       R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
+       R"(\$\^[$^&]|[]^]+|[^]$]|\[&&|(?<=a)(?>b))"}) {
+    EXPECT_EQ(read_otherwise(same), "") << same;
+  }
+}
+
 TEST(Utf8, StrictDecoding) {
   for (const char* bad : {"\x80", "\xc0\xaf", "\xe0\x80\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80",
                           "\xf5\x80\x80\x80", "\xc3", "\xe2\x82", "\xff"}) {

@@ -358,6 +358,7 @@ TEST(BadTokenizer, Catalogue) {
     expect_bad("/pre_tokenizer", {{"type", "Sequence"}, {"pretokenizers", parts}}, part);
   };
   expect_bad_sequence({split("(("), bytes}, "((");
+  expect_bad_sequence({split("[a&&[^b]]"), bytes}, "\"&&\" in a split pattern");
   expect_bad("/pre_tokenizer", split("a"), "without ByteLevel");
   expect_bad_sequence({bytes, split("a")}, "behind ByteLevel");
   expect_bad_sequence({bytes, bytes}, "behind ByteLevel");
