@@ -74,6 +74,7 @@ class SourceTensors {
     return count;
   }
 
+  bool has(const HfTensor& wanted) const { return tensors_.count(plain(wanted.name)) > 0; }
   // bad_data unless the tensor is there, in a type and the shape that config.json promises.
   void require(const HfTensor& wanted) const { find(wanted); }
 
@@ -139,10 +140,18 @@ class SourceTensors {
   std::map<std::string, Place> tensors_;
 };
 
+// A model without biases has zeros in their place, which other programs train like the rest.
+bool has_other_than_zeros(const HfTensor& tensor, const SourceTensors& source) {
+  if (!source.has(tensor)) return false;
+  const std::vector<float> values = source.read(tensor);
+  return std::any_of(values.begin(), values.end(), [](float x) { return x != 0; });
+}
+
 // What the files must hold for this model. config.json may claim any size: every tensor is found in
-// the files, whose sizes are true, before anything is allocated for it.
-std::vector<HfTensor> tensors_of(const ModelShape& model, HfFamily family,
-                                 const SourceTensors& source, const std::string& config_path) {
+// the files, whose sizes are true, before anything is allocated for it. `model` gets biases where
+// it has some by now.
+std::vector<HfTensor> tensors_of(ModelShape& model, HfFamily family, const SourceTensors& source,
+                                 const std::string& config_path) {
   if (model.layers > static_cast<int64_t>(source.tensors())) {
     throw Error(ExitCode::bad_data,
                 fmt::format("{}: {} layers, but the files hold {} tensors", config_path,
@@ -156,6 +165,14 @@ std::vector<HfTensor> tensors_of(const ModelShape& model, HfFamily family,
                 "the weights do not fit config.json");
   }
   std::vector<HfTensor> tensors = hf_tensors(family, model);
+  if (std::any_of(tensors.begin(), tensors.end(), [&](const HfTensor& tensor) {
+        return tensor.absent && has_other_than_zeros(tensor, source);
+      })) {
+    spdlog::info("{} says that there are no biases, but they were trained: they are imported, too",
+                 config_path);
+    model.bias = true;
+    tensors = hf_tensors(family, model);
+  }
   std::erase_if(tensors, [](const HfTensor& tensor) { return tensor.absent; });
   for (const HfTensor& tensor : tensors) source.require(tensor);
   return tensors;

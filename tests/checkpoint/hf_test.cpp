@@ -6,6 +6,7 @@
 #include <fstream>
 #include <set>
 
+#include "checkpoint/safetensors.h"
 #include "checkpoint/tiny_run.h"
 #include "config/reader.h"
 #include "hf/exchange.h"
@@ -88,6 +89,28 @@ INSTANTIATE_TEST_SUITE_P(All, RoundTrip,
                                            Family{"mpt", Positions::alibi, false, true},
                                            Family{"mpt_untied", Positions::alibi, false, false}),
                          [](const auto& test) { return test.param.name; });
+
+// Our models without biases are theirs with zeros, and theirs learn.
+TEST(Import, BiasesThatOthersHaveTrainedAreNotLost) {
+  const TempDir dir(Where::memory);
+  const Config config = config_for(dir, Positions::learned, false, true);
+  run(config);
+  export_hf(posix_fs(), checkpoint_of(config, 3), dir / "hf");
+  const Safetensors stored = open_safetensors(*posix_fs().map(dir / "hf/model.safetensors"));
+  const StTensor* bias = stored.find("transformer.h.1.mlp.c_fc.bias");
+  ASSERT_NE(bias, nullptr);
+  const float trained = 0.25f;
+  std::fstream file(dir / "hf/model.safetensors", std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(bias->begin + 4);
+  file.write(reinterpret_cast<const char*>(&trained), sizeof(trained));
+  file.close();
+  import_hf(posix_fs(), dir / "hf", dir / "back");
+  const Checkpoint imported = checkpoint_at(posix_fs(), dir / "back");
+  EXPECT_TRUE(config_of(imported.manifest()).model.bias);
+  EXPECT_TRUE(load_config({dir / "back/model.yaml"}).config.model.bias);
+  EXPECT_EQ(values_of(imported, "h.1.mlp.up.bias").at(1), trained);
+  EXPECT_EQ(values_of(imported, "h.0.mlp.up.bias").at(1), 0.0f);
+}
 
 TEST(Import, NotANumberIsRefusedAndNothingWritten) {
   const TempDir dir(Where::memory);
