@@ -174,12 +174,14 @@ std::unique_ptr<TokenSource> open_llmc(const std::string& path, Fs& fs) {
         "the .idx beside the .bin");
   }
   const TokenWidth width = narrow ? TokenWidth::u16 : TokenWidth::u32;
-  const int64_t held = (file->size() - kLlmcHeaderBytes) / bytes_of(width);
-  if (count <= 0 || count > held) {
-    throw bad_token_file(path,
-                         fmt::format("the header counts {} tokens, the file holds {}", count, held),
-                         count <= 0 ? "prepare the file again from text that is not empty"
-                                    : "the file is truncated: copy or prepare it again");
+  const int64_t bytes = file->size() - kLlmcHeaderBytes, held = bytes / bytes_of(width);
+  if (count <= 0 || count * bytes_of(width) != bytes) {
+    throw bad_token_file(
+        path, fmt::format("the header counts {} tokens, the file holds {}", count, held),
+        held == 0      ? "prepare the file again from text that is not empty"
+        : count > held ? "the file is truncated: copy or prepare it again"
+                       : "the rest would be lost: prepare it again, as Megatron files where there "
+                         "are more tokens than 31 bits count");
   }
   return std::make_unique<MappedTokens>(std::move(file), kLlmcHeaderBytes, count, width,
                                         fmt::format("llm.c {}", name_of(width)));

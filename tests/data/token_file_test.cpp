@@ -176,10 +176,13 @@ TEST(BadTokenFile, Llmc) {
   EXPECT_ERROR(open_tokens(dir.write("a.bin", file)), ExitCode::bad_data, "counts 0");
   put(2, 3);
   EXPECT_ERROR(open_tokens(dir.write("a.bin", file)), ExitCode::bad_data, "holds 2");
+  put(2, 1);  // as where a program counts further than 31 bits go
+  EXPECT_ERROR(open_tokens(dir.write("a.bin", file)), ExitCode::bad_data, "holds 2");
   put(2, -1);
   EXPECT_ERROR(open_tokens(dir.write("a.bin", file)), ExitCode::bad_data, "counts -1");
   put(2, 2);
   EXPECT_EQ(open_tokens(dir.write("a.bin", file))->tokens(), 2);
+  EXPECT_ERROR(open_tokens(dir.write("a.bin", file + "x")), ExitCode::bad_data, "holds 2");
   put(0, 20240801);
   put(1, 7);
   put(2, 1);
