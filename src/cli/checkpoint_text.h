@@ -15,9 +15,9 @@ namespace stretto::cli {
 std::string tokenizer_path(const Checkpoint& checkpoint, const Config& config,
                            const std::string& given);
 
-// Whether text is bytes to a model for which no tokenizer is named: where its vocabulary is about
-// theirs, or `given` says so.
-bool bytes_are_tokens(const Config& config, const std::string& given);
+// Whether text is bytes to a model for which no tokenizer file is named: where `given` or the run
+// says so, or where its vocabulary is about theirs and its data were no tokens made elsewhere.
+bool bytes_are_tokens(const Checkpoint& checkpoint, const std::string& given);
 
 // That tokenizer, or bytes. bad_config when neither can be.
 Tokenizer tokenizer_for(const Checkpoint& checkpoint, const Config& config,

@@ -48,7 +48,7 @@ std::unique_ptr<TokenSource> tokens_of(const Options& o, const Checkpoint& check
   if (!note.empty()) spdlog::warn("{}", note);
   if (source->format() != "bytes") return source;
   const bool unnamed = tokenizer_path(checkpoint, config, o.tokenizer).empty();
-  const bool bytes = format == TokenFormat::bytes || bytes_are_tokens(config, o.tokenizer);
+  const bool bytes = format == TokenFormat::bytes || bytes_are_tokens(checkpoint, o.tokenizer);
   if (unnamed && bytes) return source;
   const Tokenizer tokenizer = tokenizer_for(checkpoint, config, o.tokenizer);
   std::vector<int32_t> ids;

@@ -148,6 +148,24 @@ TEST(EvalVerb, TakesNoTextForTokensOfAVocabularyItDoesNotKnow) {
   EXPECT_GT(bytes["tokens"], 1000);
 }
 
+// Of a small vocabulary the name of the data tells whether it is one of bytes.
+TEST(EvalVerb, KnowsWhetherARunWasTrainedOnBytes) {
+  const Model m;
+  const std::string tokens = m.dir / "tokens", run = m.dir / "small", named = m.dir / "named";
+  ASSERT_EQ(stretto_run({"data", "prepare", m.text, "-t", "bytes", "-o", tokens}).code, 0);
+  const auto train = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), {"train", "tiny-100k", "train.steps=1", "threads=1"});
+    ASSERT_EQ(stretto_run(words).code, 0);
+  };
+  train({"model.vocab=400", "data.path=" + tokens + ".bin", "output=" + run});
+  expect_refused({"eval", run, m.text}, 78, "names no tokenizer for its vocabulary of 400");
+  expect_refused({"generate", run, "-n", "2"}, 78, "names no tokenizer");
+  EXPECT_EQ(stretto_run({"generate", run, "-n", "2", "--tokenizer", "bytes"}).code, 0);
+  train({"model.vocab=600", "data.path=" + m.text, "data.tokenizer=bytes", "output=" + named});
+  EXPECT_EQ(stretto_run({"eval", named, m.text}).code, 0);
+  EXPECT_EQ(stretto_run({"generate", named, "-n", "2"}).code, 0);
+}
+
 TEST(GenerateVerb, ContinuesTheSameWayForTheSameSeed) {
   const Model m;
   const Answer first = stretto_run({"generate", m.run, "-p", "a mo", "-n", "20", "--seed", "3"});
