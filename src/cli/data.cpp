@@ -71,6 +71,16 @@ std::vector<std::string> outputs_of(const PrepareArguments& a) {
   return {stem + ".bin", stem + ".idx"};
 }
 
+// A .bin with an index beside it is read as Megatron's.
+void refuse_index_beside(const std::string& bin) {
+  const std::string index = bin.substr(0, bin.size() - 4) + ".idx";
+  if (!posix_fs().info(index)) return;
+  throw Error(ExitCode::cannot_create,
+              fmt::format("{} is there, and would be read as the index of {}", printable(index),
+                          printable(bin)),
+              "remove it, or choose another name with -o");
+}
+
 std::unique_ptr<TokenWriter> open_writer(const PrepareArguments& a, int64_t vocab) {
   if (a.format == "megatron") return write_megatron(a.output, vocab);
   if (a.format == "llmc") {
@@ -86,6 +96,7 @@ void prepare(const PrepareArguments& a) {
   const auto end = end_token(tokenizer, a);
   CorpusReader corpus({a.inputs, a.key, a.line_documents});
   keep_inputs("-o", a.output, outputs_of(a), a.inputs);
+  if (a.format == "llmc") refuse_index_beside(llmc_path(a));
   install_stop_signals();  // what the writer makes goes when we are asked to stop
   for (const std::string& output : outputs_of(a)) drop_leftovers(posix_fs(), output);
   const auto writer = open_writer(a, tokenizer.vocab_size());

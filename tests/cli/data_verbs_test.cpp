@@ -164,6 +164,23 @@ TEST(DataVerb, PreparesAndDescribes) {
   EXPECT_EQ(bytes["tokens"], odd_text().size());
 }
 
+// Of what was prepared before under that name; no reader would take the new file for llm.c's.
+TEST(DataVerb, PutsNoOtherFormatBesideAnIndex) {
+  const Files f;
+  const std::vector<std::string> prepare = {"data",  "prepare", f.text,     "-t",
+                                            "bytes", "-o",      f.dir / "c"};
+  ASSERT_EQ(stretto_run(prepare).code, 0);
+  std::vector<std::string> llmc = prepare;
+  llmc.insert(llmc.end(), {"--format", "llmc"});
+  expect_refused(llmc, 73, "c.idx is there");
+  EXPECT_EQ(json::parse(stretto_run({"data", "info", f.dir / "c.bin", "--json"}).out)["format"],
+            "megatron uint16");
+  std::filesystem::remove(f.dir / "c.idx");
+  EXPECT_EQ(stretto_run(llmc).code, 0);
+  EXPECT_EQ(stretto_run(llmc).code, 0);
+  EXPECT_EQ(stretto_run(prepare).code, 0);
+}
+
 TEST(DataVerb, RemovesWhatAKilledOneLeft) {
   const Files f;
   const std::string bin = f.dir.write("c.bin.tmp-0123456789ab", "tokens");
