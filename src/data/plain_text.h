@@ -5,8 +5,8 @@
 
 namespace stretto {
 
-// Known by their first bytes (gzip, zstd, xz, bzip2, lz4, zip, UTF-16): bad_data, with the command
-// that makes text of them. `otherwise`: what else can be done, after that.
+// Known by their first bytes (packed files, UTF-16, PDF, tables and arrays): bad_data, with the
+// command that makes text of them. `otherwise`: what else can be done, after that.
 void require_plain_text(File& file, const char* otherwise = "");
 
 // In front of UTF-8 it says nothing, and is no part of the text.

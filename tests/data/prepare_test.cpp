@@ -142,6 +142,23 @@ TEST(Prepare, Utf16IsNoTextYet) {
   }
 }
 
+// As data sets and books are handed on.
+TEST(Prepare, TablesArraysAndPdfAreNoText) {
+  const TempDir dir;
+  const std::pair<const char*, const char*> others[] = {{"PAR1 and so on", "c is a Parquet table"},
+                                                        {"\x93NUMPY\1", "c is an array of NumPy"},
+                                                        {"%PDF-1.7\n", "c is a PDF"}};
+  for (const auto& [bytes, part] : others) {
+    EXPECT_ERROR(prepare({{dir.write("c", bytes)}}, dir / "out"), ExitCode::bad_data, part);
+    EXPECT_ERROR(open_tokens(dir / "c"), ExitCode::bad_data, part);
+    try {
+      open_tokens(dir / "c");
+    } catch (const Error& error) {
+      EXPECT_NE(error.hint().find(dir / "c"), std::string::npos) << error.hint();
+    }
+  }
+}
+
 // Editors of one system put it in front of every file.
 TEST(Prepare, AByteOrderMarkIsNoPartOfTheText) {
   const TempDir dir;
