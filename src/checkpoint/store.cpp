@@ -192,9 +192,13 @@ std::optional<Checkpoint> newest_verified(
 
 CheckpointStore store_at(Fs& fs, const std::string& path, std::optional<int64_t>& step) {
   const std::string below = join_path(path, "checkpoints");
-  if (fs.info(below)) return {fs, below};
-  CheckpointStore itself(fs, path);
+  const bool run = fs.info(below).has_value();
+  CheckpointStore itself(fs, run ? below : path);
   if (!itself.steps().empty()) return itself;
+  if (run) {
+    throw Error(ExitCode::no_input, fmt::format("{} holds no checkpoint", printable(path)),
+                "name a run that has saved one (checkpoint.every), or its step-N");
+  }
   const size_t end = path.find_last_not_of('/'), slash = path.find_last_of('/', end);
   const size_t begin = slash == std::string::npos ? 0 : slash + 1;
   step = step_of_name(std::string_view(path).substr(begin, end + 1 - begin));

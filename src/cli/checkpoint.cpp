@@ -102,10 +102,6 @@ void run(const Options& options, bool verify) {
   std::vector<Row> rows;
   ExitCode code = ExitCode::ok;  // damage before what may be whole
   const std::vector<int64_t> steps = only ? std::vector<int64_t>{*only} : store.steps();
-  if (steps.empty()) {
-    throw Error(ExitCode::no_input, fmt::format("{} holds no checkpoint", printable(options.path)),
-                "name a run that has saved one (checkpoint.every), or its step-N");
-  }
   for (const int64_t step : steps) {
     rows.push_back(examine(store, step, verify));
     if (code != ExitCode::bad_data && !rows.back().problem.empty()) code = rows.back().code;

@@ -72,6 +72,7 @@ TEST(CheckpointVerb, ListsAndVerifies) {
   std::filesystem::create_directories(m.dir / "saved-nothing/checkpoints/step-4x");
   expect_refused({"checkpoint", "verify", m.dir / "saved-nothing"}, 66, "holds no checkpoint");
   expect_refused({"checkpoint", "list", m.dir / "saved-nothing"}, 66, "holds no checkpoint");
+  expect_refused({"eval", m.dir / "saved-nothing", m.text}, 66, "holds no checkpoint");
 }
 
 // What may not be read may be whole.
