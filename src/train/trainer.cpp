@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/trace.h"
 #include "data/token_check.h"
+#include "data/tokenizer.h"
 #include "parallel/device_comm.h"
 #include "parallel/nccl_comm.h"
 #include "train/lr_schedule.h"
@@ -16,16 +17,32 @@ namespace {
 
 bool is_text(const TokenSource& source) { return source.format() == "bytes"; }
 
-// A text beside a tokenizer would be read byte by byte, and its samples decoded as tokens.
+bool means_bytes(const std::string& tokenizer) {
+  if (tokenizer == "bytes") return true;
+  try {
+    return same_tokenizer(load_tokenizer(tokenizer), byte_tokenizer());
+  } catch (const Error&) {
+    return false;  // cannot be read, which others say
+  }
+}
+
+// A text beside a tokenizer would be read byte by byte, and its samples decoded as tokens. The
+// tokenizer may also be the one that an import, or a run before this one, has left.
 void require_tokens(const Config& config, const char* key, const TokenSource& source) {
-  const std::string& tokenizer = config.data.tokenizer;
-  if (tokenizer.empty() || tokenizer == "bytes" || !is_text(source)) return;
+  const bool given = !config.data.tokenizer.empty();
+  const std::string copy = join_path(config.output, "tokenizer.json");
+  const bool kept = !given && !config.output.empty() && posix_fs().info(copy);
+  const std::string& tokenizer = given ? config.data.tokenizer : copy;
+  if (!is_text(source) || (!given && !kept) || means_bytes(tokenizer)) return;
   throw Error(
       ExitCode::bad_config,
-      fmt::format("{}={} is text, but data.tokenizer={} is given", key, source.name(), tokenizer),
-      fmt::format("stretto data prepare {} --tokenizer {} -o NAME, then {}=NAME.bin; "
-                  "or leave data.tokenizer out to train on bytes",
-                  source.name(), tokenizer, key));
+      fmt::format("{}={} is text, but {}", key, source.name(),
+                  given ? fmt::format("data.tokenizer={} is given", tokenizer)
+                        : fmt::format("the model has a tokenizer: {}", tokenizer)),
+      fmt::format("stretto data prepare {} --tokenizer {} -o NAME, then {}=NAME.bin; or {} to "
+                  "train on bytes",
+                  source.name(), tokenizer, key,
+                  given ? "leave data.tokenizer out" : "set data.tokenizer=bytes"));
 }
 
 // Bytes and the ids of some tokenizer are two languages.

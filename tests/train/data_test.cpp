@@ -1,10 +1,12 @@
 // Training on a user's token files: the layout is told by data.format where it cannot be seen.
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
+#include "data/tokenizer.h"
 #include "support/expect_error.h"
 #include "support/temp_dir.h"
 #include "train/evaluate.h"
@@ -56,6 +58,28 @@ TEST(TrainingData, TextIsNotEvaluatedByAModelOfTokens) {
   config.data.tokenizer.clear();
   config.model.vocab = 256;
   EXPECT_EQ(train(config).size(), 2);
+}
+
+// As an import leaves it: whoever trains the model further may have nothing but a text.
+TEST(TrainingData, TextIsNotLearnedByAModelWithATokenizer) {
+  const TempDir dir;
+  Config config = tiny_config();
+  config.model.vocab = 1000;
+  config.train.steps = 1;
+  config.train.warmup = 0;
+  config.data.path = dir.write("text.txt", raw_tokens(1000, 61));
+  const auto begin_with = [&](const char* name, const Tokenizer& tokenizer) {
+    config.output = dir / name;
+    std::filesystem::create_directory(config.output);
+    dir.write(std::string(name) + "/tokenizer.json", tokenizer_to_json(tokenizer));
+  };
+  begin_with("pieces", load_tokenizer(STRETTO_SOURCE_DIR "/tests/goldens/tokenizer/gpt2.json"));
+  EXPECT_ERROR(train(config), ExitCode::bad_config, "text.txt is text, but the model has");
+  config.data.tokenizer = "bytes";
+  EXPECT_EQ(train(config).size(), 1);
+  config.data.tokenizer.clear();
+  begin_with("bytes", byte_tokenizer());
+  EXPECT_EQ(train(config).size(), 1);
 }
 
 TEST(TrainingData, ABatchThatIsNotFullHasRowsWithoutTargets) {
