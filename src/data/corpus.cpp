@@ -27,9 +27,10 @@ bool begins_with_object(File& file) {
     line.resize(had + kBlockBytes);
     line.resize(had + file.read_at(line.data() + had, kBlockBytes, static_cast<int64_t>(had)));
     if (line.size() == had) break;
+    const size_t first = line.find_first_not_of("\xef\xbb\xbf \t");  // nor a byte order mark
+    if (first == std::string::npos || line[first] != '{') return false;
   }
   line.resize(std::min(line.find('\n'), line.size()));
-  if (line.find('{') == std::string::npos) return false;
   try {
     return parse_json(line, file.path()).is_object();
   } catch (const Error&) {
@@ -77,7 +78,13 @@ CorpusReader::CorpusReader(CorpusOptions options, Fs& fs) : options_(std::move(o
     total_bytes_ += file->size();
     require_plain_text(*file);
     refuse_array_of_documents(*file);
-    if (holds_json_lines(*file)) json_lines_.insert(path);
+    if (holds_json_lines(*file)) {
+      json_lines_.insert(path);
+    } else if (begins_with_object(*file)) {
+      spdlog::warn(
+          "{} is read as text, and looks like JSON Lines: call it .jsonl to take the documents out",
+          printable(path));
+    }
   }
   if (total_bytes_ == 0) refuse_as_empty();
   if (!options_.key.empty() && json_lines_.empty()) {

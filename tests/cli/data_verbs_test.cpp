@@ -164,6 +164,23 @@ TEST(DataVerb, PreparesAndDescribes) {
   EXPECT_EQ(bytes["tokens"], odd_text().size());
 }
 
+TEST(DataVerb, WarnsOfJsonLinesThatAreCalledOtherwise) {
+  const Files f;
+  const auto says = [&](const char* name, const std::string& content) {
+    const Answer made = stretto_run(
+        {"data", "prepare", f.dir.write(name, content), "-t", "bytes", "-o", f.dir / "o"});
+    EXPECT_EQ(made.code, 0) << made.err;
+    return made.err.find("looks like JSON Lines") != std::string::npos;
+  };
+  const std::string lines = "{\"text\": \"one\"}\n{\"text\": \"two\"}\n";
+  EXPECT_TRUE(says("c.JSONL", lines));
+  EXPECT_TRUE(says("c.txt", "\xef\xbb\xbf" + lines));
+  EXPECT_FALSE(says("c.jsonl", lines));
+  EXPECT_FALSE(says("c.json", lines));
+  EXPECT_FALSE(says("c.txt", "{ is no object\n"));
+  EXPECT_FALSE(says("c.txt", "a text with {\"text\": \"one\"}\n"));
+}
+
 // Of what was prepared before under that name; no reader would take the new file for llm.c's.
 TEST(DataVerb, PutsNoOtherFormatBesideAnIndex) {
   const Files f;
