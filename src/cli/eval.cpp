@@ -51,6 +51,14 @@ std::unique_ptr<TokenSource> tokens_of(const Options& o, const Checkpoint& check
   const bool bytes = format == TokenFormat::bytes || bytes_are_tokens(checkpoint, o.tokenizer);
   if (unnamed && bytes) return source;
   const Tokenizer tokenizer = tokenizer_for(checkpoint, config, o.tokenizer);
+  if (source->tokens() > kMaxTextBytes) {
+    throw Error(
+        ExitCode::bad_data,
+        fmt::format("{} is more text than is encoded at once ({})", printable(o.file),
+                    format_bytes(static_cast<double>(source->tokens()))),
+        fmt::format("stretto data prepare {} --tokenizer {} -o NAME, then evaluate NAME.bin",
+                    o.file, tokenizer_path(checkpoint, config, o.tokenizer)));
+  }
   std::vector<int32_t> ids;
   Encoder(tokenizer).encode(read_file(posix_fs(), o.file, kMaxTextBytes), ids);
   return memory_tokens(o.file, std::move(ids));

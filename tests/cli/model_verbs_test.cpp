@@ -247,6 +247,9 @@ TEST(TrainVerb, FromATextToAModel) {
   ASSERT_EQ(stretto_run(words).code, 0);
   EXPECT_EQ(stretto_run({"generate", run, "-p", "a model", "-n", "5"}).out.rfind("a model", 0), 0u);
   EXPECT_EQ(stretto_run({"eval", run, m.text}).code, 0);
+  const std::string large = m.dir.write("large.txt", "");
+  std::filesystem::resize_file(large, (uintmax_t{4} << 30) + 1);  // without taking room
+  expect_refused({"eval", run, large}, 65, "stretto data prepare");
   ASSERT_EQ(stretto_run({"export", run, "-o", m.dir / "hf"}).code, 0);
   EXPECT_EQ(content_of(m.dir / "hf/tokenizer.json"), content_of(tokenizer));
   words.back() += "x";
