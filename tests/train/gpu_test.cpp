@@ -132,7 +132,7 @@ TEST_F(OnGpu, CheckpointsMoveBetweenCpuAndGpu) {
 
 TEST_F(OnGpu, EvaluationAgreesWithTheCpu) {
   std::vector<int32_t> ids;
-  for (int i = 0; i < 16 * 9 + 1; ++i) ids.push_back(i * 37 % 61);  // the last batch is not full
+  for (int i = 0; i < 16 * 10 + 1; ++i) ids.push_back(i * 37 % 61);  // the last batch is not full
   const auto source = memory_tokens("test", ids);
   const std::pair<Precision, double> limits[] = {{Precision::fp32, 1e-5},
                                                  {Precision::amp_bf16, 2 * 4.2e-4}};
@@ -145,7 +145,7 @@ TEST_F(OnGpu, EvaluationAgreesWithTheCpu) {
     const auto loss_on = [&](Device device) {
       const EvalResult result =
           evaluate_tokens(checkpoint, *source, {.config = eval_config(checkpoint, device)});
-      EXPECT_EQ(result.tokens, 16 * 9);
+      EXPECT_EQ(result.tokens, 16 * 10);
       return result.loss;
     };
     const double cpu = loss_on(Device::cpu);
