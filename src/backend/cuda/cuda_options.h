@@ -17,7 +17,7 @@ struct CudaOptions {
   double settle = 0;       // with `collect`: seconds of each before the fastest are kept
   std::string tune_cache;  // file of earlier choices; empty: in the user's cache folder
   std::string attention;   // a row of the attention table (attention.h): "cudnn", ...; empty: best
-  bool repeatable = true;  // false: attention may add in any order, which is faster
+  bool repeatable = true;  // false: attention may add in any order where that is faster
   bool graphs = true;      // record repeated work and replay it
   bool time_operators = false;  // per-operator device times in profile(), resolved by synchronize()
   size_t gemm_workspace_bytes = size_t{64} << 20;
