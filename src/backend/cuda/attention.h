@@ -1,6 +1,6 @@
 // The attention alternatives: rows of a table by name, the best backward pass first, so that tests
-// and benchmarks can sweep them. Each one refuses what it cannot do; the backend then takes the next
-// row.
+// and benchmarks can sweep them. Each one refuses what it cannot do; the backend then takes the
+// next row.
 #pragma once
 
 #include <cuda_runtime.h>
