@@ -116,6 +116,42 @@ TEST(Verify, TheFirstStepHasLimitsOfItsOwn) {
   EXPECT_FALSE(passes({1e-7, 9e-4}, {9e-4, 6e-3}));
 }
 
+// What later steps are allowed is what weights make of small differences: too much for the first.
+TEST(Verify, RoundedSumsAreCloserInTheFirstStep) {
+  for (const Precision precision : {Precision::amp_bf16, Precision::amp_fp8, Precision::bf16}) {
+    Config config = tiny_config();
+    config.precision = precision;
+    for (const VerifyCase& one : verify_grid(config, 4, 4)) {
+      if (one.against.empty() || one.tolerance.exact()) continue;
+      if (one.name.find("recomputation") != std::string::npos) continue;  // on GPUs
+      ASSERT_TRUE(one.tolerance.first_step) << one.name;
+      EXPECT_LE(5 * one.tolerance.first_step->grad_norm, one.tolerance.any_step.grad_norm)
+          << one.name;
+    }
+  }
+}
+
+// One process goes as far from itself, with other micro-batches, as topologies from it.
+TEST(Verify, EightBitsTrainTheSameModel) {
+  for (const uint64_t seed : {1, 2, 3, 4}) {
+    Config config = tiny_config();
+    config.precision = Precision::amp_fp8;
+    config.seed = seed;
+    std::vector<VerifyCase> cases = verify_grid(config, 4, 20);
+    std::erase_if(cases, [](const VerifyCase& one) {
+      return one.name != "one process" && one.name != "ragged" && one.name != "tp2" &&
+             one.name != "dp4, bf16 sums, ZeRO-3";
+    });
+    const auto rows = run_verify(cases);
+    ASSERT_EQ(rows.size(), 3u);
+    for (const VerifyRow& row : rows) {
+      EXPECT_TRUE(row.passed()) << row.name << ", seed " << seed << ": loss "
+                                << row.max_loss_difference() << ", norm "
+                                << row.max_norm_difference() << " " << row.error;
+    }
+  }
+}
+
 // Weights that differ in their last bits make other 8-bit products: the first step shows best how
 // close the sums are.
 TEST(Verify, SumsInBf16TrainTheSameModelInEightBits) {
