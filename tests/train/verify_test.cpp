@@ -127,6 +127,9 @@ TEST(Verify, RoundedSumsAreCloserInTheFirstStep) {
       ASSERT_TRUE(one.tolerance.first_step) << one.name;
       EXPECT_LE(5 * one.tolerance.first_step->grad_norm, one.tolerance.any_step.grad_norm)
           << one.name;
+      if (one.name == "dp2" && precision != Precision::bf16) {
+        EXPECT_LE(one.tolerance.first_step->grad_norm, 1e-5);  // gradients in f32
+      }
     }
   }
 }
