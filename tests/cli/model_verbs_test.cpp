@@ -167,6 +167,34 @@ TEST(EvalVerb, KnowsWhetherARunWasTrainedOnBytes) {
   EXPECT_EQ(stretto_run({"generate", named, "-n", "2"}).code, 0);
 }
 
+// As an import leaves it: what was trained on bytes in that directory has no use for it.
+TEST(EvalVerb, BytesOfARunComeBeforeATokenizerInItsDirectory) {
+  const Model m;
+  const std::string beside = m.dir / "beside", alone = m.dir / "alone";
+  std::filesystem::create_directory(beside);
+  ASSERT_EQ(stretto_run(
+                {"tokenizer", "train", m.text, "--vocab", "280", "-o", beside + "/tokenizer.json"})
+                .code,
+            0);
+  for (const std::string& run : {beside, alone}) {
+    ASSERT_EQ(stretto_run({"train", "tiny-100k", "model.vocab=300", "train.steps=1", "threads=1",
+                           "data.path=" + m.text, "data.tokenizer=bytes", "output=" + run})
+                  .code,
+              0);
+    for (std::vector<std::string> words :
+         {std::vector<std::string>{"eval", run, m.text, "--json"}, {"generate", run, "-n", "9"}}) {
+      const Answer answer = stretto_run(words);
+      EXPECT_EQ(answer.code, 0) << answer.err;
+      words.insert(words.end(), {"--tokenizer", "bytes"});
+      EXPECT_EQ(stretto_run(words).out, answer.out) << words[0];
+    }
+    const std::string named = run + "-named", unnamed = run + "-unnamed";
+    ASSERT_EQ(stretto_run({"export", run, "-o", named, "--tokenizer", "bytes"}).code, 0);
+    ASSERT_EQ(stretto_run({"export", run, "-o", unnamed}).code, 0);
+    EXPECT_TRUE(content_of(unnamed + "/tokenizer.json") == content_of(named + "/tokenizer.json"));
+  }
+}
+
 TEST(GenerateVerb, ContinuesTheSameWayForTheSameSeed) {
   const Model m;
   const Answer first = stretto_run({"generate", m.run, "-p", "a mo", "-n", "20", "--seed", "3"});
