@@ -8,28 +8,22 @@
 namespace stretto::cli {
 namespace {
 
-// The files of a run may be elsewhere by now.
-bool names_tokens(const DataConfig& data) {
-  if (data.format != TokenFormat::detect) return data.format != TokenFormat::bytes;
-  return data.path.ends_with(".bin") || data.path.ends_with(".idx") || data.path.ends_with(".u16");
-}
-
-// No room for more than bytes, or about as many as there are.
-bool bytes_are_likely(const Config& run) {
-  return run.model.vocab <= 256 || (run.model.vocab <= 512 && !names_tokens(run.data));
+// No room for more than bytes, or about as much as they take, and learned from a text.
+bool bytes_are_likely(const Manifest& manifest, int64_t vocab) {
+  return vocab <= 256 || (vocab <= 512 && data_of(manifest).format == "bytes");
 }
 
 }  // namespace
 
 std::string tokenizer_name(const Checkpoint& checkpoint, const std::string& given) {
-  const Config run = config_of(checkpoint.manifest());
   if (!given.empty()) return given;
+  const Config run = config_of(checkpoint.manifest());
   if (run.data.tokenizer == "bytes") return "bytes";
   const std::string directory = run_directory_of(checkpoint);
   const std::string copy = directory.empty() ? "" : join_path(directory, "tokenizer.json");
   if (!copy.empty() && posix_fs().info(copy)) return copy;
   if (!run.data.tokenizer.empty()) return run.data.tokenizer;
-  return bytes_are_likely(run) ? "bytes" : "";
+  return bytes_are_likely(checkpoint.manifest(), run.model.vocab) ? "bytes" : "";
 }
 
 Tokenizer tokenizer_for(const Checkpoint& checkpoint, const std::string& given) {

@@ -149,7 +149,7 @@ TEST(EvalVerb, TakesNoTextForTokensOfAVocabularyItDoesNotKnow) {
   EXPECT_GT(bytes["tokens"], 1000);
 }
 
-// Of a small vocabulary the name of the data tells whether it is one of bytes.
+// Of a small vocabulary the run remembers whether its data were bytes.
 TEST(EvalVerb, KnowsWhetherARunWasTrainedOnBytes) {
   const Model m;
   const std::string tokens = m.dir / "tokens", run = m.dir / "small", named = m.dir / "named";
@@ -158,10 +158,17 @@ TEST(EvalVerb, KnowsWhetherARunWasTrainedOnBytes) {
     words.insert(words.begin(), {"train", "tiny-100k", "train.steps=1", "threads=1"});
     ASSERT_EQ(stretto_run(words).code, 0);
   };
-  train({"model.vocab=400", "data.path=" + tokens + ".bin", "output=" + run});
-  expect_refused({"eval", run, m.text}, 78, "names no tokenizer for its vocabulary of 400");
-  expect_refused({"generate", run, "-n", "2"}, 78, "names no tokenizer");
-  EXPECT_EQ(stretto_run({"generate", run, "-n", "2", "--tokenizer", "bytes"}).code, 0);
+  for (const char* end : {".bin", ""}) {  // Megatron's files may be named by their stem
+    const std::string out = run + end;
+    train({"model.vocab=400", "data.path=" + tokens + end, "output=" + out});
+    expect_refused({"eval", out, m.text}, 78, "names no tokenizer for its vocabulary of 400");
+    expect_refused({"generate", out, "-n", "2"}, 78, "names no tokenizer");
+    EXPECT_EQ(stretto_run({"generate", out, "-n", "2", "--tokenizer", "bytes"}).code, 0);
+  }
+  const std::string text = m.dir.write("text.bin.x", content_of(m.text)), of_text = run + "-text";
+  train({"model.vocab=400", "data.path=" + text, "output=" + of_text});
+  std::filesystem::remove(text);
+  EXPECT_EQ(stretto_run({"eval", of_text, m.text}).code, 0);
   train({"model.vocab=600", "data.path=" + m.text, "data.tokenizer=bytes", "output=" + named});
   EXPECT_EQ(stretto_run({"eval", named, m.text}).code, 0);
   EXPECT_EQ(stretto_run({"generate", named, "-n", "2"}).code, 0);
