@@ -4,6 +4,7 @@
 #include "base/fs.h"
 #include "checkpoint/store.h"
 #include "train/checkpoint.h"
+#include "train/run_tokenizer.h"
 
 namespace stretto::cli {
 namespace {
@@ -20,7 +21,7 @@ std::string tokenizer_name(const Checkpoint& checkpoint, const std::string& give
   const Config run = config_of(checkpoint.manifest());
   if (run.data.tokenizer == "bytes") return "bytes";
   const std::string directory = run_directory_of(checkpoint);
-  const std::string copy = directory.empty() ? "" : join_path(directory, "tokenizer.json");
+  const std::string copy = directory.empty() ? "" : tokenizer_copy(directory);
   if (!copy.empty() && posix_fs().info(copy)) return copy;
   if (!run.data.tokenizer.empty()) return run.data.tokenizer;
   return bytes_are_likely(checkpoint.manifest(), run.model.vocab) ? "bytes" : "";

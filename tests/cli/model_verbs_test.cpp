@@ -342,7 +342,7 @@ TEST(TrainVerb, FindsADamagedTokenizer) {
   m.dir.write("on/tokenizer.json", half);
   const Answer on = stretto_run(words("on", 4));
   EXPECT_EQ(on.code, 0) << on.err;
-  EXPECT_TRUE(on.says("this run's tokenizer is damaged") && on.says(copy)) << on.err;
+  EXPECT_TRUE(on.says("the tokenizer in output= cannot be used") && on.says(copy)) << on.err;
   std::filesystem::remove(copy);  // as it says
   EXPECT_EQ(stretto_run(words("on", 5)).code, 0);
   EXPECT_EQ(content_of(copy), whole);
