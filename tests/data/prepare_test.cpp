@@ -52,8 +52,10 @@ TEST(Prepare, BlocksAndThreadsDoNotShow) {
 // A block is what a thread holds in memory, and blocks are what threads share.
 TEST(Prepare, TextOfAnyScriptIsReadInBlocks) {
   const TempDir dir;
-  for (const std::string line : {"Всё смешалось, как в доме.\n", "道可道，非常道。\n",
-                                 "नमस्ते दुनिया।\n", "“名可名”\n非常名。\n", "第一章\r\n"}) {
+  for (const std::string line :
+       {"Всё смешалось, как в доме.\n", "道可道，非常道。\n", "नमस्ते दुनिया।\n",
+        "“名可名”\n非常名。\n", "第一章\r\n", "道可道，非常道。\r\n", "「名可名。」\n\n",
+        "\u3000\u3000第一章、道。\n"}) {
     std::string text;
     while (text.size() < 3'000'000) text += line;
     CorpusReader corpus({{dir.write("c.txt", text)}});
