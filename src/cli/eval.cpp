@@ -14,6 +14,7 @@
 #include "cli/run_notes.h"
 #include "cli/verbs.h"
 #include "data/encoder.h"
+#include "data/plain_text.h"
 #include "data/token_source.h"
 #include "train/evaluate.h"
 #include "train/generate.h"
@@ -57,8 +58,10 @@ std::unique_ptr<TokenSource> tokens_of(const Options& o, const Checkpoint& check
         fmt::format("stretto data prepare {} --tokenizer {} -o NAME, then evaluate NAME.bin",
                     o.file, name));
   }
+  const int64_t begin = format == TokenFormat::bytes ? 0 : text_begin(*posix_fs().open(o.file));
+  const std::string text = read_file(posix_fs(), o.file, kMaxTextBytes);
   std::vector<int32_t> ids;
-  Encoder(tokenizer).encode(read_file(posix_fs(), o.file, kMaxTextBytes), ids);
+  Encoder(tokenizer).encode(std::string_view(text).substr(static_cast<size_t>(begin)), ids);
   return memory_tokens(o.file, std::move(ids));
 }
 

@@ -41,10 +41,11 @@ void require_plain_text(File& file, const char* otherwise) {
   }
 }
 
-bool has_byte_order_mark(File& file) {
+int64_t text_begin(File& file) {
+  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
   std::array<char, kByteOrderMark.size()> bytes{};
-  return std::string_view(bytes.data(), file.read_at(bytes.data(), bytes.size(), 0)) ==
-         kByteOrderMark;
+  const std::string_view begin(bytes.data(), file.read_at(bytes.data(), bytes.size(), 0));
+  return begin == kByteOrderMark ? std::ssize(kByteOrderMark) : 0;
 }
 
 }  // namespace stretto

@@ -199,11 +199,11 @@ std::unique_ptr<TokenSource> open_raw_u16(const std::string& path, Fs& fs) {
   return std::make_unique<MappedTokens>(std::move(file), 0, tokens, TokenWidth::u16, "raw uint16");
 }
 
-std::unique_ptr<TokenSource> open_bytes(const std::string& path, Fs& fs) {
+std::unique_ptr<TokenSource> open_bytes(const std::string& path, Fs& fs, int64_t begin) {
   auto file = fs.map(path);
-  if (file->size() == 0) throw bad_token_file(path, "the file is empty", "give a file with text");
-  const int64_t tokens = file->size();
-  return std::make_unique<MappedTokens>(std::move(file), 0, tokens, TokenWidth::u8, "bytes");
+  const int64_t tokens = file->size() - begin;
+  if (tokens <= 0) throw bad_token_file(path, "the file is empty", "give a file with text");
+  return std::make_unique<MappedTokens>(std::move(file), begin, tokens, TokenWidth::u8, "bytes");
 }
 
 std::unique_ptr<TokenWriter> write_llmc(const std::string& path, int64_t vocab, Fs& fs) {

@@ -119,6 +119,8 @@ TEST(EvalVerb, MeasuresTextAndTokensAndRefusesTheRest) {
     EXPECT_EQ(stretto_run({"eval", saving, m.text, "--device", device}).code, 0);
     EXPECT_EQ(stretto_run({"generate", saving, "-n", "2", "--device", device}).code, 0);
   }
+  const std::string marked = m.dir.write("marked", "\xef\xbb\xbf" + content_of(m.text));
+  EXPECT_EQ(json::parse(stretto_run({"eval", m.run, marked, "--json"}).out)["loss"], loss["loss"]);
   const std::string odd = m.dir.write("odd", std::string("\xff\0\xc3(", 4) + content_of(m.text));
   EXPECT_EQ(stretto_run({"eval", m.run, odd}).code, 0) << "bytes of any kind are text here";
   expect_refused({"eval", m.run, m.dir / "none"}, 66, "none");
@@ -281,7 +283,10 @@ TEST(TrainVerb, FromATextToAModel) {
   words.back() = "data.path=" + data + ".bin";
   ASSERT_EQ(stretto_run(words).code, 0);
   EXPECT_EQ(stretto_run({"generate", run, "-p", "a model", "-n", "5"}).out.rfind("a model", 0), 0u);
-  EXPECT_EQ(stretto_run({"eval", run, m.text}).code, 0);
+  const Answer text = stretto_run({"eval", run, m.text});
+  EXPECT_EQ(text.code, 0) << text.err;
+  const std::string marked = m.dir.write("marked.txt", "\xef\xbb\xbf" + content_of(m.text));
+  EXPECT_EQ(stretto_run({"eval", run, marked}).out, text.out);
   const std::string large = m.dir.write("large.txt", "");
   std::filesystem::resize_file(large, (uintmax_t{4} << 30) + 1);  // without taking room
   expect_refused({"eval", run, large}, 65, "stretto data prepare");

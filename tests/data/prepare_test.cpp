@@ -174,7 +174,12 @@ TEST(Prepare, AByteOrderMarkIsNoPartOfTheText) {
       EXPECT_EQ(all_ids(dir / "marked"), all_ids(dir / "plain")) << text;
     }
   }
+  // Nor where its bytes are the tokens, unless one says so.
+  EXPECT_EQ(all_ids(dir / "marked.txt"), all_ids(dir / "plain.txt"));
+  EXPECT_EQ(open_tokens(dir / "marked.txt", TokenFormat::bytes)->tokens(),
+            open_tokens(dir / "plain.txt")->tokens() + 3);
   const std::string alone = dir.write("alone.txt", mark);
+  EXPECT_ERROR(open_tokens(alone), ExitCode::bad_data, "alone.txt: the file is empty");
   EXPECT_ERROR(prepare({{alone}}, dir / "out"), ExitCode::bad_data, "no text");
   EXPECT_EQ(prepare({{alone, dir / "plain.txt"}}, dir / "out").documents, 1);
 }
