@@ -133,21 +133,24 @@ TEST(Prepare, CompressedFilesAreNoText) {
   EXPECT_EQ(prepare({{dir.write("c.txt", "PK and BZh9 are words")}}, dir / "out").documents, 1);
 }
 
-TEST(Prepare, Utf16IsNoTextYet) {
+TEST(Prepare, Utf16And32AreNoTextYet) {
   const TempDir dir;
-  for (const std::string& text :
-       {std::string("\xff\xfeH\0i\0", 6), std::string("\xfe\xff\0H\0i", 6)}) {
-    EXPECT_ERROR(prepare({{dir.write("c.txt", text)}}, dir / "out"), ExitCode::bad_data,
-                 "c.txt is UTF-16");
-    EXPECT_ERROR(open_tokens(dir / "c.txt"), ExitCode::bad_data, "c.txt is UTF-16");
-    EXPECT_EQ(open_tokens(dir / "c.txt", TokenFormat::bytes)->tokens(), 6);
+  const std::pair<const char*, std::string> others[] = {
+      {"c.txt is UTF-16", std::string("\xff\xfeH\0i\0\0\0", 8)},
+      {"c.txt is UTF-16", std::string("\xfe\xff\0H\0i\0\0", 8)},
+      {"c.txt is UTF-32", std::string("\xff\xfe\0\0H\0\0\0", 8)},
+      {"c.txt is UTF-32", std::string("\0\0\xfe\xff\0\0\0H", 8)}};
+  for (const auto& [part, text] : others) {
+    EXPECT_ERROR(prepare({{dir.write("c.txt", text)}}, dir / "out"), ExitCode::bad_data, part);
+    EXPECT_ERROR(open_tokens(dir / "c.txt"), ExitCode::bad_data, part);
+    EXPECT_EQ(open_tokens(dir / "c.txt", TokenFormat::bytes)->tokens(), 8);
   }
 }
 
 // As data sets and books are handed on.
 TEST(Prepare, TablesArraysAndPdfAreNoText) {
   const TempDir dir;
-  const std::pair<const char*, const char*> others[] = {{"PAR1 and so on", "c is a Parquet table"},
+  const std::pair<const char*, const char*> others[] = {{"PAR1\x15\x04", "c is a Parquet table"},
                                                         {"\x93NUMPY\1", "c is an array of NumPy"},
                                                         {"%PDF-1.7\n", "c is a PDF"}};
   for (const auto& [bytes, part] : others) {
@@ -159,6 +162,7 @@ TEST(Prepare, TablesArraysAndPdfAreNoText) {
       EXPECT_NE(error.hint().find(dir / "c"), std::string::npos) << error.hint();
     }
   }
+  EXPECT_EQ(prepare({{dir.write("c", "PAR1 is a word")}}, dir / "out").documents, 1);
 }
 
 // Editors of one system put it in front of every file.
