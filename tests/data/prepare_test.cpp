@@ -207,8 +207,9 @@ TEST(Prepare, BadJsonLinesNameTheLineAndLeaveNothing) {
   expect_bad("{\"text\": 3}\n", "not a string");
   expect_bad("{\"text\": {\"text\": \"a\"}}\n", "not a string");
   expect_bad("{\"text\": \"a\", \"text\": \"b\"}\n", "twice");
-  expect_bad("[\"text\"]\n", "c.jsonl:1");
-  expect_bad("\"text\"\n", "c.jsonl:1");
+  for (const char* line : {"[\"text\"]\n", "\"text\"\n", "3\n", "null\n"}) {
+    expect_bad(line, "c.jsonl:1: bad JSON: an object is expected on each line");
+  }
   expect_bad("{\"text\": \"a\"} {\"text\": \"b\"}\n", "c.jsonl:1");
   expect_bad("{\"text\": \"\xff\"}\n", "c.jsonl:1");
   expect_bad("{\"x\":" + std::string(100, '[') + "\n", "64");
