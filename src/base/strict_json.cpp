@@ -102,18 +102,17 @@ class TextSax final : public CheckingSax {
     return value();
   }
 
-  bool start_array(std::size_t size) override {
-    if (depth() == 0) fail("an object is expected on each line");
-    return CheckingSax::start_array(size);
+  bool start_object(std::size_t size) override {
+    object_ = true;
+    return CheckingSax::start_object(size);
   }
 
   bool found() const { return found_; }
 
  protected:
   bool value() override {
-    if (depth() == 0 && started_) return true;
+    if (!object_) fail("an object is expected on each line");
     if (armed_ && depth() == 1) fail(fmt::format("\"{}\" is not a string", wanted_));
-    started_ = true;
     return true;
   }
 
@@ -122,7 +121,7 @@ class TextSax final : public CheckingSax {
   std::string& out_;
   bool armed_ = false;
   bool found_ = false;
-  bool started_ = false;
+  bool object_ = false;  // has begun
 };
 
 }  // namespace

@@ -4,47 +4,41 @@
 #include "base/fs.h"
 #include "checkpoint/store.h"
 #include "train/checkpoint.h"
+#include "train/run_tokenizer.h"
 
 namespace stretto::cli {
 namespace {
 
-// The files of a run may be elsewhere by now.
-bool names_tokens(const DataConfig& data) {
-  if (data.format != TokenFormat::detect) return data.format != TokenFormat::bytes;
-  return data.path.ends_with(".bin") || data.path.ends_with(".idx") || data.path.ends_with(".u16");
+// No room for more than bytes, or about as much as they take, and learned from a text.
+bool bytes_are_likely(const Manifest& manifest, int64_t vocab) {
+  return vocab <= 256 || (vocab <= 512 && data_of(manifest).format == "bytes");
 }
 
 }  // namespace
 
-std::string tokenizer_path(const Checkpoint& checkpoint, const Config& config,
-                           const std::string& given) {
-  const std::string run = given.empty() ? run_directory_of(checkpoint) : "";
-  if (!run.empty()) {
-    const std::string copy = join_path(run, "tokenizer.json");
-    if (posix_fs().info(copy)) return copy;
-  }
-  const std::string& named = given.empty() ? config.data.tokenizer : given;
-  return named == "bytes" ? "" : named;
-}
-
-bool bytes_are_tokens(const Checkpoint& checkpoint, const std::string& given) {
+std::string tokenizer_name(const Checkpoint& checkpoint, const std::string& given) {
+  if (!given.empty()) return given;
   const Config run = config_of(checkpoint.manifest());
-  if ((given.empty() ? run.data.tokenizer : given) == "bytes") return true;
-  return run.model.vocab <= 256 || (run.model.vocab <= 512 && !names_tokens(run.data));
+  if (run.data.tokenizer == "bytes") return "bytes";
+  const std::string directory = run_directory_of(checkpoint);
+  const std::string copy = directory.empty() ? "" : tokenizer_copy(directory);
+  if (!copy.empty() && posix_fs().info(copy)) return copy;
+  if (!run.data.tokenizer.empty()) return run.data.tokenizer;
+  return bytes_are_likely(checkpoint.manifest(), run.model.vocab) ? "bytes" : "";
 }
 
-Tokenizer tokenizer_for(const Checkpoint& checkpoint, const Config& config,
-                        const std::string& given) {
-  const std::string path = tokenizer_path(checkpoint, config, given);
-  if (path.empty()) {
-    if (config.model.vocab >= 256 && bytes_are_tokens(checkpoint, given)) return byte_tokenizer();
+Tokenizer tokenizer_for(const Checkpoint& checkpoint, const std::string& given) {
+  const std::string name = tokenizer_name(checkpoint, given);
+  const int64_t vocab = config_of(checkpoint.manifest()).model.vocab;
+  if (name.empty() || (name == "bytes" && vocab < 256)) {
     throw Error(
         ExitCode::bad_config,
-        fmt::format("the run names no tokenizer for its vocabulary of {}", config.model.vocab),
+        fmt::format("the run names no tokenizer for its vocabulary of {}", vocab),
         "give --tokenizer tokenizer.json, or --tokenizer bytes where it was trained on bytes");
   }
-  Tokenizer tokenizer = load_tokenizer(path);
-  require_vocab(tokenizer, config.model.vocab, path);
+  if (name == "bytes") return byte_tokenizer();
+  Tokenizer tokenizer = load_tokenizer(name);
+  require_vocab(tokenizer, vocab, name);
   return tokenizer;
 }
 

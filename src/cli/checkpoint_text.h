@@ -4,23 +4,18 @@
 #include <string>
 
 #include "checkpoint/checkpoint.h"
-#include "config/config.h"
 #include "data/tokenizer.h"
 
 namespace stretto::cli {
 
-// The path of the tokenizer that `given`, or else the run's configuration, names; empty: bytes. A
-// run's own copy (tokenizer.json in its directory) comes before what its configuration says: a path
-// is relative to where training began, and a run that went on may have left it out.
-std::string tokenizer_path(const Checkpoint& checkpoint, const Config& config,
-                           const std::string& given);
+// The tokenizer of a model: "bytes", a path, or nothing where none is known. `given` comes first,
+// then data.tokenizer=bytes of the run, then the run's own copy (tokenizer.json in its directory),
+// then the path of its configuration, which is relative to where training began, and which a run
+// that went on may have left out. Where nobody says: bytes, if the vocabulary has
+// room for no more, or for little more and the data were a text.
+std::string tokenizer_name(const Checkpoint& checkpoint, const std::string& given);
 
-// Whether text is bytes to a model for which no tokenizer file is named: where `given` or the run
-// says so, or where its vocabulary is about theirs and its data were no tokens made elsewhere.
-bool bytes_are_tokens(const Checkpoint& checkpoint, const std::string& given);
-
-// That tokenizer, or bytes. bad_config when neither can be.
-Tokenizer tokenizer_for(const Checkpoint& checkpoint, const Config& config,
-                        const std::string& given);
+// That tokenizer. bad_config where none is known.
+Tokenizer tokenizer_for(const Checkpoint& checkpoint, const std::string& given);
 
 }  // namespace stretto::cli

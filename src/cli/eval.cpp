@@ -14,6 +14,7 @@
 #include "cli/run_notes.h"
 #include "cli/verbs.h"
 #include "data/encoder.h"
+#include "data/plain_text.h"
 #include "data/token_source.h"
 #include "train/evaluate.h"
 #include "train/generate.h"
@@ -40,27 +41,27 @@ struct Options {
 };
 
 // Token files as they are; any other file is text.
-std::unique_ptr<TokenSource> tokens_of(const Options& o, const Checkpoint& checkpoint,
-                                       const Config& config) {
+std::unique_ptr<TokenSource> tokens_of(const Options& o, const Checkpoint& checkpoint) {
   const TokenFormat format = parse_token_format(o.format);
   auto source = open_tokens(o.file, format);
   const std::string note = json_note(o.file, format);
   if (!note.empty()) spdlog::warn("{}", note);
   if (source->format() != "bytes") return source;
-  const bool unnamed = tokenizer_path(checkpoint, config, o.tokenizer).empty();
-  const bool bytes = format == TokenFormat::bytes || bytes_are_tokens(checkpoint, o.tokenizer);
-  if (unnamed && bytes) return source;
-  const Tokenizer tokenizer = tokenizer_for(checkpoint, config, o.tokenizer);
+  const std::string name = tokenizer_name(checkpoint, o.tokenizer);
+  if (name == "bytes" || (name.empty() && format == TokenFormat::bytes)) return source;
+  const Tokenizer tokenizer = tokenizer_for(checkpoint, o.tokenizer);
   if (source->tokens() > kMaxTextBytes) {
     throw Error(
         ExitCode::bad_data,
         fmt::format("{} is more text than is encoded at once ({})", printable(o.file),
                     format_bytes(static_cast<double>(source->tokens()))),
         fmt::format("stretto data prepare {} --tokenizer {} -o NAME, then evaluate NAME.bin",
-                    o.file, tokenizer_path(checkpoint, config, o.tokenizer)));
+                    o.file, name));
   }
+  const int64_t begin = format == TokenFormat::bytes ? 0 : text_begin(*posix_fs().open(o.file));
+  const std::string text = read_file(posix_fs(), o.file, kMaxTextBytes);
   std::vector<int32_t> ids;
-  Encoder(tokenizer).encode(read_file(posix_fs(), o.file, kMaxTextBytes), ids);
+  Encoder(tokenizer).encode(std::string_view(text).substr(static_cast<size_t>(begin)), ids);
   return memory_tokens(o.file, std::move(ids));
 }
 
@@ -89,7 +90,7 @@ void evaluate(const Options& o) {
   EvalSettings settings;
   settings.batch = o.batch;
   settings.max_tokens = o.tokens;
-  const auto source = tokens_of(o, checkpoint, eval_config(checkpoint));
+  const auto source = tokens_of(o, checkpoint);
   EvalResult result;
   o.device.run(checkpoint, [&](Device device) {
     settings.config = eval_config(checkpoint, device);

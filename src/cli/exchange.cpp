@@ -60,10 +60,10 @@ void run_export(const Options& o) {
   }
   const Checkpoint checkpoint = checkpoint_at(posix_fs(), o.source);
   ExportOptions options;
-  options.tokenizer =
-      o.tokenizer == "bytes"
-          ? o.tokenizer
-          : tokenizer_path(checkpoint, config_of(checkpoint.manifest()), o.tokenizer);
+  options.tokenizer = tokenizer_name(checkpoint, o.tokenizer);
+  // A vocabulary of fewer than all bytes has no tokenizer that others could use.
+  const bool too_small = config_of(checkpoint.manifest()).model.vocab < 256;
+  if (o.tokenizer.empty() && options.tokenizer == "bytes" && too_small) options.tokenizer.clear();
   options.shard_bytes = static_cast<int64_t>(o.shard_gb * 1e9);
   install_stop_signals();  // what was written so far goes when we are asked to stop
   options.stop = [] { return stop_signal() != 0; };

@@ -84,7 +84,7 @@ void generate(const Options& o) {
   check(o);
   const Checkpoint checkpoint = checkpoint_at(posix_fs(), o.checkpoint);
   const Config model = eval_config(checkpoint);
-  const Tokenizer tokenizer = tokenizer_for(checkpoint, model, o.tokenizer);
+  const Tokenizer tokenizer = tokenizer_for(checkpoint, o.tokenizer);
   std::vector<int32_t> prompt;
   Encoder(tokenizer).encode(o.prompt, prompt);
   const auto end = tokenizer.end_of_document();

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/units.h"
 #include "config/suggest.h"
+#include "data/corpus.h"
 #include "train/lr_schedule.h"
 
 namespace stretto::cli {
@@ -46,8 +47,7 @@ std::string warmup_note(const TrainConfig& train) {
 }
 
 std::string json_note(const std::string& path, TokenFormat format) {
-  const bool json =
-      path.ends_with(".jsonl") || path.ends_with(".ndjson") || path.ends_with(".json");
+  const bool json = named_json_lines(path) || path.ends_with(".json");
   if (!json || format != TokenFormat::detect || !posix_fs().info(path)) return "";
   return fmt::format(
       "{0} is read as plain text, JSON's brackets and quotes included; `stretto data prepare {0}` "

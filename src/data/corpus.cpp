@@ -21,13 +21,15 @@ constexpr size_t kMaxBlockBytes = size_t{64} << 20;
 
 // Whether the first line is a whole JSON object.
 bool begins_with_object(File& file) {
+  const int64_t begin = text_begin(file);
   std::string line;
   while (line.find('\n') == std::string::npos && line.size() < kMaxBlockBytes) {
     const size_t had = line.size();
     line.resize(had + kBlockBytes);
-    line.resize(had + file.read_at(line.data() + had, kBlockBytes, static_cast<int64_t>(had)));
+    line.resize(had +
+                file.read_at(line.data() + had, kBlockBytes, begin + static_cast<int64_t>(had)));
     if (line.size() == had) break;
-    const size_t first = line.find_first_not_of("\xef\xbb\xbf \t");  // nor a byte order mark
+    const size_t first = line.find_first_not_of(" \t");
     if (first == std::string::npos || line[first] != '{') return false;
   }
   line.resize(std::min(line.find('\n'), line.size()));
@@ -38,20 +40,12 @@ bool begins_with_object(File& file) {
   }
 }
 
-// `.json` may be a text like any other, or JSON Lines under another name.
-bool holds_json_lines(File& file) {
-  const std::string& path = file.path();
-  return path.ends_with(".jsonl") || path.ends_with(".ndjson") ||
-         (path.ends_with(".json") && begins_with_object(file));
-}
-
 // One array of documents, as other programs export them: to learn its brackets and quotes is not
 // what anybody wants. Arrays of numbers may be what a text is about.
 void refuse_array_of_documents(File& file) {
   if (!file.path().ends_with(".json")) return;
   std::array<char, 4096> bytes{};
-  std::string_view begin(bytes.data(), file.read_at(bytes.data(), bytes.size(), 0));
-  if (begin.starts_with(kByteOrderMark)) begin.remove_prefix(kByteOrderMark.size());
+  std::string_view begin(bytes.data(), file.read_at(bytes.data(), bytes.size(), text_begin(file)));
   const auto next = [&] {  // what is not blank
     begin.remove_prefix(std::min(begin.find_first_not_of(" \t\r\n"), begin.size()));
     const char c = begin.empty() ? '\0' : begin[0];
@@ -71,6 +65,10 @@ void refuse_array_of_documents(File& file) {
 
 }  // namespace
 
+bool named_json_lines(std::string_view path) {
+  return path.ends_with(".jsonl") || path.ends_with(".ndjson");
+}
+
 CorpusReader::CorpusReader(CorpusOptions options, Fs& fs) : options_(std::move(options)), fs_(fs) {
   // Opening each file once now means that a wrong name fails before hours of work.
   for (const std::string& path : options_.paths) {
@@ -78,9 +76,12 @@ CorpusReader::CorpusReader(CorpusOptions options, Fs& fs) : options_(std::move(o
     total_bytes_ += file->size();
     require_plain_text(*file);
     refuse_array_of_documents(*file);
-    if (holds_json_lines(*file)) {
+    // `.json` may be a text like any other, or JSON Lines under another name.
+    const bool lines = named_json_lines(path);
+    if (!lines && !begins_with_object(*file)) continue;
+    if (lines || path.ends_with(".json")) {
       json_lines_.insert(path);
-    } else if (begins_with_object(*file)) {
+    } else {
       spdlog::warn(
           "{} is read as text, and looks like JSON Lines: call it .jsonl to take the documents out",
           printable(path));
@@ -121,7 +122,7 @@ bool CorpusReader::next(CorpusBlock& block) {
     const std::string& path = options_.paths[file_index_];
     if (!file_) {
       file_ = fs_.open(path);
-      begin_ = has_byte_order_mark(*file_) ? std::ssize(kByteOrderMark) : 0;
+      begin_ = text_begin(*file_);
       offset_ = begin_;
       line_ = 1;
     }

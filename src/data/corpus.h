@@ -15,6 +15,8 @@
 
 namespace stretto {
 
+bool named_json_lines(std::string_view path);
+
 struct CorpusOptions {
   std::vector<std::string> paths;
   std::string key = "";         // of the text in JSON Lines; empty: "text"

@@ -11,6 +11,7 @@
 namespace stretto {
 
 void require_plain_text(File& file, const char* otherwise) {
+  using std::string_view_literals::operator""sv;
   constexpr struct {
     size_t at;
     std::string_view mark;
@@ -23,10 +24,13 @@ void require_plain_text(File& file, const char* otherwise) {
       {4, "1AY&SY", "compressed with bzip2", "unpack it first: bunzip2 -k {}"},
       {0, "\x04\x22\x4d\x18", "compressed with lz4", "unpack it first: lz4 -d {}"},
       {0, "PK\x03\x04", "compressed with zip", "unpack it first: unzip {}"},
+      {0, "\xff\xfe\0\0"sv, "UTF-32", "convert it first: iconv -f UTF-32 -t UTF-8 {} > NAME.txt"},
+      {0, "\0\0\xfe\xff"sv, "UTF-32", "convert it first: iconv -f UTF-32 -t UTF-8 {} > NAME.txt"},
       {0, "\xff\xfe", "UTF-16", "convert it first: iconv -f UTF-16 -t UTF-8 {} > NAME.txt"},
       {0, "\xfe\xff", "UTF-16", "convert it first: iconv -f UTF-16 -t UTF-8 {} > NAME.txt"},
       {0, "%PDF-", "a PDF", "take its text first: pdftotext {} NAME.txt"},
-      {0, "PAR1", "a Parquet table",
+      // and the first field, in Thrift, of a page's header or of a table without pages
+      {0, "PAR1\x15", "a Parquet table",
        "make JSON Lines of it first: python3 -c \"import pandas; pandas.read_parquet('{}')"
        ".to_json('NAME.jsonl', orient='records', lines=True)\""},
       {0, "\x93NUMPY", "an array of NumPy",
@@ -41,10 +45,11 @@ void require_plain_text(File& file, const char* otherwise) {
   }
 }
 
-bool has_byte_order_mark(File& file) {
+int64_t text_begin(File& file) {
+  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
   std::array<char, kByteOrderMark.size()> bytes{};
-  return std::string_view(bytes.data(), file.read_at(bytes.data(), bytes.size(), 0)) ==
-         kByteOrderMark;
+  const std::string_view begin(bytes.data(), file.read_at(bytes.data(), bytes.size(), 0));
+  return begin == kByteOrderMark ? std::ssize(kByteOrderMark) : 0;
 }
 
 }  // namespace stretto

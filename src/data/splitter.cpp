@@ -154,10 +154,14 @@ CharClass class_before(std::string_view text, size_t at) {
 
 bool is_word(CharClass kind) { return kind == CharClass::letter || kind == CharClass::number; }
 
+bool is_wide_stop(std::string_view rest) {
+  return rest.starts_with("，") || rest.starts_with("。") || rest.starts_with("、");
+}
+
 bool is_safe_cut(std::string_view text, size_t at) {
   const CharClass before = class_before(text, at);
   if (text[at] == ' ') return before != CharClass::space;
-  if (is_newline(text[at])) return is_word(before);
+  if (is_newline(text[at]) || is_wide_stop(text.substr(at))) return is_word(before);
   if (text[at - 1] != '\n' || at < 2) return false;
   const CodePoint next = decode_utf8(text.substr(at, 4));
   return next.bytes > 0 && is_word(char_classes()[next.code]) &&

@@ -34,8 +34,9 @@ std::unique_ptr<Splitter> make_no_splitter();
 
 // A place in [from, text.size()) where, under the published patterns, a piece ends whatever
 // stands before or after, in any script: in front of a space that follows no other one, in front
-// of a newline that follows a letter or digit, and behind a lone newline that one follows. npos
-// when none. The last such place, so that blocks of a file are as long as they can be.
+// of a newline or one of ，。、 that follows a letter or digit, and behind a lone newline that one
+// follows. npos when none. The last such place, so that blocks of a file are as long as they can
+// be.
 size_t last_safe_cut(std::string_view text, size_t from);
 
 }  // namespace stretto

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <pcre2.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/utf8.h"
 #include "data/splitter.h"
@@ -93,20 +95,61 @@ bool known_group(std::string_view rest) {
   return false;
 }
 
+bool is_alphanumeric(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+}
+
+// A backslash, what follows it, and the braces of a name or number.
+std::string_view escape_at(std::string_view rest) {
+  const size_t end = rest.substr(0, 3).ends_with('{') ? rest.find('}') : std::string_view::npos;
+  const bool braced = rest.size() > 2 && is_alphanumeric(rest[1]);
+  return rest.substr(0, braced && end != std::string_view::npos ? end + 1 : 2);
+}
+
+// \w, \b, \h and \v are others. So are names of scripts: \p{Han} is Script_Extensions to PCRE2,
+// Script to Oniguruma. \s and \S differ in U+180E alone, which PCRE2 still takes for a space.
+bool same_escape(std::string_view escape, bool ignores_case) {
+  const char kind = escape.size() > 1 ? escape[1] : '\0';
+  if (escape.size() < 4) {
+    constexpr std::string_view kSame = "sSdDrntf";
+    return !is_alphanumeric(kind) || kSame.find(kind) != std::string_view::npos;
+  }
+  if (ignores_case) return false;
+  if (kind == 'x') return true;
+  const size_t letters = escape.size() - 4 - (escape[3] == '^' ? 1 : 0);
+  return (kind == 'p' || kind == 'P') && letters <= 2;  // general categories
+}
+
+// How long what begins here is if, where case is ignored, several characters and one may be the
+// same to Oniguruma, as "ss" and ß; to PCRE2 they never are. 0: they are none.
+size_t several_as_one(std::string_view rest, bool in_class) {
+  const auto lead = static_cast<unsigned char>(rest[0]);
+  if (lead >= 0x80) {
+    const CodePoint point = decode_utf8(rest.substr(0, 4));
+    const bool punctuation = point.code >= 0x2010 && point.code < 0x2028;  // as in ’s
+    return (lead & 0xc0) == 0x80 || punctuation ? 0 : std::max<size_t>(point.bytes, 1);
+  }
+  if (in_class || rest.size() < 2) return 0;
+  for (const std::string_view pair : {"ss", "st", "ff", "fi", "fl"}) {
+    if ((rest[0] | 0x20) == pair[0] && (rest[1] | 0x20) == pair[1]) return 2;
+  }
+  return 0;
+}
+
 }  // namespace
 
 std::string_view read_otherwise(std::string_view pattern) {
-  constexpr std::string_view kSameEscapes = "sSdDpPrntf";  // \w, \b, \h and \v are not
   bool in_class = false;
+  int depth = 0, ignoring = 0;  // groups around, and which of them ignores case, if any
   for (size_t at = 0; at < pattern.size(); ++at) {
     const std::string_view rest = pattern.substr(at);
     const char c = rest[0], next = rest.size() > 1 ? rest[1] : '\0';
     if (c == '\\') {
-      const bool named = (next >= 'a' && next <= 'z') || (next >= 'A' && next <= 'Z') ||
-                         (next >= '0' && next <= '9');
-      if (named && kSameEscapes.find(next) == std::string_view::npos) return rest.substr(0, 2);
-      const size_t name = next == 'p' || next == 'P' ? rest.find('}') : std::string_view::npos;
-      at += name == std::string_view::npos ? 1 : name;
+      const std::string_view escape = escape_at(rest);
+      if (!same_escape(escape, ignoring > 0)) return escape;
+      at += escape.size() - 1;
+    } else if (const size_t length = ignoring > 0 ? several_as_one(rest, in_class) : 0) {
+      return rest.substr(0, length);
     } else if (in_class) {  // which may hold others there, and be cut with them
       if (c == '[' || rest.starts_with("&&")) return rest.substr(0, 2);
       in_class = c != ']';
@@ -116,8 +159,13 @@ std::string_view read_otherwise(std::string_view pattern) {
       if (pattern.substr(at + 1).starts_with(']')) ++at;  // the first is an ordinary character
     } else if (c == '^' || c == '$') {                    // of every line there
       return rest.substr(0, 1);
-    } else if (c == '(' && !known_group(rest)) {
-      return rest.substr(0, 3);
+    } else if (c == '(') {
+      if (!known_group(rest)) return rest.substr(0, 3);
+      ++depth;
+      if (ignoring == 0 && rest.starts_with("(?i:")) ignoring = depth;
+    } else if (c == ')') {
+      if (ignoring == depth) ignoring = 0;
+      --depth;
     } else if (rest.starts_with("{,") || rest.starts_with("}+") || rest.starts_with("}?")) {
       return rest.substr(0, 2);
     }

@@ -170,14 +170,16 @@ std::unique_ptr<TokenSource> open_llmc(const std::string& path, Fs& fs) {
     throw bad_token_file(
         path,
         fmt::format("no llm.c header (magic {}, version {}) and no .idx beside it", magic, version),
-        "for raw uint16 tokens set data.format=u16 or name the file .u16; for Megatron files keep "
-        "the .idx beside the .bin");
+        "for raw uint16 tokens name the file .u16, or give the format `u16`; for Megatron files "
+        "keep the .idx beside the .bin");
   }
   const TokenWidth width = narrow ? TokenWidth::u16 : TokenWidth::u32;
   const int64_t bytes = file->size() - kLlmcHeaderBytes, held = bytes / bytes_of(width);
   if (count <= 0 || count * bytes_of(width) != bytes) {
     throw bad_token_file(
-        path, fmt::format("the header counts {} tokens, the file holds {}", count, held),
+        path,
+        fmt::format("the header counts {} tokens of {} bytes, the file holds {} bytes of them",
+                    count, bytes_of(width), bytes),
         held == 0      ? "prepare the file again from text that is not empty"
         : count > held ? "the file is truncated: copy or prepare it again"
                        : "the rest would be lost: prepare it again, as Megatron files where there "
@@ -193,17 +195,17 @@ std::unique_ptr<TokenSource> open_raw_u16(const std::string& path, Fs& fs) {
   if (file->size() % 2 != 0) {
     throw bad_token_file(path,
                          fmt::format("{} bytes are no whole number of uint16 tokens", file->size()),
-                         "the file is truncated or has another format; see data.format");
+                         "the file is truncated, or its format is another than `u16`");
   }
   const int64_t tokens = file->size() / 2;
   return std::make_unique<MappedTokens>(std::move(file), 0, tokens, TokenWidth::u16, "raw uint16");
 }
 
-std::unique_ptr<TokenSource> open_bytes(const std::string& path, Fs& fs) {
+std::unique_ptr<TokenSource> open_bytes(const std::string& path, Fs& fs, int64_t begin) {
   auto file = fs.map(path);
-  if (file->size() == 0) throw bad_token_file(path, "the file is empty", "give a file with text");
-  const int64_t tokens = file->size();
-  return std::make_unique<MappedTokens>(std::move(file), 0, tokens, TokenWidth::u8, "bytes");
+  const int64_t tokens = file->size() - begin;
+  if (tokens <= 0) throw bad_token_file(path, "the file is empty", "give a file with text");
+  return std::make_unique<MappedTokens>(std::move(file), begin, tokens, TokenWidth::u8, "bytes");
 }
 
 std::unique_ptr<TokenWriter> write_llmc(const std::string& path, int64_t vocab, Fs& fs) {

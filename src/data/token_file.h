@@ -17,7 +17,7 @@ std::unique_ptr<TokenSource> open_megatron(const std::string& stem, Fs& fs);
 // llm.c: 256 int32 of header, then uint16 (magic 20240520) or uint32 (magic 20240801) tokens.
 std::unique_ptr<TokenSource> open_llmc(const std::string& path, Fs& fs);
 std::unique_ptr<TokenSource> open_raw_u16(const std::string& path, Fs& fs);
-std::unique_ptr<TokenSource> open_bytes(const std::string& path, Fs& fs);
+std::unique_ptr<TokenSource> open_bytes(const std::string& path, Fs& fs, int64_t begin = 0);
 
 // Widths on disk. The numbers are Megatron's dtype codes.
 enum class TokenWidth : uint8_t { u8 = 1, i8 = 2, i16 = 3, i32 = 4, i64 = 5, u16 = 8, u32 = 0 };

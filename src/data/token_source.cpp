@@ -95,9 +95,10 @@ std::unique_ptr<TokenSource> open_tokens(const std::string& path, TokenFormat fo
   if (bin) return open_llmc(path, fs);
   if (path.ends_with(".u16")) return open_raw_u16(path, fs);
   if (!fs.info(path) && is_file(fs, path + ".idx")) return open_megatron(path, fs);
-  if (is_file(fs, path))
-    require_plain_text(*fs.open(path), ", or take it as it is: data.format=bytes");
-  return open_bytes(path, fs);
+  if (!is_file(fs, path)) return open_bytes(path, fs);  // says what is wrong with it
+  const auto file = fs.open(path);
+  require_plain_text(*file, ", or take it as it is: the format `bytes`");
+  return open_bytes(path, fs, text_begin(*file));
 }
 
 std::unique_ptr<TokenSource> synthetic_tokens(uint64_t seed, int64_t vocab, int64_t tokens) {

@@ -114,7 +114,7 @@ ExchangeResult export_hf(Fs& fs, const Checkpoint& checkpoint, const std::string
         "differ in the fourth digit (model.gelu=exact trains one that agrees)");
   }
   std::optional<Tokenizer> tokenizer;
-  if (options.tokenizer == "bytes" || (options.tokenizer.empty() && config.model.vocab == 256)) {
+  if (options.tokenizer == "bytes") {
     tokenizer.emplace(byte_tokenizer());
   } else if (!options.tokenizer.empty()) {
     tokenizer.emplace(load_tokenizer(options.tokenizer, fs));

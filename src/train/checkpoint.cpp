@@ -146,7 +146,9 @@ std::string state_json(const TrainerState& state, const DataMark& data) {
       {"nan_total", state.nan_total},
       {"loss_scale",
        {{"scale", scale.scale}, {"good_steps", scale.good_steps}, {"tolerance", scale.tolerance}}}};
-  if (data.tokens > 0) object["data"] = {{"tokens", data.tokens}, {"sample", data.sample}};
+  if (data.tokens > 0) {
+    object["data"] = {{"tokens", data.tokens}, {"sample", data.sample}, {"format", data.format}};
+  }
   return object.dump();
 }
 
@@ -195,8 +197,11 @@ DataMark data_of(const Manifest& manifest) {
   const json object = parse_json(manifest.state, "checkpoint state");
   if (!object.is_object() || !object.contains("data")) return {};
   const json& data = object["data"];
-  const bool said = data.is_object() && data.contains("sample") && data["sample"].is_string();
-  return {count_at(data, "tokens"), said ? data["sample"].get<std::string>() : ""};
+  const auto text = [&](const char* key) {
+    const bool said = data.is_object() && data.contains(key) && data[key].is_string();
+    return said ? data[key].get<std::string>() : "";
+  };
+  return {count_at(data, "tokens"), text("sample"), text("format")};
 }
 
 Config config_of(const Manifest& manifest) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/ceil_div.h"
 #include "config/rules.h"
 #include "model/gpt.h"
 #include "parallel/device_comm.h"
@@ -72,8 +73,8 @@ EvalResult evaluate_tokens(const Checkpoint& checkpoint, const TokenSource& sour
   if (settings.max_tokens > 0) {
     samples = std::clamp<int64_t>(settings.max_tokens / config.seq_len, 1, samples);
   }
-  const int64_t batches = (samples + settings.batch - 1) / settings.batch;
-  config.micro_batch = config.global_batch = (samples + batches - 1) / batches;
+  const int64_t batches = ceil_div(samples, settings.batch);
+  config.micro_batch = config.global_batch = ceil_div(samples, batches);
 
   const auto self = make_self_comm();
   const auto backend = make_rank_backend(config, *self);

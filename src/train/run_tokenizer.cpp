@@ -1,10 +1,7 @@
 #include "train/run_tokenizer.h"
 
-#include <optional>
-
 #include "base/error.h"
 #include "base/log.h"
-#include "data/tokenizer.h"
 
 namespace stretto {
 namespace {
@@ -28,19 +25,16 @@ void begin_copy(Fs& fs, const std::string& named, const std::string& copy, bool 
   }
 }
 
-std::optional<Tokenizer> copy_of(Fs& fs, const std::string& copy, bool fresh, bool speaks) {
+std::optional<Tokenizer> copy_of(Fs& fs, const std::string& output, bool fresh, bool speaks) {
   try {
-    return load_tokenizer(copy, fs);
+    return kept_tokenizer(fs, output);
   } catch (const Error& error) {
-    if (fresh) {
-      throw Error(error.code(),
-                  fmt::format("the tokenizer in output= cannot be used: {}", error.what()),
-                  "remove the file, or set output= to another directory");
-    }
+    if (fresh) throw;
     if (speaks) {
       spdlog::warn(
-          "this run's tokenizer is damaged ({}): training goes on, `generate` will not; remove the "
-          "file, and data.tokenizer= leaves a new copy",
+          "{}: training goes on, `generate` will not; remove the file, and data.tokenizer= leaves "
+          "a "
+          "new copy",
           error.what());
     }
     return std::nullopt;
@@ -57,16 +51,31 @@ bool differs(Fs& fs, const std::string& named, const Tokenizer& kept) {
 
 }  // namespace
 
+std::string tokenizer_copy(const std::string& output) {
+  return join_path(output, "tokenizer.json");
+}
+
+std::optional<Tokenizer> kept_tokenizer(Fs& fs, const std::string& output) {
+  if (output.empty() || !fs.info(tokenizer_copy(output))) return std::nullopt;
+  try {
+    return load_tokenizer(tokenizer_copy(output), fs);
+  } catch (const Error& error) {
+    throw Error(error.code(),
+                fmt::format("the tokenizer in output= cannot be used: {}", error.what()),
+                "remove the file, or set output= to another directory");
+  }
+}
+
 void keep_tokenizer(Fs& fs, const Config& config, bool fresh, bool speaks) {
   if (config.output.empty()) return;
   const std::string& named = config.data.tokenizer;
-  const std::string copy = join_path(config.output, "tokenizer.json");
+  const std::string copy = tokenizer_copy(config.output);
   const bool given = !named.empty() && named != "bytes";
   if (!fs.info(copy)) {
     if (given) begin_copy(fs, named, copy, fresh, speaks);
     return;
   }
-  const std::optional<Tokenizer> kept = copy_of(fs, copy, fresh, speaks);
+  const std::optional<Tokenizer> kept = copy_of(fs, config.output, fresh, speaks);
   if (!given || !kept || !differs(fs, named, *kept)) return;
   if (fresh) {
     throw Error(ExitCode::cannot_create,

@@ -2,10 +2,20 @@
 // file that data.tokenizer names.
 #pragma once
 
+#include <optional>
+#include <string>
+
 #include "base/fs.h"
 #include "config/config.h"
+#include "data/tokenizer.h"
 
 namespace stretto {
+
+std::string tokenizer_copy(const std::string& output);  // its path
+
+// The copy that a run, or an import, has left in `output`, if any. One that cannot be read throws
+// what to do about it.
+std::optional<Tokenizer> kept_tokenizer(Fs& fs, const std::string& output);
 
 // Leaves the tokenizer as tokenizer.json in the run's directory, once; for one rank. A copy that is
 // there stays: one that differs is cannot_create for a run that begins (`fresh`), else a warning.

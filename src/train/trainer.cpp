@@ -11,6 +11,7 @@
 #include "parallel/nccl_comm.h"
 #include "train/lr_schedule.h"
 #include "train/rank_plan.h"
+#include "train/run_tokenizer.h"
 
 namespace stretto {
 namespace {
@@ -26,35 +27,44 @@ bool means_bytes(const std::string& tokenizer) {
   }
 }
 
-// A text beside a tokenizer would be read byte by byte, and its samples decoded as tokens. The
-// tokenizer may also be the one that an import, or a run before this one, has left.
-void require_tokens(const Config& config, const char* key, const TokenSource& source) {
-  const bool given = !config.data.tokenizer.empty();
-  const std::string copy = join_path(config.output, "tokenizer.json");
-  const bool kept = !given && !config.output.empty() && posix_fs().info(copy);
-  const std::string& tokenizer = given ? config.data.tokenizer : copy;
-  if (!is_text(source) || (!given && !kept) || means_bytes(tokenizer)) return;
-  throw Error(
-      ExitCode::bad_config,
-      fmt::format("{}={} is text, but {}", key, source.name(),
-                  given ? fmt::format("data.tokenizer={} is given", tokenizer)
-                        : fmt::format("the model has a tokenizer: {}", tokenizer)),
-      fmt::format("stretto data prepare {} --tokenizer {} -o NAME, then {}=NAME.bin; or {} to "
-                  "train on bytes",
-                  source.name(), tokenizer, key,
-                  given ? "leave data.tokenizer out" : "set data.tokenizer=bytes"));
+// The tokenizer of the model: the one given, or else the one that an import, or a run before this
+// one, has left in its directory. Empty: none is known.
+std::string tokenizer_name(const Config& config) {
+  if (!config.data.tokenizer.empty()) return config.data.tokenizer;
+  return kept_tokenizer(posix_fs(), config.output) ? tokenizer_copy(config.output) : "";
+}
+
+// A text beside a tokenizer would be read byte by byte, and its samples decoded as tokens.
+void require_tokens(const Config& config, const TokenSource& source) {
+  if (!is_text(source)) return;
+  const std::string tokenizer = tokenizer_name(config);
+  if (tokenizer.empty() || means_bytes(tokenizer)) return;
+  throw Error(ExitCode::bad_config,
+              fmt::format("data.path={} is text, but {}{}", source.name(),
+                          config.data.tokenizer.empty() ? "the model has a tokenizer: "
+                                                        : "data.tokenizer is given: ",
+                          tokenizer),
+              fmt::format("stretto data prepare {} --tokenizer {} -o NAME, then "
+                          "data.path=NAME.bin; or set data.tokenizer=bytes to train on bytes",
+                          source.name(), tokenizer));
 }
 
 // Bytes and the ids of some tokenizer are two languages.
 void require_alike(const Config& config, const TokenSource& source, const TokenSource& eval) {
+  if (is_text(source) == is_text(eval)) return;
+  const std::string tokenizer = tokenizer_name(config);
   const bool small = config.model.vocab <= 256;  // no room for more than bytes
-  if (is_text(source) == is_text(eval) || small || config.data.tokenizer == "bytes") return;
+  if (small && (tokenizer.empty() || means_bytes(tokenizer))) return;
   const auto kind = [](const TokenSource& s) { return is_text(s) ? "is text" : "holds tokens"; };
-  throw Error(ExitCode::bad_config,
-              fmt::format("data.path={} {}, data.eval_path={} {}", source.name(), kind(source),
-                          eval.name(), kind(eval)),
-              "make tokens of the text with the same tokenizer: stretto data prepare; or set "
-              "data.tokenizer=bytes if these tokens are bytes");
+  const bool path = is_text(source);
+  throw Error(
+      ExitCode::bad_config,
+      fmt::format("data.path={} {}, data.eval_path={} {}", source.name(), kind(source), eval.name(),
+                  kind(eval)),
+      fmt::format("make tokens of the text with the tokenizer of the others: stretto data "
+                  "prepare {} --tokenizer {} -o NAME, then {}=NAME.bin",
+                  (path ? source : eval).name(), tokenizer.empty() ? "tokenizer.json" : tokenizer,
+                  path ? "data.path" : "data.eval_path"));
 }
 
 }  // namespace
@@ -144,10 +154,9 @@ void Trainer::open_data() {
     return;
   }
   source_ = open_tokens(config_.data.path, config_.data.format);
-  require_tokens(config_, "data.path", *source_);
+  require_tokens(config_, *source_);
   if (!config_.data.eval_path.empty()) {
     eval_source_ = open_tokens(config_.data.eval_path, config_.data.format);
-    require_tokens(config_, "data.eval_path", *eval_source_);
     require_alike(config_, *source_, *eval_source_);
     sampler_ = std::make_unique<Sampler>(*source_, options);
     options.shuffle = false;

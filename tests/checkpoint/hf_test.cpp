@@ -50,6 +50,7 @@ TEST_P(RoundTrip, ComesBackBitEqual) {
   const Checkpoint original = checkpoint_of(config, 3);
   ExportOptions options;
   options.shard_bytes = 100'000;  // several files
+  options.tokenizer = "bytes";
   const ExchangeResult sent = export_hf(posix_fs(), original, dir / "hf", options);
   EXPECT_GT(sent.files, 1u);
   EXPECT_TRUE(sent.tokenizer);

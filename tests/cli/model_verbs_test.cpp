@@ -119,6 +119,8 @@ TEST(EvalVerb, MeasuresTextAndTokensAndRefusesTheRest) {
     EXPECT_EQ(stretto_run({"eval", saving, m.text, "--device", device}).code, 0);
     EXPECT_EQ(stretto_run({"generate", saving, "-n", "2", "--device", device}).code, 0);
   }
+  const std::string marked = m.dir.write("marked", "\xef\xbb\xbf" + content_of(m.text));
+  EXPECT_EQ(json::parse(stretto_run({"eval", m.run, marked, "--json"}).out)["loss"], loss["loss"]);
   const std::string odd = m.dir.write("odd", std::string("\xff\0\xc3(", 4) + content_of(m.text));
   EXPECT_EQ(stretto_run({"eval", m.run, odd}).code, 0) << "bytes of any kind are text here";
   expect_refused({"eval", m.run, m.dir / "none"}, 66, "none");
@@ -149,7 +151,7 @@ TEST(EvalVerb, TakesNoTextForTokensOfAVocabularyItDoesNotKnow) {
   EXPECT_GT(bytes["tokens"], 1000);
 }
 
-// Of a small vocabulary the name of the data tells whether it is one of bytes.
+// Of a small vocabulary the run remembers whether its data were bytes.
 TEST(EvalVerb, KnowsWhetherARunWasTrainedOnBytes) {
   const Model m;
   const std::string tokens = m.dir / "tokens", run = m.dir / "small", named = m.dir / "named";
@@ -158,13 +160,48 @@ TEST(EvalVerb, KnowsWhetherARunWasTrainedOnBytes) {
     words.insert(words.begin(), {"train", "tiny-100k", "train.steps=1", "threads=1"});
     ASSERT_EQ(stretto_run(words).code, 0);
   };
-  train({"model.vocab=400", "data.path=" + tokens + ".bin", "output=" + run});
-  expect_refused({"eval", run, m.text}, 78, "names no tokenizer for its vocabulary of 400");
-  expect_refused({"generate", run, "-n", "2"}, 78, "names no tokenizer");
-  EXPECT_EQ(stretto_run({"generate", run, "-n", "2", "--tokenizer", "bytes"}).code, 0);
+  for (const char* end : {".bin", ""}) {  // Megatron's files may be named by their stem
+    const std::string out = run + end;
+    train({"model.vocab=400", "data.path=" + tokens + end, "output=" + out});
+    expect_refused({"eval", out, m.text}, 78, "names no tokenizer for its vocabulary of 400");
+    expect_refused({"generate", out, "-n", "2"}, 78, "names no tokenizer");
+    EXPECT_EQ(stretto_run({"generate", out, "-n", "2", "--tokenizer", "bytes"}).code, 0);
+  }
+  const std::string text = m.dir.write("text.bin.x", content_of(m.text)), of_text = run + "-text";
+  train({"model.vocab=400", "data.path=" + text, "output=" + of_text});
+  std::filesystem::remove(text);
+  EXPECT_EQ(stretto_run({"eval", of_text, m.text}).code, 0);
   train({"model.vocab=600", "data.path=" + m.text, "data.tokenizer=bytes", "output=" + named});
   EXPECT_EQ(stretto_run({"eval", named, m.text}).code, 0);
   EXPECT_EQ(stretto_run({"generate", named, "-n", "2"}).code, 0);
+}
+
+// As an import leaves it: what was trained on bytes in that directory has no use for it.
+TEST(EvalVerb, BytesOfARunComeBeforeATokenizerInItsDirectory) {
+  const Model m;
+  const std::string beside = m.dir / "beside", alone = m.dir / "alone";
+  std::filesystem::create_directory(beside);
+  ASSERT_EQ(stretto_run(
+                {"tokenizer", "train", m.text, "--vocab", "280", "-o", beside + "/tokenizer.json"})
+                .code,
+            0);
+  for (const std::string& run : {beside, alone}) {
+    ASSERT_EQ(stretto_run({"train", "tiny-100k", "model.vocab=300", "train.steps=1", "threads=1",
+                           "data.path=" + m.text, "data.tokenizer=bytes", "output=" + run})
+                  .code,
+              0);
+    for (std::vector<std::string> words :
+         {std::vector<std::string>{"eval", run, m.text, "--json"}, {"generate", run, "-n", "9"}}) {
+      const Answer answer = stretto_run(words);
+      EXPECT_EQ(answer.code, 0) << answer.err;
+      words.insert(words.end(), {"--tokenizer", "bytes"});
+      EXPECT_EQ(stretto_run(words).out, answer.out) << words[0];
+    }
+    const std::string named = run + "-named", unnamed = run + "-unnamed";
+    ASSERT_EQ(stretto_run({"export", run, "-o", named, "--tokenizer", "bytes"}).code, 0);
+    ASSERT_EQ(stretto_run({"export", run, "-o", unnamed}).code, 0);
+    EXPECT_TRUE(content_of(unnamed + "/tokenizer.json") == content_of(named + "/tokenizer.json"));
+  }
 }
 
 TEST(GenerateVerb, ContinuesTheSameWayForTheSameSeed) {
@@ -246,7 +283,10 @@ TEST(TrainVerb, FromATextToAModel) {
   words.back() = "data.path=" + data + ".bin";
   ASSERT_EQ(stretto_run(words).code, 0);
   EXPECT_EQ(stretto_run({"generate", run, "-p", "a model", "-n", "5"}).out.rfind("a model", 0), 0u);
-  EXPECT_EQ(stretto_run({"eval", run, m.text}).code, 0);
+  const Answer text = stretto_run({"eval", run, m.text});
+  EXPECT_EQ(text.code, 0) << text.err;
+  const std::string marked = m.dir.write("marked.txt", "\xef\xbb\xbf" + content_of(m.text));
+  EXPECT_EQ(stretto_run({"eval", run, marked}).out, text.out);
   const std::string large = m.dir.write("large.txt", "");
   std::filesystem::resize_file(large, (uintmax_t{4} << 30) + 1);  // without taking room
   expect_refused({"eval", run, large}, 65, "stretto data prepare");
@@ -307,7 +347,7 @@ TEST(TrainVerb, FindsADamagedTokenizer) {
   m.dir.write("on/tokenizer.json", half);
   const Answer on = stretto_run(words("on", 4));
   EXPECT_EQ(on.code, 0) << on.err;
-  EXPECT_TRUE(on.says("this run's tokenizer is damaged") && on.says(copy)) << on.err;
+  EXPECT_TRUE(on.says("the tokenizer in output= cannot be used") && on.says(copy)) << on.err;
   std::filesystem::remove(copy);  // as it says
   EXPECT_EQ(stretto_run(words("on", 5)).code, 0);
   EXPECT_EQ(content_of(copy), whole);

@@ -466,7 +466,7 @@ TEST(Rules, EmbeddingAndHeadMayMakeStagesEven) {
 TEST(Rules, ExtremeNumbersNeverCrash) {
   const auto any = rc::gen::element<int64_t>(INT64_MIN, -1, 0, 1, 2, 3, 4, 6, 8, 12, 64, 1000003,
                                              int64_t{1} << 40, INT64_MAX);
-  rc::check("every finding has a reason and a fix", [&] {
+  EXPECT_TRUE(rc::check("every finding has a reason and a fix", [&] {
     Config c = load_config({"tiny"}).config;
     for (const Key& key : config_keys()) {
       const bool number = key.type == ValueType::count || key.type == ValueType::bytes;
@@ -479,7 +479,7 @@ TEST(Rules, ExtremeNumbersNeverCrash) {
       RC_ASSERT(!f.fix.empty());
       RC_ASSERT(!f.message.empty());
     }
-  });
+  }));
 }
 
 // What the rules accept is what the engine can cut, and nothing that it can cut is refused.

@@ -78,18 +78,19 @@ TEST(Serialize, BadJsonIsAnError) {
 }
 
 TEST(Serialize, RandomNumbersSurvive) {
-  rc::check("numbers survive YAML and JSON", [](uint64_t seed, double lr, int32_t steps) {
-    Config c;
-    c.model = find_model("tiny");
-    c.seq_len = 128;
-    c.seed = seed >> 1;
-    c.train.lr = std::isfinite(lr) ? lr : 1;
-    c.train.steps = steps;
-    const Config yaml = load_config_text(to_yaml(c), "x").config;
-    const Config back = config_from_json(json::parse(to_json(c).dump()));
-    RC_ASSERT(yaml.seed == c.seed && yaml.train.lr == c.train.lr && yaml.train.steps == steps);
-    RC_ASSERT(back.seed == c.seed && back.train.lr == c.train.lr && back.train.steps == steps);
-  });
+  EXPECT_TRUE(
+      rc::check("numbers survive YAML and JSON", [](uint64_t seed, double lr, int32_t steps) {
+        Config c;
+        c.model = find_model("tiny");
+        c.seq_len = 128;
+        c.seed = seed >> 1;
+        c.train.lr = std::isfinite(lr) ? lr : 1;
+        c.train.steps = steps;
+        const Config yaml = load_config_text(to_yaml(c), "x").config;
+        const Config back = config_from_json(json::parse(to_json(c).dump()));
+        RC_ASSERT(yaml.seed == c.seed && yaml.train.lr == c.train.lr && yaml.train.steps == steps);
+        RC_ASSERT(back.seed == c.seed && back.train.lr == c.train.lr && back.train.steps == steps);
+      }));
 }
 
 TEST(Serialize, ShowNamesTheOriginOfEveryLine) {

@@ -52,8 +52,10 @@ TEST(Prepare, BlocksAndThreadsDoNotShow) {
 // A block is what a thread holds in memory, and blocks are what threads share.
 TEST(Prepare, TextOfAnyScriptIsReadInBlocks) {
   const TempDir dir;
-  for (const std::string line : {"Всё смешалось, как в доме.\n", "道可道，非常道。\n",
-                                 "नमस्ते दुनिया।\n", "“名可名”\n非常名。\n", "第一章\r\n"}) {
+  for (const std::string line :
+       {"Всё смешалось, как в доме.\n", "道可道，非常道。\n", "नमस्ते दुनिया।\n",
+        "“名可名”\n非常名。\n", "第一章\r\n", "道可道，非常道。\r\n", "「名可名。」\n\n",
+        "\u3000\u3000第一章、道。\n"}) {
     std::string text;
     while (text.size() < 3'000'000) text += line;
     CorpusReader corpus({{dir.write("c.txt", text)}});
@@ -131,21 +133,24 @@ TEST(Prepare, CompressedFilesAreNoText) {
   EXPECT_EQ(prepare({{dir.write("c.txt", "PK and BZh9 are words")}}, dir / "out").documents, 1);
 }
 
-TEST(Prepare, Utf16IsNoTextYet) {
+TEST(Prepare, Utf16And32AreNoTextYet) {
   const TempDir dir;
-  for (const std::string& text :
-       {std::string("\xff\xfeH\0i\0", 6), std::string("\xfe\xff\0H\0i", 6)}) {
-    EXPECT_ERROR(prepare({{dir.write("c.txt", text)}}, dir / "out"), ExitCode::bad_data,
-                 "c.txt is UTF-16");
-    EXPECT_ERROR(open_tokens(dir / "c.txt"), ExitCode::bad_data, "c.txt is UTF-16");
-    EXPECT_EQ(open_tokens(dir / "c.txt", TokenFormat::bytes)->tokens(), 6);
+  const std::pair<const char*, std::string> others[] = {
+      {"c.txt is UTF-16", std::string("\xff\xfeH\0i\0\0\0", 8)},
+      {"c.txt is UTF-16", std::string("\xfe\xff\0H\0i\0\0", 8)},
+      {"c.txt is UTF-32", std::string("\xff\xfe\0\0H\0\0\0", 8)},
+      {"c.txt is UTF-32", std::string("\0\0\xfe\xff\0\0\0H", 8)}};
+  for (const auto& [part, text] : others) {
+    EXPECT_ERROR(prepare({{dir.write("c.txt", text)}}, dir / "out"), ExitCode::bad_data, part);
+    EXPECT_ERROR(open_tokens(dir / "c.txt"), ExitCode::bad_data, part);
+    EXPECT_EQ(open_tokens(dir / "c.txt", TokenFormat::bytes)->tokens(), 8);
   }
 }
 
 // As data sets and books are handed on.
 TEST(Prepare, TablesArraysAndPdfAreNoText) {
   const TempDir dir;
-  const std::pair<const char*, const char*> others[] = {{"PAR1 and so on", "c is a Parquet table"},
+  const std::pair<const char*, const char*> others[] = {{"PAR1\x15\x04", "c is a Parquet table"},
                                                         {"\x93NUMPY\1", "c is an array of NumPy"},
                                                         {"%PDF-1.7\n", "c is a PDF"}};
   for (const auto& [bytes, part] : others) {
@@ -157,6 +162,7 @@ TEST(Prepare, TablesArraysAndPdfAreNoText) {
       EXPECT_NE(error.hint().find(dir / "c"), std::string::npos) << error.hint();
     }
   }
+  EXPECT_EQ(prepare({{dir.write("c", "PAR1 is a word")}}, dir / "out").documents, 1);
 }
 
 // Editors of one system put it in front of every file.
@@ -172,7 +178,12 @@ TEST(Prepare, AByteOrderMarkIsNoPartOfTheText) {
       EXPECT_EQ(all_ids(dir / "marked"), all_ids(dir / "plain")) << text;
     }
   }
+  // Nor where its bytes are the tokens, unless one says so.
+  EXPECT_EQ(all_ids(dir / "marked.txt"), all_ids(dir / "plain.txt"));
+  EXPECT_EQ(open_tokens(dir / "marked.txt", TokenFormat::bytes)->tokens(),
+            open_tokens(dir / "plain.txt")->tokens() + 3);
   const std::string alone = dir.write("alone.txt", mark);
+  EXPECT_ERROR(open_tokens(alone), ExitCode::bad_data, "alone.txt: the file is empty");
   EXPECT_ERROR(prepare({{alone}}, dir / "out"), ExitCode::bad_data, "no text");
   EXPECT_EQ(prepare({{alone, dir / "plain.txt"}}, dir / "out").documents, 1);
 }
@@ -196,8 +207,9 @@ TEST(Prepare, BadJsonLinesNameTheLineAndLeaveNothing) {
   expect_bad("{\"text\": 3}\n", "not a string");
   expect_bad("{\"text\": {\"text\": \"a\"}}\n", "not a string");
   expect_bad("{\"text\": \"a\", \"text\": \"b\"}\n", "twice");
-  expect_bad("[\"text\"]\n", "c.jsonl:1");
-  expect_bad("\"text\"\n", "c.jsonl:1");
+  for (const char* line : {"[\"text\"]\n", "\"text\"\n", "3\n", "null\n"}) {
+    expect_bad(line, "c.jsonl:1: bad JSON: an object is expected on each line");
+  }
   expect_bad("{\"text\": \"a\"} {\"text\": \"b\"}\n", "c.jsonl:1");
   expect_bad("{\"text\": \"\xff\"}\n", "c.jsonl:1");
   expect_bad("{\"x\":" + std::string(100, '[') + "\n", "64");

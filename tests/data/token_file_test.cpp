@@ -162,6 +162,21 @@ TEST(BadTokenFile, CompressedTextIsNoTextUnlessOneSaysSo) {
   EXPECT_EQ(open_tokens(path, TokenFormat::bytes)->tokens(), 13);
 }
 
+// The same files are opened by verbs whose option is --format.
+TEST(BadTokenFile, TheFixIsThatOfEveryVerb) {
+  const TempDir dir;
+  for (const std::string& path :
+       {dir.write("c.txt", "%PDF-1.7"), dir.write("c.bin", "abcd"), dir.write("c.u16", "abc")}) {
+    try {
+      open_tokens(path);
+      ADD_FAILURE() << path;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.hint().find("data.format"), std::string::npos) << error.hint();
+      EXPECT_NE(error.hint().find("format"), std::string::npos) << error.hint();
+    }
+  }
+}
+
 TEST(BadTokenFile, Llmc) {
   const TempDir dir;
   std::string file(1024 + 4, '\0');
@@ -175,14 +190,15 @@ TEST(BadTokenFile, Llmc) {
   put(1, 1);
   EXPECT_ERROR(open_tokens(dir.write("a.bin", file)), ExitCode::bad_data, "counts 0");
   put(2, 3);
-  EXPECT_ERROR(open_tokens(dir.write("a.bin", file)), ExitCode::bad_data, "holds 2");
+  EXPECT_ERROR(open_tokens(dir.write("a.bin", file)), ExitCode::bad_data, "holds 4 bytes");
   put(2, 1);  // as where a program counts further than 31 bits go
-  EXPECT_ERROR(open_tokens(dir.write("a.bin", file)), ExitCode::bad_data, "holds 2");
+  EXPECT_ERROR(open_tokens(dir.write("a.bin", file)), ExitCode::bad_data, "holds 4 bytes");
   put(2, -1);
   EXPECT_ERROR(open_tokens(dir.write("a.bin", file)), ExitCode::bad_data, "counts -1");
   put(2, 2);
   EXPECT_EQ(open_tokens(dir.write("a.bin", file))->tokens(), 2);
-  EXPECT_ERROR(open_tokens(dir.write("a.bin", file + "x")), ExitCode::bad_data, "holds 2");
+  EXPECT_ERROR(open_tokens(dir.write("a.bin", file + "x")), ExitCode::bad_data,
+               "counts 2 tokens of 2 bytes, the file holds 5 bytes of them");
   put(0, 20240801);
   put(1, 7);
   put(2, 1);

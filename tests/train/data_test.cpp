@@ -35,6 +35,15 @@ TEST(TrainingData, RawTokensNamedBinNeedTheFormat) {
   EXPECT_EQ(by_format, losses(config));
 }
 
+std::string fix_of(const Config& config) {
+  try {
+    train(config);
+  } catch (const Error& error) {
+    return error.hint();
+  }
+  return "";
+}
+
 // The loss of one on the other would be a number like any other.
 TEST(TrainingData, TextIsNotEvaluatedByAModelOfTokens) {
   const TempDir dir;
@@ -46,18 +55,25 @@ TEST(TrainingData, TextIsNotEvaluatedByAModelOfTokens) {
   const std::string tokens = dir.write("train.u16", raw_tokens(2000, 61));
   config.data.path = tokens;
   config.data.eval_path = text;
-  EXPECT_ERROR(train(config), ExitCode::bad_config, "valid.txt is text");
-  config.data.tokenizer = dir / "tokenizer.json";
-  EXPECT_ERROR(train(config), ExitCode::bad_config, "data.eval_path=" + text + " is text, but");
-  config.data.tokenizer.clear();
-  std::swap(config.data.path, config.data.eval_path);
-  EXPECT_ERROR(train(config), ExitCode::bad_config, "train.u16 holds tokens");
-  // Where tokens are bytes, both are the same.
-  config.data.tokenizer = "bytes";
-  EXPECT_EQ(train(config).size(), 2);
-  config.data.tokenizer.clear();
+  const std::string gpt2 = STRETTO_SOURCE_DIR "/tests/goldens/tokenizer/gpt2.json";
+  for (const std::string& tokenizer : {std::string(), gpt2, std::string("bytes")}) {
+    config.data.tokenizer = tokenizer;
+    EXPECT_ERROR(train(config), ExitCode::bad_config, "data.eval_path=" + text + " is text");
+    const std::string named = tokenizer.empty() ? "tokenizer.json" : tokenizer;
+    EXPECT_EQ(fix_of(config),
+              "make tokens of the text with the tokenizer of the others: stretto "
+              "data prepare " +
+                  text + " --tokenizer " + named + " -o NAME, then data.eval_path=NAME.bin");
+  }
+  // No others go into so small a vocabulary.
   config.model.vocab = 256;
   EXPECT_EQ(train(config).size(), 2);
+  config.data.tokenizer = gpt2;
+  EXPECT_ERROR(train(config), ExitCode::bad_config, "data.eval_path=" + text + " is text");
+  config.data.tokenizer.clear();
+  config.model.vocab = 300;
+  std::swap(config.data.path, config.data.eval_path);
+  EXPECT_ERROR(train(config), ExitCode::bad_config, "train.u16 holds tokens");
 }
 
 // As an import leaves it: whoever trains the model further may have nothing but a text.
@@ -75,11 +91,20 @@ TEST(TrainingData, TextIsNotLearnedByAModelWithATokenizer) {
   };
   begin_with("pieces", load_tokenizer(STRETTO_SOURCE_DIR "/tests/goldens/tokenizer/gpt2.json"));
   EXPECT_ERROR(train(config), ExitCode::bad_config, "text.txt is text, but the model has");
+  config.data.tokenizer = config.output + "/tokenizer.json";  // what is advised can be done
+  EXPECT_TRUE(fix_of(config).ends_with("; or set data.tokenizer=bytes to train on bytes"));
   config.data.tokenizer = "bytes";
   EXPECT_EQ(train(config).size(), 1);
   config.data.tokenizer.clear();
   begin_with("bytes", byte_tokenizer());
   EXPECT_EQ(train(config).size(), 1);
+  begin_with("damaged", byte_tokenizer());
+  dir.write("damaged/tokenizer.json", "{");
+  EXPECT_ERROR(train(config), ExitCode::bad_data, "the tokenizer in output= cannot be used");
+  EXPECT_TRUE(fix_of(config).starts_with("remove the file"));
+  config.data.tokenizer = dir / "damaged/tokenizer.json";
+  config.output.clear();
+  EXPECT_ERROR(train(config), ExitCode::bad_config, "text.txt is text, but data.tokenizer");
 }
 
 TEST(TrainingData, ABatchThatIsNotFullHasRowsWithoutTargets) {
