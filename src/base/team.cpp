@@ -2,10 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <system_error>
-
 #include "base/cores.h"
-#include "base/error.h"
+#include "base/start_thread.h"
 
 namespace stretto {
 
@@ -24,12 +22,8 @@ void Team::grow(int helpers) {
   STRETTO_CHECK(helpers < static_cast<int>(kInside), "{} threads", helpers + 1);
   while (static_cast<int>(helpers_.size()) < helpers) {
     const int worker = static_cast<int>(helpers_.size()) + 1;
-    try {
-      helpers_.emplace_back([this, worker] { help(worker); });
-    } catch (const std::system_error& error) {
-      throw Error(ExitCode::os_error, fmt::format("start thread {}: {}", worker, error.what()),
-                  "set threads to fewer, or allow more (ulimit -u, the pids of a control group)");
-    }
+    helpers_.push_back(start_thread<std::jthread>(fmt::format("thread {}", worker),
+                                                  [this, worker] { help(worker); }));
   }
 }
 

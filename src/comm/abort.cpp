@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <system_error>
 #include <thread>
 
 #include "base/log.h"
@@ -11,10 +12,14 @@
 namespace stretto {
 
 void report_before_exit(const StatusBoard& board, int exit_code, const std::string& message) {
-  std::thread([exit_code] {
-    std::this_thread::sleep_for(std::chrono::seconds(3));
-    std::_Exit(exit_code);
-  }).detach();
+  try {
+    std::thread([exit_code] {
+      std::this_thread::sleep_for(std::chrono::seconds(3));
+      std::_Exit(exit_code);
+    }).detach();
+  } catch (const std::system_error&) {
+    // No thread to be had: what the caller does next has to end the process by itself.
+  }
   if (!board.claim_report()) {
     std::this_thread::sleep_for(std::chrono::seconds(1));
     return;

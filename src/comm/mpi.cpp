@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "base/ceil_div.h"
+#include "base/start_thread.h"
 #include "comm/abort.h"
 #include "comm/launch.h"
 #include "comm/mpi_op.h"
@@ -341,7 +342,9 @@ void end_late_start(const std::stop_token& stop, double seconds) {
 void run_mpi_ranks(const std::function<void(Comm&)>& body, double start_seconds) {
   std::jthread guard;
   if (start_seconds > 0) {
-    guard = std::jthread([=](const std::stop_token& stop) { end_late_start(stop, start_seconds); });
+    guard = start_thread<std::jthread>(
+        "the thread that ends a late start of MPI",
+        [=](const std::stop_token& stop) { end_late_start(stop, start_seconds); });
   }
   const std::unique_ptr<Comm> world = make_mpi_comm();
   guard.request_stop();

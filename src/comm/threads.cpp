@@ -4,10 +4,10 @@
 
 #include <cstdlib>
 #include <exception>
-#include <system_error>
 #include <thread>
 
 #include "base/log.h"
+#include "base/start_thread.h"
 #include "comm/abort.h"
 #include "comm/threads_group.h"
 
@@ -236,16 +236,13 @@ void wait_for_ranks(const Job& job, Outcome& outcome, double grace_seconds) {
 }
 
 // The ranks from `rank` on have no thread; those before have one.
-void give_up_start(int rank, int n, const std::system_error& error, Job& job, Outcome& outcome) {
-  const std::string text = fmt::format("start rank {} of {}: {}", rank, n, error.what());
+void give_up_start(int rank, int n, const Error& error, Job& job, Outcome& outcome) {
   const std::lock_guard lock(outcome.mutex);
-  outcome.first = std::make_exception_ptr(
-      Error(ExitCode::os_error, text,
-            "use fewer ranks, or allow more threads (ulimit -u, the pids of a control group)"));
-  outcome.text = text;
-  outcome.exit_code = static_cast<int>(ExitCode::os_error);
+  outcome.first = std::make_exception_ptr(error);
+  outcome.text = error.what();
+  outcome.exit_code = static_cast<int>(error.code());
   outcome.running -= n - rank;
-  job.stop(text);
+  job.stop(error.what());
 }
 
 }  // namespace
@@ -263,8 +260,10 @@ void run_thread_ranks(int n, const std::function<void(Comm&)>& body, double grac
   for (int r = 0; r < n; ++r) {
     auto monitor = std::make_shared<RankMonitor>(board, r, r);
     try {
-      ranks.emplace_back([&, r, monitor] { rank_main(r, job, world, monitor, body, outcome); });
-    } catch (const std::system_error& error) {
+      ranks.push_back(start_thread<std::thread>(
+          fmt::format("rank {} of {}", r, n),
+          [&, r, monitor] { rank_main(r, job, world, monitor, body, outcome); }));
+    } catch (const Error& error) {
       give_up_start(r, n, error, *job, outcome);
       break;
     }

@@ -10,6 +10,7 @@
 #include <map>
 
 #include "base/host.h"
+#include "base/start_thread.h"
 
 namespace stretto {
 namespace {
@@ -151,7 +152,8 @@ Watchdog::Watchdog(Comm& world, WatchdogOptions options)
   beat();
   if (options_.timeout <= 0) return;
   world_.monitor().alive();
-  thread_ = std::jthread([this](const std::stop_token& stop) { watch(stop); });
+  thread_ = start_thread<std::jthread>(fmt::format("the watchdog of rank {}", world_.rank()),
+                                       [this](const std::stop_token& stop) { watch(stop); });
 }
 
 Watchdog::~Watchdog() = default;

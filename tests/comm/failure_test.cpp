@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 #include <pthread.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
@@ -181,7 +183,10 @@ TEST(Failure, ARankThatCannotStartEndsTheJob) {
     pthread_setattr_default_np(&stack);
     size_t pages = 0;
     std::ifstream("/proc/self/statm") >> pages;
-    const rlimit limit{pages * 4096 + 7 * kGiB / 2, RLIM_INFINITY};
+    rlimit limit{};
+    getrlimit(RLIMIT_AS, &limit);
+    const auto used = pages * static_cast<size_t>(sysconf(_SC_PAGESIZE));
+    limit.rlim_cur = std::min<rlim_t>(limit.rlim_max, used + 7 * kGiB / 2);
     setrlimit(RLIMIT_AS, &limit);
     try {
       run_thread_ranks(8, [](Comm& comm) { comm.barrier(); });

@@ -11,6 +11,8 @@
 #include "comm/contract.h"
 #include "comm/long_work.h"
 #include "comm/threads.h"
+#include "support/expect_error.h"
+#include "support/no_threads.h"
 
 namespace stretto {
 namespace {
@@ -207,6 +209,12 @@ TEST(LongWork, ThoseWhoWaitShowWhatOthersDo) {
     }
     work.wait();
   });
+}
+
+TEST(Watchdog, OneThatCannotStartIsNoBug) {
+  const std::unique_ptr<Comm> world = make_self_comm();
+  const NoThreads no_threads;
+  EXPECT_ERROR(Watchdog(*world, {.timeout = 300}), ExitCode::os_error, "the watchdog of rank 0");
 }
 
 TEST(WatchdogDeathTest, EndsAJobThatHasLostARank) {

@@ -11,6 +11,7 @@
 
 #include "base/dynamic_library.h"
 #include "base/log.h"
+#include "base/start_thread.h"
 
 namespace stretto {
 namespace {
@@ -67,7 +68,7 @@ class NvmlTelemetry final : public GpuTelemetry {
     end_thread();
     window_ = {};
     running_ = true;
-    thread_ = std::thread([this] {
+    thread_ = start_thread<std::thread>("the thread that asks how the GPU is", [this] {
       while (true) {
         const GpuSample now = sample();  // takes milliseconds: not under the lock
         std::unique_lock lock(mutex_);
