@@ -339,6 +339,33 @@ std::vector<TensorSpec> host_plan(const RankShape& s) {
   return plan;
 }
 
+namespace {
+
+// What a backward pass of attention on a GPU takes beside its operands. All keep dq in f32, cuDNN's
+// repeatable one once per block of keys; our own for ALiBi, f32 and other head sizes has a value or
+// two per row of scores instead.
+size_t attention_scratch(const RankShape& shape, bool repeatable, bool hopper) {
+  const int64_t tokens = shape.tokens(), hidden = shape.model.hidden / shape.tp;
+  const int64_t heads = shape.model.heads / shape.tp, head = hidden / heads;
+  int64_t words = 0;
+  if (shape.model.position_kind == Positions::alibi || head > 128 || head % 8 != 0 ||
+      shape.precision == Precision::fp32) {
+    words = tokens * heads * 2;
+  } else if (hopper && (head == 64 || head == 128) && shape.seq_len % 128 == 0 &&
+             shape.precision != Precision::amp_fp16) {
+    // Beside dq two values per row of scores, sums of 64 rows, and a counter for 64 rows of 64
+    // columns (backend/cuda/attention_dq.cu).
+    words =
+        tokens * hidden + 2 * tokens * heads + tokens / 64 * hidden + tokens / 64 * hidden / 64 + 1;
+  } else {
+    const int64_t keys = head <= 64 ? 128 : 256;
+    words = tokens * hidden * (repeatable ? ceil_div(shape.seq_len, keys) : 1);
+  }
+  return static_cast<size_t>(words) * sizeof(float);
+}
+
+}  // namespace
+
 size_t gpu_overhead(const RankShape& shape, bool repeatable, bool hopper) {
   constexpr size_t kMiB = size_t{1} << 20;
   constexpr size_t kDriver = 550 * kMiB;   // context and loaded kernels, measured on an H200
@@ -347,19 +374,8 @@ size_t gpu_overhead(const RankShape& shape, bool repeatable, bool hopper) {
   const auto tokens = static_cast<size_t>(shape.tokens());
   const auto hidden = static_cast<size_t>(shape.model.hidden / shape.tp);
   const auto ffn = static_cast<size_t>(shape.model.ffn / shape.tp);
-  const auto heads = static_cast<size_t>(shape.model.heads / shape.tp);
-  // A backward pass of attention keeps dq in f32, cuDNN's repeatable one once per block of keys;
-  // our own for ALiBi, f32 and other head sizes has a value or two per row of scores instead.
-  const int64_t head = shape.model.hidden / shape.model.heads;
-  const bool ours = shape.model.position_kind == Positions::alibi || head > 128 || head % 8 != 0 ||
-                    shape.precision == Precision::fp32;
-  const bool for_hopper = hopper && (head == 64 || head == 128) && shape.seq_len % 128 == 0 &&
-                          shape.precision != Precision::amp_fp16;
-  const int64_t keys = head <= 64 ? 128 : 256;
-  const int64_t copies = repeatable && !for_hopper ? ceil_div(shape.seq_len, keys) : 1;
-  const size_t attention =
-      ours ? tokens * heads * 8 : tokens * hidden * 4 * static_cast<size_t>(copies);
-  size_t scratch = std::max(kPartialSums, shape.train ? attention : 0), gradients = 0;
+  const size_t attention = shape.train ? attention_scratch(shape, repeatable, hopper) : 0;
+  size_t scratch = std::max(kPartialSums, attention), gradients = 0;
   if (shape.precision == Precision::amp_fp8) {
     // Tensor parallelism cuts one side of each product.
     const auto whole = static_cast<size_t>(shape.model.hidden);

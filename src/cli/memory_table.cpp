@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "backend/cuda/cuda_options.h"
 #include "base/units.h"
 #include "cli/text_table.h"
 #include "train/rank_plan.h"
@@ -81,7 +82,8 @@ std::string memory_text(const Config& config, const std::vector<StageMemory>& st
                         bytes(shared));
   }
   if (const size_t overhead = stages.back().overhead; overhead > 0) {  // the same on every stage
-    text += fmt::format("  beside it the GPU's driver and libraries take {}\n", bytes(overhead));
+    text += fmt::format("  beside it the GPU's driver and libraries take {}{}\n", bytes(overhead),
+                        cuda_device_count() > 0 ? "" : " (no GPU is here: as before Hopper)");
   }
   return text;
 }

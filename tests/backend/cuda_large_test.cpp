@@ -59,7 +59,9 @@ TEST_F(Gpu, LayerNormOfEveryWidthInUse) {
 }
 
 // Blocks that take several items each, and dq that many of them add to: always in the same order.
+// One of the backends has worked on another shape before.
 TEST_F(Gpu, AttentionOfManyHeads) {
+  std::unique_ptr<Backend> used;
   for (const int64_t D : {64, 128}) {
     SCOPED_TRACE(D);
     const int64_t B = 13, T = 1024, H = 768 / D;
@@ -71,20 +73,23 @@ TEST_F(Gpu, AttentionOfManyHeads) {
     struct Results {
       Operand out, lse, dqkv, sums;
     };
-    const auto run = [&](const char* kernel) {
+    const auto backend_with = [](const char* kernel) {
       CudaOptions options;
       options.attention = kernel;
+      return make_staged_backend(make_cuda_backend(0, options));
+    };
+    const auto run = [&](Backend& gpu) {
       Results r{Operand::output(type, {B, T, H, D}), Operand::output(DType::f32, {B, H, T}),
                 Operand::output(type, {B, T, 3, H, D}), Operand::zeros(DType::f32, {H * D})};
-      const auto gpu = make_staged_backend(make_cuda_backend(0, options));
-      gpu->attention_forward(r.out, r.lse, qkv, attention);
-      gpu->attention_backward(r.dqkv, dout, qkv, r.out, r.lse, attention, r.sums);
+      gpu.attention_forward(r.out, r.lse, qkv, attention);
+      gpu.attention_backward(r.dqkv, dout, qkv, r.out, r.lse, attention, r.sums);
       return r;
     };
-    const Results expected = run("flash");
-    Values before;
+    const Results expected = run(*backend_with("flash"));
+    if (!used) used = backend_with("hopper");
+    Values before, sums_before;
     for (int repeat = 0; repeat < 3; ++repeat) {
-      const Results r = run("hopper");
+      const Results r = repeat < 2 ? run(*backend_with("hopper")) : run(*used);
       EXPECT_TRUE(close(r.out, expected.out.values(), type, 2));
       EXPECT_TRUE(close(r.lse, expected.lse.values(), DType::f32, 16));
       EXPECT_TRUE(close(r.dqkv, expected.dqkv.values(), type, 4));
@@ -93,8 +98,10 @@ TEST_F(Gpu, AttentionOfManyHeads) {
       EXPECT_TRUE(r.out.guards_intact() && r.lse.guards_intact() && r.dqkv.guards_intact());
       if (repeat > 0) {
         EXPECT_EQ(r.dqkv.values(), before);
+        EXPECT_EQ(r.sums.values(), sums_before);
       }
       before = r.dqkv.values();
+      sums_before = r.sums.values();
     }
   }
 }

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "account/flops.h"
+#include "backend/cuda/cuda_options.h"
 #include "config/reader.h"
 #include "support/run_verb.h"
 
@@ -62,6 +63,7 @@ TEST(MemoryTable, WhatAGpuTakesBesideThePlanIsNamed) {
   const VerbAnswer gpu = run_verb({"flops", words[0], words[1], words[2]});
   // 550 MiB of the driver, 64 each for products and partial sums
   EXPECT_NE(gpu.out.find("driver and libraries take 678.00 MiB"), std::string::npos) << gpu.out;
+  EXPECT_EQ(gpu.out.find("as before Hopper") == std::string::npos, cuda_device_count() > 0);
   const nlohmann::json rows = memory_json(stage_memory(load_config(words).config));
   EXPECT_EQ(rows[0]["device_overhead_bytes"], 678 << 20);
 }

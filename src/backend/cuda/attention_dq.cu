@@ -1,13 +1,12 @@
 #include "backend/cuda/attention_dq.h"
 #include "backend/cuda/column_sum.h"
-#include "backend/cuda/hopper.cuh"
+#include "backend/cuda/device.cuh"
 #include "backend/cuda/lanes.h"
 
 namespace stretto::cuda::dq {
 namespace {
 
 constexpr int kThreads = 256;
-using hopper::kGroup;
 
 // The tile of a block: heads of the same rows, which lie side by side, come one after the other.
 struct Tile {
