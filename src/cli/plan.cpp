@@ -210,6 +210,7 @@ PlanOptions with_defaults(PlanOptions o, const ResolvedConfig& words,
   if (o.precision.empty() && says("precision")) o.precision = name_of(words.config.precision);
   if (!o.global_batch && says("global_batch")) o.global_batch = words.config.global_batch;
   if (!o.gpus) o.gpus = cluster.time_shared ? cluster.devices_per_node : 8;
+  plan::check_devices(constraints_of(o));
   if (o.precision.empty()) o.precision = name_of(plan::default_precision(cluster));
   if (!o.global_batch && cluster.time_shared) o.global_batch = 8 * *o.gpus;
   return o;

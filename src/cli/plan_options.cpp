@@ -34,21 +34,6 @@ void check_counts(const PlanOptions& o) {
   if (o.zero && (*o.zero < 0 || *o.zero > 3)) {
     refuse(fmt::format("--zero {} is no ZeRO stage", *o.zero), "use 0, 1, 2 or 3");
   }
-  if (!o.gpus) return;
-  int64_t rest = *o.gpus;  // dp x tp x pp is the device count
-  for (const auto& part : {o.dp, o.tp, o.pp}) {
-    if (!part) continue;
-    if (rest % *part != 0) {
-      refuse(fmt::format("--dp, --tp and --pp do not divide {}", counted(*o.gpus, "device")),
-             "choose parts whose product divides --gpus");
-    }
-    rest /= *part;
-  }
-  if (o.dp && o.tp && o.pp && rest != 1) {
-    refuse(fmt::format("--dp {} x --tp {} x --pp {} is not {}", *o.dp, *o.tp, *o.pp,
-                       counted(*o.gpus, "device")),
-           "leave one of them out, or change --gpus");
-  }
 }
 
 void check_money(const PlanOptions& o) {

@@ -20,8 +20,6 @@ TEST(PlanVerb, QuestionsWithoutAnAnswerAreRefused) {
            {{"--global-batch", "-4"}, "--global-batch is -4", "from 1 on"},
            {{"--seq-len", "0"}, "--seq-len is 0", "from 1 on"},
            {{"--zero", "4"}, "--zero 4", "0, 1, 2 or 3"},
-           {{"--gpus", "64", "--dp", "7"}, "do not divide 64", "product divides --gpus"},
-           {{"--gpus", "8", "--dp", "2", "--tp", "2", "--pp", "1"}, "is not 8", "--gpus"},
            {{"--json", "--csv"}, "both", "choose one"},
            {{"--json", "--rejected"}, "are text", "leave them out"},
            {{"--csv", "--explain"}, "are text", "leave them out"},
@@ -44,6 +42,21 @@ TEST(PlanVerb, QuestionsWithoutAnAnswerAreRefused) {
     EXPECT_EQ(answer.out, "") << c.what;
     EXPECT_NE(answer.err.find(c.what), std::string::npos) << answer.err;
     EXPECT_NE(answer.err.find(c.fix), std::string::npos) << answer.err;
+  }
+}
+
+// Counts that a search cannot take, whether --gpus is given or not.
+TEST(PlanVerb, LayoutsThatCannotBeAreRefused) {
+  for (const auto& [words, what] : std::vector<std::pair<std::vector<std::string>, const char*>>{
+           {{"--gpus", "64", "--dp", "7"}, "dp 7 does not divide 64 devices"},
+           {{"--dp", "3"}, "dp 3 does not divide 8 devices"},
+           {{"--dp", "2", "--tp", "2", "--pp", "1"}, "give --gpus 4"},
+           {{"--gpus", "9223372036854775807"}, "give --gpus 1 to"}}) {
+    std::vector<std::string> all = {"plan", "mpt-7b"};
+    all.insert(all.end(), words.begin(), words.end());
+    const VerbAnswer answer = run_verb(all);
+    EXPECT_EQ(answer.code, 78) << what;
+    EXPECT_NE(answer.err.find(what), std::string::npos) << answer.err;
   }
 }
 
