@@ -60,18 +60,33 @@ std::string submit(const Groups::value_type& group, const SweepOptions& how,
   return id;
 }
 
-// Also where Slurm does not answer: its controller may be restarted while jobs go on.
-bool jobs_live(const std::string& ids, const SweepOptions& how) {
-  try {
-    return output_of({"squeue", "--noheader", "--jobs", ids}, how).find_first_not_of(" \n") !=
-           std::string::npos;
-  } catch (const Error& error) {
-    const bool forgotten =
-        std::string_view(error.what()).find("Invalid job id") != std::string::npos;
-    if (!forgotten) spdlog::debug("{}", error.what());
-    return !forgotten;  // those that have ended
+// Asks Slurm whether jobs go on. They do where it does not answer: its controller may be restarted
+// meanwhile.
+class JobWatch {
+ public:
+  JobWatch(std::string ids, const SweepOptions& how) : ids_(std::move(ids)), how_(how) {}
+
+  bool live() {
+    if (ids_.empty()) return false;
+    try {
+      const std::string jobs = output_of({"squeue", "--noheader", "--jobs", ids_}, how_);
+      answered_ = true;
+      return jobs.find_first_not_of(" \n") != std::string::npos;
+    } catch (const Error& error) {
+      if (std::string_view(error.what()).find("Invalid job id") != std::string::npos) {
+        return false;  // those that have ended
+      }
+      if (answered_) spdlog::warn("{}; waiting until it answers", error.what());
+      answered_ = false;
+      return true;
+    }
   }
-}
+
+ private:
+  std::string ids_;
+  const SweepOptions& how_;
+  bool answered_ = true;
+};
 
 // A job that ended and left nothing.
 RunRecord lost_record(const PlannedPoint& p, const SweepOptions& how) {
@@ -86,6 +101,7 @@ void wait_for(const std::vector<PlannedPoint>& points, const SweepOptions& how,
               const std::string& ids) {
   SweepProgress progress(points, how, stderr_is_terminal());
   install_stop_signals();
+  JobWatch jobs(ids, how);
   std::vector<bool> shown(points.size());
   size_t left = points.size();
   while (left > 0) {
@@ -93,7 +109,7 @@ void wait_for(const std::vector<PlannedPoint>& points, const SweepOptions& how,
       throw Error(ExitCode::resumable, "no longer waiting; the jobs go on",
                   fmt::format("`squeue --jobs {}` shows them; the same command waits again", ids));
     }
-    const bool live = !ids.empty() && jobs_live(ids, how);
+    const bool live = jobs.live();
     for (size_t i = 0; i < points.size(); ++i) {
       if (shown[i]) continue;
       if (!has_record(points[i], how)) {

@@ -105,6 +105,7 @@ TEST(SweepVerb, AJobIsNotLostWhileSlurmDoesNotAnswer) {
       stretto_run({"sweep", spec, "--out", dir / "out", "--run", "--launcher", "slurm", "--wait"});
   EXPECT_EQ(a.code, 0) << a.err;
   EXPECT_NE(a.out.find("one    ok"), std::string::npos) << a.out << a.err;
+  EXPECT_NE(a.err.find("waiting until it answers"), std::string::npos) << a.err;
 }
 
 TEST(SweepVerb, RetrySubmitsWhatFailedToSlurm) {
