@@ -14,7 +14,7 @@
 namespace stretto {
 namespace {
 
-double clock_seconds(clockid_t clock) {
+double seconds_of(clockid_t clock) {
   timespec t{};
   clock_gettime(clock, &t);
   return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
@@ -36,15 +36,15 @@ std::string describe(const CoreUse& use) {
 
 CoreWatch::CoreWatch(std::vector<int> cores)
     : cores_(std::move(cores)),
-      start_(clock_seconds(CLOCK_MONOTONIC)),
-      own_(clock_seconds(CLOCK_PROCESS_CPUTIME_ID)),
+      start_(seconds_of(CLOCK_MONOTONIC)),
+      own_(seconds_of(CLOCK_PROCESS_CPUTIME_ID)),
       busy_(busy_seconds(cores_)) {}
 
-double CoreWatch::own_seconds() const { return clock_seconds(CLOCK_PROCESS_CPUTIME_ID) - own_; }
+double CoreWatch::own_seconds() const { return seconds_of(CLOCK_PROCESS_CPUTIME_ID) - own_; }
 
 CoreUse CoreWatch::use(double own, double wanted) const {
   constexpr double kShortest = 0.5;
-  const double busy = busy_seconds(cores_), seconds = clock_seconds(CLOCK_MONOTONIC) - start_;
+  const double busy = busy_seconds(cores_), seconds = seconds_of(CLOCK_MONOTONIC) - start_;
   if (busy_ < 0 || busy < 0 || seconds < kShortest) return {};
   const auto usable = static_cast<double>(cores_.size());
   const double taken = (busy - busy_) / seconds;

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/fs.h"
 #include "base/log.h"
+#include "base/units.h"
 #include "plan/search.h"
 #include "reference/csv.h"
 
@@ -167,7 +168,13 @@ std::vector<Observation> read_records(const std::string& path, Precision unsaid)
       const std::string file = join_path(path, name);
       const auto about = fs.info(file);
       const bool regular = about && about->kind == FileKind::regular;
-      if (regular && name.ends_with(".csv")) files.push_back(file);
+      if (!regular || !name.ends_with(".csv")) continue;
+      if (about->bytes <= kMaxTableBytes) {
+        files.push_back(file);
+      } else {
+        spdlog::warn("{} is left out: {}, more than a table of runs has", file,
+                     format_bytes(static_cast<double>(about->bytes)));
+      }
     }
   }
   std::vector<Observation> out;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 
 #include "account/flops.h"
 #include "base/error.h"
@@ -172,6 +173,8 @@ TEST(Calibrate, OnlyFilesAreTables) {
             "id,layers,hidden,heads,vocab,seq_len,global_batch,dp,tp,pp,micro_batch,seconds\n"
             "a,2,64,4,256,32,8,1,1,1,4,1\n");
   ASSERT_EQ(mkfifo((dir / "a.csv").c_str(), 0600), 0);
+  EXPECT_EQ(read_records(dir.path(), Precision::fp32).size(), 1u);
+  std::filesystem::resize_file(dir.write("z.csv", "of something else"), (64 << 20) + 1);
   EXPECT_EQ(read_records(dir.path(), Precision::fp32).size(), 1u);
   EXPECT_ERROR(read_records(dir / "a.csv", Precision::fp32), ExitCode::bad_data, "a.csv");
   EXPECT_ERROR(read_records(dir / "none.csv", Precision::fp32), ExitCode::no_input, "none.csv");

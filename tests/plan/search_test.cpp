@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/ceil_div.h"
 #include "base/error.h"
 #include "config/rules.h"
 #include "plan/advice.h"
@@ -293,8 +294,7 @@ TEST(Search, WhatWouldFitCanBeCutSo) {
       const auto change = nearest_fit(p.cluster, p.stack, w, plan.nearest->layout);
       if (!change) continue;
       const int64_t dp = change->layout.dp;
-      const std::string batch =
-          fmt::format("--global-batch {}", (w.global_batch + dp - 1) / dp * dp);
+      const std::string batch = fmt::format("--global-batch {}", round_up(w.global_batch, dp));
       EXPECT_EQ(w.global_batch % dp != 0, change->text.find(batch) != std::string::npos)
           << change->text;
       EXPECT_TRUE(change->layout.interleave == 1 || 48 % (change->layout.pp * chunks) == 0)
