@@ -15,8 +15,8 @@ nlohmann::json parse_json(std::string_view text, const std::string& name);
 
 // The string at the top-level key `key` of one JSON object, checked as above, without building a
 // tree: the reader of JSON Lines. False without such a key. `out` keeps its capacity between calls.
-bool parse_json_text(std::string_view text, std::string_view key, const std::string& name,
-                     std::string& out);
+[[nodiscard]] bool parse_json_text(std::string_view text, std::string_view key,
+                                   const std::string& name, std::string& out);
 
 // `text` as a quoted JSON string. Bytes that are not UTF-8 become U+FFFD.
 std::string json_quote(std::string_view text);
