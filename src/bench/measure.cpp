@@ -280,8 +280,12 @@ std::optional<RunRecord> measure(Config config, const MeasureOptions& options) {
   // Only the first rank makes a record; others that measured, too, would take its cores meanwhile.
   const LaunchInfo launch = detect_launch();
   const bool measures = !launch.wants_mpi() || launch.rank == 0;
-  record.machine =
-      options.machine.empty() ? to_json(survey_machine(measures)).dump() : options.machine;
+  record.machine = options.machine;
+  if (options.machine.empty()) {
+    const MachineInfo machine = survey_machine(measures);
+    warn_if_disturbed(machine, "repeat when they are done");
+    record.machine = to_json(machine).dump();
+  }
   describe_device(record);
   reset_peak_resident();
   record.memory.before = peak_resident_bytes();

@@ -18,16 +18,24 @@ namespace {
 
 constexpr int64_t kGpuSize = 8192;  // far beyond where tiles and waves still matter
 constexpr int kTries = 5;
-constexpr int kProductsPerTry = 10;
+constexpr int kProductsOnGpu = 10, kProductsOnCpu = 4;  // in a try
 
-void measure_bf16(MachineRates& rates, int cores) {
-  const auto backend = make_cpu_backend(cores);
+// As steps multiply, by the kernels that they use.
+double cpu_matmul_rate(Backend& backend, DType type) {
+  double best = 0;
   const double start = clock_seconds();
-  for (const int64_t size : {1024, 2048}) {
-    // Few cores are busy enough with the smaller one.
+  for (const int64_t size : {512, 1024, 2048}) {
+    // Few cores, or busy ones, have enough to do with the smaller ones.
     if (clock_seconds() - start > 0.3) break;
-    rates.bf16_gemm = std::max(rates.bf16_gemm, measured_matmul_rate(*backend, DType::bf16, size));
+    best = std::max(best, measured_matmul_rate(backend, type, size, kProductsOnCpu));
   }
+  return best;
+}
+
+void measure_products(MachineRates& rates, int cores) {
+  const auto backend = make_cpu_backend(cores);
+  rates.gemm = cpu_matmul_rate(*backend, DType::f32);
+  if (has_bf16_units()) rates.bf16_gemm = cpu_matmul_rate(*backend, DType::bf16);
 }
 
 void measure_gpus(GpuDriver& driver) {
@@ -37,7 +45,8 @@ void measure_gpus(GpuDriver& driver) {
   for (size_t i = 0; i < driver.gpus.size(); ++i) {
     try {
       const auto backend = make_cuda_backend(static_cast<int>(i), {});
-      driver.gpus[i].bf16_measured = measured_matmul_rate(*backend, DType::bf16, kGpuSize);
+      driver.gpus[i].bf16_measured =
+          measured_matmul_rate(*backend, DType::bf16, kGpuSize, kProductsOnGpu);
     } catch (const Error& error) {
       spdlog::warn("GPU {} was not measured: {}", i, error.what());
     }
@@ -46,7 +55,7 @@ void measure_gpus(GpuDriver& driver) {
 
 }  // namespace
 
-double measured_matmul_rate(Backend& backend, DType type, int64_t size) {
+double measured_matmul_rate(Backend& backend, DType type, int64_t size, int products) {
   const auto count = static_cast<size_t>(size * size);
   // Random values: products of zeros draw less power, so a GPU would run them at a higher clock.
   std::vector<float> values(count);
@@ -63,13 +72,13 @@ double measured_matmul_rate(Backend& backend, DType type, int64_t size) {
   double best = 0;
   for (int attempt = -1; attempt < kTries; ++attempt) {  // the first one warms up
     const double begin = clock_seconds();
-    for (int i = 0; i < kProductsPerTry; ++i) {
+    for (int i = 0; i < products; ++i) {
       backend.linear_forward(output, inputs, inputs, {});
     }
     backend.synchronize();
     const double seconds = clock_seconds() - begin;
     const auto n = static_cast<double>(size);
-    if (attempt >= 0) best = std::max(best, 2 * n * n * n * kProductsPerTry / seconds);
+    if (attempt >= 0) best = std::max(best, 2 * n * n * n * products / seconds);
   }
   return best;
 }
@@ -92,11 +101,17 @@ std::string read_machine_file(Fs& fs, const std::string& path) {
   return record.machine;
 }
 
+void warn_if_disturbed(const MachineInfo& machine, const std::string& fix) {
+  if (!machine.rates || !machine.rates->cores.disturbed()) return;
+  spdlog::warn("{} while this machine was measured: what is predicted may be too slow; {}",
+               describe(machine.rates->cores), fix);
+}
+
 MachineInfo survey_machine(bool measure, const std::string& directory) {
   MachineInfo machine = probe_machine(measure, directory);
   if (measure) measure_gpus(machine.gpu);
-  if (machine.rates && has_bf16_units()) {
-    measure_bf16(*machine.rates, static_cast<int>(std::max<int64_t>(1, machine.cpu.usable)));
+  if (machine.rates) {
+    measure_products(*machine.rates, static_cast<int>(std::max<int64_t>(1, machine.cpu.usable)));
   }
   return machine;
 }

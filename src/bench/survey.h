@@ -9,15 +9,19 @@
 
 namespace stretto {
 
-// probe_machine, and with `measure` also the matrix-product rate in bf16 of a CPU with units for
-// it, and of each GPU that this program can use (under a second each).
+// probe_machine, and with `measure` also the matrix-product rates of the CPU, in bf16 where it has
+// units for it, and of each GPU that this program can use (a second or two each).
 MachineInfo survey_machine(bool measure, const std::string& directory = ".");
+
+// Where other programs took cores while it was measured: what is predicted from it comes out too
+// slow.
+void warn_if_disturbed(const MachineInfo& machine, const std::string& fix);
 
 // The text of a file that `doctor --json` or a sweep wrote. Throws bad_data with the file's name
 // where records could not say which device it describes, and how fast that is.
 std::string read_machine_file(Fs& fs, const std::string& path);
 
-// FLOP/s of one large square product of `size` in the element type, best of a few tries.
-double measured_matmul_rate(Backend& backend, DType type, int64_t size);
+// FLOP/s of a square product of `size` in the element type, best of a few tries of `products` each.
+double measured_matmul_rate(Backend& backend, DType type, int64_t size, int products);
 
 }  // namespace stretto

@@ -188,7 +188,9 @@ plan::Cluster measured_cluster(const PlanOptions& o) {
     spdlog::info(
         "measuring this machine for a few seconds; --machine FILE uses what `stretto "
         "doctor --json > FILE` measured");
-    text = to_json(survey_machine(true)).dump();
+    const MachineInfo machine = survey_machine(true);
+    warn_if_disturbed(machine, "ask again when they are done");
+    text = to_json(machine).dump();
   } else {
     text = read_machine_file(posix_fs(), o.machine);
   }

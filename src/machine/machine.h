@@ -69,9 +69,9 @@ struct DiskInfo {
 struct MachineRates {
   double fma_one_core = 0;  // fp32, registers only: the most that any kernel could reach
   double fma = 0;
-  double gemm = 0;  // fp32 matrix product, best of a few sizes
-  double bf16_gemm =
-      0;             // matrix product of bf16, set by whoever owns a backend; 0: no units for it
+  // Matrix products as steps do them, best of a few sizes: set by whoever owns a backend. In bf16 0
+  // where there are no units for it.
+  double gemm = 0, bf16_gemm = 0;
   double triad = 0;  // memory bandwidth, a = b + s c, three transfers counted
   // Two ranks of this process: a call that moves next to nothing, and bytes/s of a long sum (ring
   // volume). 0 on one core.

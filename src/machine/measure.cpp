@@ -1,6 +1,5 @@
-// What the machine delivers: arithmetic, matrix products, memory, disk. Best of several runs: other
+// What the machine delivers: arithmetic, memory, messages, disk. Best of several runs: other
 // work on the machine can only make a rate smaller.
-#include <cblas.h>
 #include <omp.h>
 #include <sched.h>
 
@@ -71,21 +70,6 @@ double fma_rate(int threads, double seconds) {
   return flops > 0 ? best : 0;
 }
 
-double gemm_rate(int n, double seconds) {
-  const auto size = static_cast<size_t>(n) * static_cast<size_t>(n);
-  std::vector<float> a(size, 0.5f), b(size, 0.25f), c(size, 0.0f);
-  const double flops = 2.0 * n * n * n;
-  double best = 0;
-  const double end = clock_seconds() + seconds;
-  do {
-    const double begin = clock_seconds();
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, n, n, n, 1.0f, a.data(), n, b.data(), n,
-                0.0f, c.data(), n);
-    best = std::max(best, flops / (clock_seconds() - begin));
-  } while (clock_seconds() < end);
-  return best;
-}
-
 // Arrays well beyond the last cache, each page first touched by the thread that uses it.
 double triad_rate(int threads, int64_t cache_bytes, int64_t available, double seconds) {
   int64_t count = std::max<int64_t>(4 * cache_bytes, 64 << 20) / 8;
@@ -116,11 +100,6 @@ MachineRates measure_rates(const CpuInfo& cpu, const MemoryInfo& memory) {
   rates.fma_one_core = fma_rate(1, 0.25);
   const CoreWatch watch(allowed_cores());  // while all of them are wanted
   rates.fma = std::max(rates.fma_one_core, fma_rate(threads, 0.4));
-  const double start = clock_seconds();
-  for (int n : {1024, 1536, 2048}) {
-    // A busy machine stretches every product: then the smaller sizes have to do.
-    if (clock_seconds() - start < 1.5) rates.gemm = std::max(rates.gemm, gemm_rate(n, 0.35));
-  }
   rates.triad = triad_rate(threads, cache, memory.available, 0.5);
   rates.cores = watch.use(watch.own_seconds(), threads);
   if (threads > 1) measure_messages(rates);
