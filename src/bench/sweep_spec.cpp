@@ -1,7 +1,9 @@
 #include "bench/sweep_spec.h"
 
 #include <algorithm>
+#include <cctype>
 #include <map>
+#include <set>
 
 #include "base/log.h"
 #include "base/units.h"
@@ -82,14 +84,40 @@ std::string label_part(const std::string& text) {
 struct Axis {
   std::vector<Choice> choices;
   std::vector<std::string> labels;
+  std::vector<std::string> values;  // as they were given, where labels are made of them
+
+  void name_after(const std::string& key, const std::string& value) {
+    values.push_back(value);
+    labels.push_back(label_part(short_key(key) + value));
+  }
 };
+
+// A word that no other axis has stands for itself: fp32, selective. Numbers and switches keep their
+// key: dp2.
+void shorten_labels(std::vector<Axis>& axes) {
+  std::map<std::string, int> had_by;  // so many axes
+  for (const Axis& axis : axes) {
+    for (const std::string& value : std::set(axis.values.begin(), axis.values.end())) {
+      ++had_by[value];
+    }
+  }
+  for (Axis& axis : axes) {
+    for (size_t i = 0; i < axis.values.size(); ++i) {
+      const std::string& value = axis.values[i];
+      const bool word = !value.empty() && std::isalpha(static_cast<unsigned char>(value[0])) != 0 &&
+                        value != "true" && value != "false" && value != "auto";
+      if (word && had_by[value] == 1) axis.labels[i] = label_part(value);
+    }
+  }
+}
 
 void append(const Choice& choice, SweepPoint& point) {
   point.words.insert(point.words.end(), choice.words.begin(), choice.words.end());
   point.places.insert(point.places.end(), choice.places.begin(), choice.places.end());
 }
 
-void add_product(const std::vector<Axis>& axes, const Choice& base, std::vector<SweepPoint>& out) {
+void add_product(std::vector<Axis> axes, const Choice& base, std::vector<SweepPoint>& out) {
+  shorten_labels(axes);
   size_t count = 1;
   for (const Axis& axis : axes) {
     count *= axis.choices.size();
@@ -125,7 +153,7 @@ void read_grid(const YamlNode& grid, const Choice& base, std::vector<SweepPoint>
     Axis axis;
     const auto add = [&](const YamlNode& value) {
       axis.choices.emplace_back().add(key, value);
-      axis.labels.push_back(label_part(key == "model" ? value.text : short_key(key) + value.text));
+      axis.name_after(key == "model" ? "" : key, value.text);
     };
     if (values.is_sequence()) {
       for (const YamlNode& value : values.items) add(value);
@@ -167,7 +195,7 @@ Axis axis_of(const std::vector<std::string>& values, const std::string& key) {
   Axis axis;
   for (const std::string& value : values) {
     axis.choices.push_back({{key + "=" + value}, {}});
-    axis.labels.push_back(label_part(short_key(key) + value));
+    axis.name_after(key, value);
   }
   return axis;
 }

@@ -37,7 +37,6 @@ SweepProgress::SweepProgress(const std::vector<PlannedPoint>& points, const Swee
       seconds_(how.seconds),
       live_(live) {
   for (const PlannedPoint& p : points_) width_ = std::max(width_, p.point.label.size());
-  width_ = std::min<size_t>(width_, 40);
 }
 
 void SweepProgress::header() {

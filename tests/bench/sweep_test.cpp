@@ -48,6 +48,26 @@ TEST(SweepSpec, GridIsEveryCombinationAndPointsFollow) {
   EXPECT_EQ(spec.points[6].words, (std::vector<std::string>{"tiny", "threads=1", "seed=7"}));
 }
 
+// Words are known by themselves, unless two keys have them; numbers and switches are not.
+TEST(SweepSpec, LabelsAreShortWhereWordsSayWhatTheyAre) {
+  const auto label = [](const char* grid) {
+    return parse(fmt::format("base: tiny\ngrid: {{{}}}\n", grid)).at(0).label;
+  };
+  EXPECT_EQ(label("precision: [amp_bf16, fp32], parallel.dp: [2], "
+                  "activation_checkpointing: [selective]"),
+            "amp_bf16_dp2_selective");
+  EXPECT_EQ(label("train.schedule: [none, x], activation_checkpointing: [none]"),
+            "schedulenone_activation_checkpointingnone");
+  EXPECT_EQ(label("optimizer_offload: [true], micro_batch: [auto]"),
+            "optimizer_offloadtrue_micro_batchauto");
+  EXPECT_EQ(label("model: [tiny-1m], data.path: [texts/a.txt]"), "tiny-1m_a.txt");
+  SweepFlags flags;
+  flags.models = {"tiny"};
+  flags.precisions = {"amp_bf16"};
+  flags.checkpointing = {"selective", "full"};
+  EXPECT_EQ(points_of(flags).at(1).label, "tiny_amp_bf16_full");
+}
+
 TEST(SweepSpec, MistakesNameTheirPlace) {
   EXPECT_ERROR(parse("grud: {a: 1}"), ExitCode::bad_config, "grud");
   EXPECT_ERROR(parse("base: tiny"), ExitCode::bad_config, "no points");
@@ -176,20 +196,13 @@ TEST(SweepSpec, FlagsThatDoNotComeOutEvenAreRejectedPoints) {
 
 // Directories are named after the beginning and the end of a long label: either may be its own.
 TEST(SweepPlan, PointsWithLongLabelsHaveTheirOwnPlaces) {
-  SweepFlags flags;
-  flags.models = {"mpt-125m"};
-  flags.precisions = {"amp_bf16"};
-  flags.tp = {2};
-  flags.pp = {4};
-  flags.checkpointing = {"selective", "full"};
-  flags.micro_batches = {"auto"};
-  flags.sequences = {11, 11};
-  flags.batches = {20, 20};
-  flags.zero = {0};
-  flags.ranks = {3, 5};  // rejected, before they have a place in the configuration
+  const auto points = parse(
+      "base: tiny\ngrid: {activation_checkpointing: [selective, full], train.lr: [0.00012345678], "
+      "train.min_lr: [0.00001234567], train.weight_decay: [0.1000000001], seed: [1234567890123], "
+      "memory_limit: [12345678901234], parallel.dp: [1, 2]}\n");
   std::set<std::string> ids;
-  for (const PlannedPoint& p : plan_points(points_of(flags))) {
-    EXPECT_GT(p.point.label.size(), 100u);
+  for (const PlannedPoint& p : plan_points(points)) {
+    EXPECT_GT(p.point.label.size(), 100u) << p.reason;
     EXPECT_TRUE(is_safe_name(p.id)) << p.id;
     ids.insert(p.id);
   }
