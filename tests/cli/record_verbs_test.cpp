@@ -139,6 +139,20 @@ TEST(RecordVerbs, ForecastsSayWhatTheyLeaveOut) {
   EXPECT_TRUE(says(answer.out, "\"memory_median_error\": null")) << answer.out;
 }
 
+TEST(RecordVerbs, NothingInCommonIsOneMessage) {
+  const TempDir dir;
+  for (int i = 0; i < 6; ++i) {
+    RunRecord r = sample_record();
+    r.config.seed = 100 + i;
+    write_record(posix_fs(), dir / fmt::format("{}/{}.json", i % 2 == 0 ? "a" : "b", i), r);
+  }
+  const VerbAnswer answer = run_verb({"compare", dir / "a", dir / "b"});
+  EXPECT_EQ(answer.code, 66);
+  EXPECT_FALSE(says(answer.err, "not compared")) << answer.err;
+  EXPECT_TRUE(says(answer.err, "hold no configuration in common")) << answer.err;
+  EXPECT_TRUE(says(answer.err, "`stretto collect DIR` and `stretto report DIR`")) << answer.err;
+}
+
 // A ratio of one would be that of runs that take the same time.
 TEST(RecordVerbs, WhatWasNotTimedHasNoRatio) {
   const TempDir dir;
