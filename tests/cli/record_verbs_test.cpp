@@ -153,6 +153,18 @@ TEST(RecordVerbs, NothingInCommonIsOneMessage) {
   EXPECT_TRUE(says(answer.err, "`stretto collect DIR` and `stretto report DIR`")) << answer.err;
 }
 
+TEST(RecordVerbs, CollectSaysInWhatUnitModelTflopIs) {
+  const TempDir dir;
+  write_record(posix_fs(), dir / "a.json", sample_record());
+  for (const auto& [style, shown] :
+       {std::pair("mpt", true), std::pair("full", true), std::pair("bloom", false)}) {
+    const VerbAnswer answer = run_verb({"collect", dir.path(), "--style", style});
+    EXPECT_EQ(says(answer.out, "|\n\nModel TFLOP is in hundreds of TFLOP/s per device"), shown)
+        << answer.out;
+    EXPECT_EQ(read_file(posix_fs(), dir / "results.md", 1 << 20), answer.out);
+  }
+}
+
 // A ratio of one would be that of runs that take the same time.
 TEST(RecordVerbs, WhatWasNotTimedHasNoRatio) {
   const TempDir dir;
