@@ -15,7 +15,7 @@ struct Side {
   std::vector<std::vector<double>> runs;  // those that succeeded
   std::vector<const RunRecord*> of;       // whose they are
   const RunRecord* first = nullptr;
-  int64_t records = 0;
+  int64_t records = 0, failed = 0;
 };
 
 std::vector<Side> sides_of(const std::vector<RunRecord>& records) {
@@ -26,12 +26,12 @@ std::vector<Side> sides_of(const std::vector<RunRecord>& records) {
     const auto same = [&](const Side& s) { return s.hash == hash && s.launcher == launcher; };
     auto side = std::find_if(sides.begin(), sides.end(), same);
     if (side == sides.end()) {
-      side = sides.insert(sides.end(), Side{hash, launcher, {}, {}, &r, 0});
+      side = sides.insert(sides.end(), Side{hash, launcher, {}, {}, &r});
     }
     ++side->records;
-    std::vector<double> seconds = r.timed_seconds();
-    if (r.status != RunStatus::ok || seconds.empty()) continue;
-    side->runs.push_back(std::move(seconds));
+    side->failed += r.failed() ? 1 : 0;
+    if (!r.counts()) continue;
+    side->runs.push_back(r.timed_seconds());
     side->of.push_back(&r);
   }
   return sides;
@@ -78,10 +78,9 @@ Verdict verdict_of(const Ratio& ratio, double tolerance) {
 std::string failures_of(const Side& a, const Side& b) {
   std::string text;
   for (const auto& [side, name] : {std::pair(&a, "A"), std::pair(&b, "B")}) {
-    const int64_t failed = side->records - std::ssize(side->runs);
-    if (failed == 0) continue;
-    text += text.empty() ? fmt::format("{} of {} runs of {}", failed, side->records, name)
-                         : fmt::format(" and {} of {} of {}", failed, side->records, name);
+    if (side->failed == 0) continue;
+    text += text.empty() ? fmt::format("{} of {} runs of {}", side->failed, side->records, name)
+                         : fmt::format(" and {} of {} of {}", side->failed, side->records, name);
   }
   return text.empty() ? "" : text + " did not end well";
 }
@@ -102,10 +101,14 @@ Comparison compare_sides(const Side& a, const Side& b, double tolerance) {
   if (!a.runs.empty()) c.median_a = pooled_median(a.runs);
   if (!b.runs.empty()) c.median_b = pooled_median(b.runs);
   if (a.runs.empty() || b.runs.empty()) {
-    c.verdict = a.runs.empty() == b.runs.empty() ? Verdict::same
-                : b.runs.empty()                 ? Verdict::broken
-                                                 : Verdict::repaired;
-    if (c.verdict == Verdict::same) note("neither was timed");
+    const bool neither = a.runs.empty() && b.runs.empty();
+    const Side& untimed = a.runs.empty() ? a : b;
+    c.verdict = neither               ? Verdict::same
+                : untimed.failed == 0 ? Verdict::unclear  // ended before enough was timed
+                : &untimed == &b      ? Verdict::broken
+                                      : Verdict::repaired;
+    if (neither) note("neither was timed");
+    if (c.verdict == Verdict::unclear) note("too few steps");
     return c;
   }
   const auto neighbours = ratios_of_neighbours(a, b);

@@ -305,7 +305,7 @@ std::optional<RunRecord> measure(Config config, const MeasureOptions& options) {
   if (record.config.micro_batch == kAuto) record.config.micro_batch = 1;
   reports.fill(record, options.warmup);
   describe_device(record, "the machine description", reports.neighbours());
-  if (record.status == RunStatus::ok) {
+  if (record.status == RunStatus::ok || record.counts()) {
     const LossVerdict verdict = judge_losses(record.steps, record.config.data.path.empty());
     record.status = verdict.status;
     record.reason = verdict.reason;

@@ -27,7 +27,7 @@ void add_file(Fs& fs, const std::string& path, std::vector<FoundRecord>& found) 
 
 const char* name_of(RunStatus status) {
   constexpr const char* kNames[] = {"ok",       "OOM",    "fail",    "timeout",
-                                    "diverged", "killed", "rejected"};
+                                    "diverged", "killed", "stopped", "rejected"};
   return kNames[static_cast<int>(status)];
 }
 
@@ -40,6 +40,7 @@ RunStatus status_of(ExitCode code) {
     case ExitCode::bad_config:
       return RunStatus::rejected;
     case ExitCode::resumable:
+      return RunStatus::stopped;
     case ExitCode::peer_lost:
       return RunStatus::killed;
     default:
@@ -96,7 +97,10 @@ std::vector<double> RunRecord::timed_seconds() const {
   return seconds;
 }
 
-bool RunRecord::counts() const { return status == RunStatus::ok && !timed_seconds().empty(); }
+bool RunRecord::counts() const {
+  const int64_t timed = std::ssize(timed_seconds());
+  return !failed() && timed >= (status == RunStatus::ok ? 1 : kTimedSteps);
+}
 
 void write_record(Fs& fs, const std::string& path, const RunRecord& record) {
   make_dirs(fs, parent_dir(path));

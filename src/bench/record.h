@@ -19,8 +19,11 @@
 
 namespace stretto {
 
-enum class RunStatus { ok, oom, fail, timeout, diverged, killed, rejected };
-const char* name_of(RunStatus status);  // ok, OOM, fail, timeout, diverged, killed, rejected
+// stopped: on request, in order, before its last step. Neither it nor ok is a failure.
+enum class RunStatus { ok, oom, fail, timeout, diverged, killed, stopped, rejected };
+const char* name_of(RunStatus status);  // ok, OOM, and the others as they are
+
+constexpr int64_t kTimedSteps = 12;  // of a benchmark, at least, unless told otherwise
 
 struct StepSample {
   double seconds = 0;
@@ -129,13 +132,16 @@ struct RunRecord {
   // took turns expect that.
   bool disturbed() const { return turns.empty() && cores.disturbed(); }
   std::vector<double> timed_seconds() const;
-  bool counts() const;  // ended well, with timed steps; others have a word for figures
+  bool failed() const { return status != RunStatus::ok && status != RunStatus::stopped; }
+  // Ended well with timed steps, or was stopped after as many as a benchmark takes; others have a
+  // word for figures.
+  bool counts() const;
   int64_t devices() const { return config.world_size(); }
 };
 
 // In one line: a configuration's problems are several, each with its fix.
 std::string reason_of(const Error& error);
-RunStatus status_of(ExitCode code);                       // of a run that failed so
+RunStatus status_of(ExitCode code);                       // of a run that ended so, but of ok
 void set_failure(RunRecord& record, const Error& error);  // status, exit code and reason
 
 // The same for two runs of one configuration, whatever they are called and wherever they write.

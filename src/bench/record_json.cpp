@@ -277,7 +277,7 @@ RunStatus read_status(const Reader& in) {
   for (int i = 0; i <= static_cast<int>(RunStatus::rejected); ++i) {
     if (word == name_of(static_cast<RunStatus>(i))) return static_cast<RunStatus>(i);
   }
-  in.fail("status", "ok, OOM, fail, timeout, diverged, killed or rejected");
+  in.fail("status", "ok, OOM, fail, timeout, diverged, killed, stopped or rejected");
 }
 
 Config read_config(const Reader& in) {

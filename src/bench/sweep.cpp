@@ -74,6 +74,7 @@ double time_limit(const PlannedPoint& point, const SweepOptions& options) {
 
 // Both are lower bounds: a run of more steps than asked for is as good an answer.
 bool has_enough(const RunRecord& record, const SweepOptions& options) {
+  if (record.status == RunStatus::stopped) return false;
   if (record.status != RunStatus::ok) return true;
   const std::vector<double> timed = record.timed_seconds();
   if (std::ssize(timed) < options.steps) return false;
@@ -132,6 +133,9 @@ void describe_end(RunRecord& record, const ProcessResult& ended, double timeout)
   } else if (exit_code == static_cast<int>(ExitCode::peer_lost) || exit_code == 128 + SIGKILL) {
     record.status = RunStatus::killed;
     record.reason = fmt::format("a rank died or was killed (exit code {})", exit_code);
+  } else if (exit_code == static_cast<int>(ExitCode::resumable)) {
+    record.status = RunStatus::stopped;
+    record.reason = "stopped by a signal before it had a record";
   } else {
     record.status = RunStatus::fail;
     record.reason = fmt::format("ended with exit code {} and no record", exit_code);
@@ -207,6 +211,11 @@ std::optional<RunRecord> finished_record(const PlannedPoint& point, const SweepO
     return std::nullopt;
   }
   if (!record || has_enough(*record, options)) return record;
+  if (record->status == RunStatus::stopped) {
+    spdlog::warn("{}: was stopped before its end: runs again; {} keeps the old record",
+                 printable(point.point.label), set_aside(point, options, "before.json"));
+    return std::nullopt;
+  }
   spdlog::warn(
       "{}: measured before with {}, but {} and {} s are asked for: runs again; "
       "{} keeps the old record",

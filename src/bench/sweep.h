@@ -28,7 +28,7 @@ struct SweepOptions {
   std::vector<std::string> launch;
   std::string launcher = "threads";  // the same in a word, as records say it
   std::string machine;  // the text of machine.json; empty: what is there when a record is written
-  int64_t steps = 12;
+  int64_t steps = kTimedSteps;
   double seconds = 2;    // of timed steps, at least
   double timeout = 600;  // seconds per point
   bool retry = false;    // run points again that ended without "ok"

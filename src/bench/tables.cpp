@@ -191,7 +191,7 @@ std::vector<RunRecord> without_repeats(std::vector<RunRecord> records) {
     }
     RunRecord& old = kept[it->second];
     const auto rank = [](const RunRecord& x) {
-      return std::make_pair(x.status == RunStatus::ok, x.started);
+      return std::make_tuple(x.status == RunStatus::ok, x.counts(), x.started);
     };
     if (rank(r) > rank(old)) old = std::move(r);
   }

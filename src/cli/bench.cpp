@@ -37,7 +37,7 @@ constexpr const char* kHelp =
 struct Options {
   std::vector<std::string> words;
   std::string out, from, machine, label, turns;
-  int64_t steps = 12, warmup = 4;
+  int64_t steps = kTimedSteps, warmup = 4;
   double seconds = 2;
   bool json = false;
 };
@@ -195,7 +195,7 @@ std::vector<std::string> command_of(const Options& options) {
   std::vector<std::string> command = {"stretto", "bench"};
   if (!options.from.empty()) command.insert(command.end(), {"--from", options.from});
   command.insert(command.end(), options.words.begin(), options.words.end());
-  if (options.steps != 12)
+  if (options.steps != kTimedSteps)
     command.insert(command.end(), {"--steps", fmt::format("{}", options.steps)});
   if (options.seconds != 2)
     command.insert(command.end(), {"--seconds", fmt::format("{}", options.seconds)});

@@ -1,6 +1,8 @@
 // stretto collect: records become results.csv and results.md.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/log.h"
 #include "base/units.h"
 #include "bench/tables.h"
@@ -22,6 +24,13 @@ constexpr const char* kHelp =
 struct Options {
   std::string directory, style = "mpt", against, save_path;
 };
+
+// A published column that is not what its name says.
+std::string units_below(const ResultTable& table) {
+  const auto& names = table.header;
+  if (std::find(names.begin(), names.end(), "Model TFLOP") == names.end()) return "";
+  return "\nModel TFLOP is in hundreds of TFLOP/s per device, as published: 1.5 is 150 TFLOP/s.\n";
+}
 
 // Published tables have no column for what was predicted: a table of its own.
 std::string predictions_below(TableStyle style, const std::vector<RunRecord>& records) {
@@ -52,7 +61,8 @@ void collect(const Options& options) {
                                : options.save_path;
   make_dirs(posix_fs(), base);
   write_file_atomic(posix_fs(), join_path(base, "results.csv"), table.csv());
-  const std::string page = table.markdown() + predictions_below(style, records);
+  const std::string page =
+      table.markdown() + units_below(table) + predictions_below(style, records);
   write_file_atomic(posix_fs(), join_path(base, "results.md"), page);
   fmt::print("{}", page);
   size_t apart = 0;

@@ -1,6 +1,7 @@
 #include "cli/command.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -82,15 +83,42 @@ std::string setting_meant(const CLI::App& app, const CLI::App& verb) {
   return "";
 }
 
+// The first word that looks like an option and is none of the verb's; empty: all are known.
+std::string unknown_option(const CLI::App& app) {
+  for (const std::string& word : app.remaining(true)) {
+    if (word.starts_with('-') && word != "--") return word.substr(0, word.find('='));
+  }
+  return "";
+}
+
+// Its own, and those of any verb: a group's are none of its verbs'.
+std::vector<std::string> options_of(const CLI::App& verb, const CLI::App& root) {
+  std::vector<std::string> names;
+  for (const CLI::App* app : {&verb, &root}) {
+    for (const CLI::Option* option : app->get_options()) {
+      for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    }
+  }
+  return names;
+}
+
 [[noreturn]] void refuse(const CLI::App& app, const CLI::ParseError& error) {
   const auto [read, verb] = verb_of(app);
   const std::string command = verb.empty() ? "stretto" : "stretto " + verb;
-  const std::string what = fmt::format("{}{}", verb.empty() ? "" : verb + ": ", error.what());
+  const std::string option = unknown_option(app);
+  std::string what = error.what();
+  if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError)) {
+    what = option.empty() ? fmt::format("not expected: {}", fmt::join(app.remaining(true), " "))
+                          : "there is no option " + option;
+  }
   const std::string help =
       fmt::format("`{} --help` shows its words, options and examples", command);
   const std::string key = setting_meant(app, *read);
-  throw Error(ExitCode::usage, what,
-              key.empty() ? help : fmt::format("write {}=VALUE; {}", key, help));
+  const std::string meant = key.empty() ? did_you_mean(option, options_of(*read, app), "")
+                                        : fmt::format("write {}=VALUE;", key);
+  throw Error(ExitCode::usage,
+              fmt::format("{}{}", verb.empty() ? "" : verb + ": ", printable(what)),
+              meant.empty() ? help : fmt::format("{} {}", meant, help));
 }
 
 // Caught before CLI11 does, which would only say that a verb is missing.
@@ -189,6 +217,15 @@ Option Command::add_flag(const std::string& name, bool& value, const std::string
 
 Option Command::add_settings(std::vector<std::string>& words) {
   return add_option(kSettings, words, "YAML files, dotted.key=value words, or a model name");
+}
+
+std::vector<std::string> Command::given() const {
+  std::vector<std::string> words;
+  for (const CLI::Option* option : app_of(native_).get_options()) {
+    if (option->count() == 0) continue;
+    words.push_back(option->get_positional() ? option->results().front() : option->get_name());
+  }
+  return words;
 }
 
 void Command::callback(std::function<void()> run) { app_of(native_).callback(std::move(run)); }

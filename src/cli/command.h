@@ -61,6 +61,10 @@ class Command {
   // The words of a configuration, positional.
   Option add_settings(std::vector<std::string>& words);
 
+  // What of its own the command line has, as it is written there; of lists the first word. Not
+  // before parsing.
+  std::vector<std::string> given() const;
+
   // Runs after parsing, when the verb was named. Throws Error.
   void callback(std::function<void()> run);
 

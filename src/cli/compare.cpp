@@ -170,9 +170,11 @@ std::vector<Comparison> compared(const Options& options) {
   if (options.bench.empty()) {
     refuse_options_of_bench(options);
     const std::vector<RunRecord> a = load(options.a), b = load(options.b);
+    const std::vector<Comparison> all = compare_records(a, b, options.tolerance);
+    if (all.empty()) return all;  // one error says it of all of them
     warn_of_lonely(a, b, options.a);
     warn_of_lonely(b, a, options.b);
-    return compare_records(a, b, options.tolerance);
+    return all;
   }
   std::string directory = options.out;
   if (directory.empty()) {
@@ -195,7 +197,8 @@ void compare(const Options& options) {
     throw Error(ExitCode::no_input,
                 fmt::format("{} and {} hold no configuration in common", printable(options.a),
                             printable(options.b)),
-                "compare runs of the same configuration: `stretto bench --from A --out B`");
+                "compare runs of the same configuration (`stretto bench --from A --out B`); "
+                "`stretto collect DIR` and `stretto report DIR` show different ones side by side");
   }
   if (options.json) {
     nlohmann::json out = nlohmann::json::array();

@@ -334,10 +334,11 @@ void add_plan(Command& app) {
   add_output_options(verb, *o);
   add_scale_options(verb, *o);
 
-  add_plan_tools(*verb, [o] {
-    if (*o != PlanOptions{}) {
+  add_plan_tools(*verb, [o, verb] {
+    if (const std::vector<std::string> words = verb->given(); !words.empty()) {
       throw Error(ExitCode::usage,
-                  "plan: a model, or options of plan itself, would be ignored here",
+                  fmt::format("plan: words of plan itself would be ignored here: {}",
+                              printable(fmt::format("{}", fmt::join(words, ", ")))),
                   "leave them out; `stretto plan VERB --help` shows what the verb takes");
     }
     o->done = true;

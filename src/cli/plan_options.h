@@ -19,8 +19,6 @@ struct PlanOptions {
   bool explain = false, json = false, csv = false, rejected = false, tight = false, scale = false;
   std::string tokens, deadline, svg;
   std::optional<double> budget, price;
-
-  bool operator==(const PlanOptions&) const = default;
 };
 
 // Throws Error (usage) for values and combinations that have no answer.

@@ -60,14 +60,36 @@ Goodput goodput(const Cluster& cluster, const Stack& stack, const Workload& work
 
 namespace {
 
+// Of the counts with a layout, the one that has least of `figure`.
+const ScalePoint& least(const ScalePlan& plan, double ScalePoint::*figure) {
+  return *std::min_element(plan.points.begin(), plan.points.end(),
+                           [&](const ScalePoint& a, const ScalePoint& b) {
+                             if (a.feasible != b.feasible) return a.feasible;
+                             return a.*figure < b.*figure;
+                           });
+}
+
+// What no count meets, and how near the nearest comes.
+std::string missed_text(const ScalePlan& plan, const ScaleRequest& request) {
+  std::string limits, nearest;
+  if (request.budget > 0) {
+    const ScalePoint& p = least(plan, &ScalePoint::cost);
+    limits = "the budget";
+    nearest = fmt::format("; the cheapest: ${} with {} devices",
+                          with_commas(static_cast<int64_t>(p.cost)), with_commas(p.devices));
+  }
+  if (request.deadline_days > 0) {
+    const ScalePoint& p = least(plan, &ScalePoint::days);
+    limits += limits.empty() ? "the deadline" : " and the deadline";
+    nearest += fmt::format("; the soonest: {} days with {} devices", format_digits(p.days, 3),
+                           with_commas(p.devices));
+  }
+  return fmt::format("none of these counts meets {}{}", limits, nearest);
+}
+
 std::string chosen_text(const ScalePlan& plan, const ScaleRequest& request) {
   const bool limited = request.budget > 0 || request.deadline_days > 0;
-  if (!plan.best) {
-    return !limited                    ? "nothing fits"
-           : request.budget <= 0       ? "none of these counts meets the deadline"
-           : request.deadline_days > 0 ? "none of these counts meets the budget and the deadline"
-                                       : "none of these counts meets the budget";
-  }
+  if (!plan.best) return limited ? missed_text(plan, request) : "nothing fits";
   const ScalePoint& p = plan.points[*plan.best];
   std::string text = request.deadline_days > 0
                          ? fmt::format("{} of these within {} days",

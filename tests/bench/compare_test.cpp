@@ -88,6 +88,19 @@ TEST(Compare, RunsThatFailedAmongOthersAreCounted) {
   EXPECT_EQ(compare_records({one}, {bad}, 0.01)[0].note, "") << "the verdict says it";
 }
 
+TEST(Compare, AStoppedRunIsNoFailure) {
+  RunRecord stopped = timed(0.2, 1);
+  stopped.status = RunStatus::stopped;
+  stopped.warmup = 0;
+  ASSERT_TRUE(stopped.counts());
+  EXPECT_EQ(compare_records({timed(0.1, 0)}, {stopped}, 0.01)[0].verdict, Verdict::slower);
+  stopped.steps.resize(kTimedSteps - 1);
+  const Comparison few = compare_records({timed(0.1, 0)}, {stopped}, 0.01)[0];
+  EXPECT_EQ(few.verdict, Verdict::unclear);
+  EXPECT_EQ(few.note, "too few steps");
+  EXPECT_EQ(compare_records({timed(0.1, 0)}, {stopped, timed(0.1, 2)}, 0.01)[0].note, "");
+}
+
 // One step on each side has no interval, and two failures no time.
 TEST(Compare, SaysWhereNothingCanBeSaid) {
   RunRecord a = timed(0.1, 1), b = timed(0.2, 2);

@@ -56,6 +56,15 @@ TEST(Record, ComesBackFromItsText) {
   EXPECT_EQ(back.gpu.held_back_by, throttle_text(4));
 }
 
+TEST(Record, EveryStatusComesBack) {
+  RunRecord r = sample_record();
+  for (int i = 0; i <= static_cast<int>(RunStatus::rejected); ++i) {
+    r.status = static_cast<RunStatus>(i);
+    EXPECT_EQ(parse_record(record_text(r), "r.json").status, r.status) << name_of(r.status);
+  }
+  EXPECT_STREQ(name_of(RunStatus::rejected), "rejected");
+}
+
 TEST(Record, HashFollowsTheConfigurationAlone) {
   const RunRecord r = sample_record();
   Config other = r.config;

@@ -291,21 +291,21 @@ class SweepRun : public ::testing::Test {
  protected:
   SweepRun() {
     dir_.write("sample.json", record_text(sample_record()));
-    program_ =
-        dir_.write("program",
-                   "#!/bin/sh\n"
-                   "here=$(dirname \"$0\")\n"
-                   "while [ $# -gt 0 ]; do case \"$1\" in --out) out=$2;; --label) label=$2;; "
-                   "esac; shift; done\n"
-                   "echo \"$label\" >> \"$here/started\"\n"
-                   "echo says $label\n"
-                   "case $label in\n"
-                   "  crash) kill -SEGV $$;; killed) kill -9 $$;; hang) sleep 60;;\n"
-                   "  oom) exit 80;; rank) exit 81;; odd) exit 3;; slow*) sleep 0.1;;\n"
-                   "  told) echo 'stretto: no room left'; echo '  fix: make some'; exit 74;;\n"
-                   "esac\n"
-                   "cp \"$here/sample.json\" \"$out.tmp\" && mv \"$out.tmp\" \"$out\"\n"
-                   "echo \"$label\" >> \"$here/ended\"\n");
+    program_ = dir_.write(
+        "program",
+        "#!/bin/sh\n"
+        "here=$(dirname \"$0\")\n"
+        "while [ $# -gt 0 ]; do case \"$1\" in --out) out=$2;; --label) label=$2;; "
+        "esac; shift; done\n"
+        "echo \"$label\" >> \"$here/started\"\n"
+        "echo says $label\n"
+        "case $label in\n"
+        "  crash) kill -SEGV $$;; killed) kill -9 $$;; hang) sleep 60;;\n"
+        "  oom) exit 80;; rank) exit 81;; odd) exit 3;; stop) exit 75;; slow*) sleep 0.1;;\n"
+        "  told) echo 'stretto: no room left'; echo '  fix: make some'; exit 74;;\n"
+        "esac\n"
+        "cp \"$here/sample.json\" \"$out.tmp\" && mv \"$out.tmp\" \"$out\"\n"
+        "echo \"$label\" >> \"$here/ended\"\n");
     chmod(program_.c_str(), 0755);
     options_.directory = dir_ / "sweep";
     options_.program = program_;
@@ -336,8 +336,9 @@ class SweepRun : public ::testing::Test {
 
 TEST_F(SweepRun, EveryEndBecomesARow) {
   const std::pair<const char*, RunStatus> expected[] = {
-      {"crash", RunStatus::fail}, {"killed", RunStatus::killed}, {"hang", RunStatus::timeout},
-      {"oom", RunStatus::oom},    {"rank", RunStatus::killed},   {"odd", RunStatus::fail}};
+      {"crash", RunStatus::fail},  {"killed", RunStatus::killed}, {"hang", RunStatus::timeout},
+      {"oom", RunStatus::oom},     {"rank", RunStatus::killed},   {"odd", RunStatus::fail},
+      {"stop", RunStatus::stopped}};
   for (const auto& [label, status] : expected) {
     options_.timeout = status == RunStatus::timeout ? 2 : 50;
     const PointResult result = run_point(point(label), options_);
@@ -388,6 +389,15 @@ TEST_F(SweepRun, PointsWithFewerStepsThanAskedForRunAgain) {
   EXPECT_NO_THROW(read_record(posix_fs(), dir_ / "sweep/points/fine-0/before.json"));
   EXPECT_EQ(counts("started")["fine"], 2);
   EXPECT_EQ(counts("started")["oom"], 1);
+}
+
+// Somebody may stop the run of a point alone; the sweep goes on, and its next one does it again.
+TEST_F(SweepRun, AStoppedPointRunsAgain) {
+  run_point(point("stop"), options_);
+  EXPECT_TRUE(would_run(point("stop"), options_));
+  EXPECT_EQ(run_point(point("stop"), options_).outcome, PointOutcome::ran);
+  EXPECT_NO_THROW(read_record(posix_fs(), dir_ / "sweep/points/stop-0/before.json"));
+  EXPECT_EQ(counts("started")["stop"], 2);
 }
 
 TEST_F(SweepRun, ADamagedRecordIsSetAsideAndItsPointRunsAgain) {

@@ -214,6 +214,17 @@ TEST(Tables, RunsWithoutTimedStepsHaveNoFigures) {
   }
 }
 
+TEST(Tables, StoppedRunsHaveFiguresWhereEnoughStepsWereTimed) {
+  RunRecord r = sample_record();
+  r.status = RunStatus::stopped;
+  r.warmup = 0;
+  const auto sec_per_step = [&] { return make_table(TableStyle::bloom, {r}).rows[0][8]; };
+  r.steps.resize(kTimedSteps);
+  EXPECT_EQ(sec_per_step(), "0.102");
+  r.steps.pop_back();
+  EXPECT_EQ(sec_per_step(), "stopped");
+}
+
 // Published HFU counts four thirds where the column says True, and TFLOPs 96 instead of 72: what
 // repeats no product is called by its name.
 TEST(Tables, OnlyFullCheckpointingIsThatOfThePublishedTables) {
@@ -276,6 +287,12 @@ TEST(Tables, RepeatsCollapseToTheNewestGoodRun) {
   const auto kept = without_repeats({old, newer, broken, other});
   ASSERT_EQ(kept.size(), 2u);
   EXPECT_EQ(kept[0].label, "newer");
+  RunRecord stopped = sample_record();
+  stopped.status = RunStatus::stopped;
+  stopped.warmup = 0;
+  stopped.label = "stopped";
+  EXPECT_EQ(without_repeats({broken, stopped}).at(0).label, "stopped") << "has figures";
+  EXPECT_EQ(without_repeats({stopped, old}).at(0).label, old.label) << "ended well";
 }
 
 // Flags that do not come out even are not in the configuration that they leave.

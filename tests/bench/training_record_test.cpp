@@ -61,6 +61,20 @@ TEST_F(TrainingRecordTest, KeepsTheReasonOfAFailure) {
   EXPECT_NE(after.reason.find("lower train.lr"), std::string::npos);
 }
 
+// Ctrl-C is no failure: what was timed until then is as good as any.
+TEST_F(TrainingRecordTest, ARunStoppedInOrderKeepsItsFigures) {
+  for (const int64_t steps : {kTimedSteps - 1, kTimedSteps}) {
+    config_.output = folder_ / std::to_string(steps);
+    TrainingRecord record(config_, {"stretto", "train"});
+    for (int64_t i = 0; i < steps; ++i) record.add(step(0.5, 3));
+    record.end(ExitCode::resumable);
+    const RunRecord after = find_records(posix_fs(), config_.output).at(0).record;
+    EXPECT_STREQ(name_of(after.status), "stopped");
+    EXPECT_FALSE(after.failed());
+    EXPECT_EQ(after.counts(), steps == kTimedSteps) << steps;
+  }
+}
+
 TEST_F(TrainingRecordTest, KeepsTheLastStepsOfALongRun) {
   TrainingRecord record(config_, {"stretto", "train"});
   for (int i = 1; i <= 5000; ++i) record.add(step(i, 1));

@@ -139,6 +139,32 @@ TEST(RecordVerbs, ForecastsSayWhatTheyLeaveOut) {
   EXPECT_TRUE(says(answer.out, "\"memory_median_error\": null")) << answer.out;
 }
 
+TEST(RecordVerbs, NothingInCommonIsOneMessage) {
+  const TempDir dir;
+  for (int i = 0; i < 6; ++i) {
+    RunRecord r = sample_record();
+    r.config.seed = 100 + i;
+    write_record(posix_fs(), dir / fmt::format("{}/{}.json", i % 2 == 0 ? "a" : "b", i), r);
+  }
+  const VerbAnswer answer = run_verb({"compare", dir / "a", dir / "b"});
+  EXPECT_EQ(answer.code, 66);
+  EXPECT_FALSE(says(answer.err, "not compared")) << answer.err;
+  EXPECT_TRUE(says(answer.err, "hold no configuration in common")) << answer.err;
+  EXPECT_TRUE(says(answer.err, "`stretto collect DIR` and `stretto report DIR`")) << answer.err;
+}
+
+TEST(RecordVerbs, CollectSaysInWhatUnitModelTflopIs) {
+  const TempDir dir;
+  write_record(posix_fs(), dir / "a.json", sample_record());
+  for (const auto& [style, shown] :
+       {std::pair("mpt", true), std::pair("full", true), std::pair("bloom", false)}) {
+    const VerbAnswer answer = run_verb({"collect", dir.path(), "--style", style});
+    EXPECT_EQ(says(answer.out, "|\n\nModel TFLOP is in hundreds of TFLOP/s per device"), shown)
+        << answer.out;
+    EXPECT_EQ(read_file(posix_fs(), dir / "results.md", 1 << 20), answer.out);
+  }
+}
+
 // A ratio of one would be that of runs that take the same time.
 TEST(RecordVerbs, WhatWasNotTimedHasNoRatio) {
   const TempDir dir;

@@ -57,6 +57,9 @@ TEST(TrainVerb, SignalsStopItAndTheSameCommandContinues) {
     } else {
       EXPECT_EQ(stopped.code, 75) << stopped.err;
       EXPECT_TRUE(stopped.says("the same command continues")) << stopped.err;
+      const std::string table = stretto_run({"collect", run, "--style", "full"}).out;
+      EXPECT_NE(table.find("stopped in order"), std::string::npos) << table;
+      EXPECT_EQ(table.find("killed"), std::string::npos) << table;
     }
     const Answer continued = stretto_run(command(run));
     EXPECT_EQ(continued.code, 0) << continued.err;

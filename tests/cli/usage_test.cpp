@@ -48,6 +48,30 @@ TEST(Usage, MissingWordsAndUnknownOptionsPointToTheVerbsHelp) {
   }
 }
 
+TEST(Usage, UnknownOptionsSuggestTheNearest) {
+  struct Case {
+    std::vector<std::string> words;
+    std::string option, meant;
+  };
+  for (const auto& [words, option, meant] :
+       {Case{{"generate", "d", "--temprature", "1"}, "--temprature", "--temperature"},
+        Case{{"plan", "exam", "--row"}, "--row", "--rows"},
+        Case{{"train", "tiny", "--rank=2"}, "--rank", "--ranks"},
+        Case{{"report", "d", "--quite"}, "--quite", "--quiet"}}) {
+    const VerbAnswer answer = run_verb(words);
+    EXPECT_EQ(answer.code, 64) << option;
+    EXPECT_NE(answer.err.find(": there is no option " + option + "\n"), std::string::npos)
+        << answer.err;
+    EXPECT_NE(answer.err.find("did you mean '" + meant + "'?"), std::string::npos) << answer.err;
+  }
+}
+
+TEST(Usage, WordsThatAreTooManyStandInTheirOrder) {
+  const VerbAnswer answer = run_verb({"collect", "a", "b", "c"});
+  EXPECT_EQ(answer.code, 64);
+  EXPECT_NE(answer.err.find("collect: not expected: b c\n"), std::string::npos) << answer.err;
+}
+
 // Options of other programs are words here.
 TEST(Usage, AnOptionThatIsASettingIsWrittenOut) {
   const std::pair<const char*, const char*> cases[] = {

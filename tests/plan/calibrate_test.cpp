@@ -421,10 +421,28 @@ TEST(Scale, ABudgetLooksAtFewDevicesToo) {
   request.price_per_device_hour = 2;
   request.deadline_days = 0;
   request.budget = 1;
-  const ScalePlan none = scale_plan(p.cluster, p.stack, w, {}, request);
-  EXPECT_FALSE(none.best.has_value());
-  EXPECT_EQ(none.verdict.substr(0, none.verdict.find('\n')),
-            "none of these counts meets the budget");
+  const auto missed = [&] {
+    const ScalePlan none = scale_plan(p.cluster, p.stack, w, {}, request);
+    EXPECT_FALSE(none.best.has_value());
+    return none.verdict.substr(0, none.verdict.find('\n'));
+  };
+  // What comes nearest, of all counts: few devices are cheap, and no more than help are quick.
+  EXPECT_EQ(missed().find("none of these counts meets the budget; the cheapest: $"), 0u)
+      << missed();
+  EXPECT_NE(missed().find(" with 64 devices"), std::string::npos) << missed();
+  request.deadline_days = 0.01;
+  EXPECT_EQ(missed().find("none of these counts meets the budget and the deadline; the cheapest: "),
+            0u);
+  request.budget = 0;
+  double soonest = 1e9;
+  for (const ScalePoint& point : scale_plan(p.cluster, p.stack, w, {}, request).points) {
+    if (point.feasible) soonest = std::min(soonest, point.days);
+  }
+  EXPECT_EQ(
+      missed().find(fmt::format(
+          "none of these counts meets the deadline; the soonest: {:.3g} days with ", soonest)),
+      0u)
+      << missed();
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 'use strict';
 // Every value reaches the page through textContent, attributes or the canvas: nothing is parsed as markup.
 const data = JSON.parse(document.getElementById('data').textContent);
-const rows = data.rows, good = rows.filter(r => r.status === 'ok' && r.tokens > 0);
+const rows = data.rows, good = rows.filter(r => r.tokens > 0), FINE = ['ok', 'stopped'];
 const named = r => r.status === 'ok' ? r.label : `${r.label} (${r.status})`;
 const css = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
@@ -83,7 +83,7 @@ function table() {
       shown = shown.slice().sort((a, b) => (of(a) < of(b) ? -1 : of(a) > of(b) ? 1 : 0) * (down ? -1 : 1));
     }
     body.replaceChildren(...shown.map(r => {
-      const line = el('tr', undefined, r.status === 'ok' ? (r.apart ? 'apart' : '') : 'failed');
+      const line = el('tr', undefined, FINE.includes(r.status) ? (r.apart ? 'apart' : '') : 'failed');
       for (const [, of, kind, format] of COLUMNS) {
         const value = of(r), text = format ? (value ? format(value, r) : '–') : String(value ?? '');
         line.append(el('td', text, kind || ''));
