@@ -70,7 +70,7 @@ void TrainingRecord::end(ExitCode code) {
     record_.status = code == ExitCode::ok ? RunStatus::ok : status_of(code);
     record_.exit_code = static_cast<int>(code);
     record_.reason = code == ExitCode::ok          ? why_untimed(record_)
-                     : code == ExitCode::resumable ? "stopped in order; the same command continues"
+                     : code == ExitCode::resumable ? "the same command continues"
                                                    : "no step had finite gradients";
   });
 }

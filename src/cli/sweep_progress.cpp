@@ -101,7 +101,7 @@ void SweepProgress::finished(const PlannedPoint& point, const RunRecord& record,
     ++ran_;
   }
   ++done_;
-  if (record.status != RunStatus::ok) ++failed_;
+  if (record.failed()) ++failed_;
   const std::string busy =
       record.disturbed() ? fmt::format("  busy: {}", describe(record.cores)) : "";
   fmt::print("{:>9}  {:<{}}  {:<8}  {}{}{}\n", fmt::format("[{}/{}]", done_, points_.size()),
