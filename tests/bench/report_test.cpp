@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "bench/observe.h"
@@ -173,6 +174,39 @@ TEST(Report, LossesOfRunsOfDifferentLengthsMeetAtTheirSteps) {
   const nlohmann::json later = data_of(report_page({shorter, longer}, "title", "n0"));
   EXPECT_EQ(later["rows"][1]["losses"][0][0], 51);
   EXPECT_TRUE(later["loss_spread"].is_null());
+}
+
+// Every second step of the longer run was shown, and a spike of both only in the shorter one.
+TEST(Report, ASpikeThatRunsShareShowsInAllOfThem) {
+  RunRecord shorter = sample_record(), longer = sample_record();
+  const auto fill = [](RunRecord& r, int steps) {
+    r.steps.assign(static_cast<size_t>(steps), {0.1, 5, false});
+    for (const size_t spike : {101, 102, 150}) r.steps[spike].loss = 9;
+    r.steps[120].loss = 1;
+    r.steps[130].loss = NAN;
+  };
+  fill(shorter, 180);
+  for (const int steps : {223, 5000}) {  // of 5000 not every step is shown
+    fill(longer, steps);
+    const nlohmann::json rows = data_of(report_page({shorter, longer}, "title", "n0"))["rows"];
+    EXPECT_LE(rows[1]["losses"].size(), 2002u);
+    for (const auto& [step, loss] : {std::pair(151, 9), std::pair(121, 1)}) {
+      for (const auto& row : rows) {
+        const auto& shown = row["losses"];
+        EXPECT_TRUE(std::find(shown.begin(), shown.end(), nlohmann::json{step, loss}) !=
+                    shown.end())
+            << step << " of " << row["losses"].back()[0];
+      }
+    }
+    for (const auto& row : rows) {
+      const auto& shown = row["losses"];
+      const nlohmann::json gap = {131, nullptr};
+      EXPECT_TRUE(std::find(shown.begin(), shown.end(), gap) != shown.end());
+    }
+    for (size_t i = 0; i + 2 < rows[0]["losses"].size(); ++i) {  // up to the end of the shorter
+      EXPECT_EQ(rows[0]["losses"][i], rows[1]["losses"][i]);
+    }
+  }
 }
 
 TEST(Report, FiveHundredRowsStayBelowThreeMegabytes) {
