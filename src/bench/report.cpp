@@ -19,6 +19,7 @@
 #include "bench/observe.h"
 #include "bench/safe_text.h"
 #include "bench/tables.h"
+#include "plan/forecast.h"
 
 namespace stretto {
 
@@ -184,13 +185,43 @@ Figures counted_figures(const RunRecord& r) {
   return derive(untimed);
 }
 
+// What `train` left, not a sweep or `bench`.
+bool trained(const RunRecord& r) { return r.command.size() > 1 && r.command[1] == "train"; }
+
+// Whether one training run wrote them all, stopped and continued, and not runs to be compared.
+bool continued(const std::vector<RunRecord>& records) {
+  return std::all_of(records.begin(), records.end(), [&](const RunRecord& r) {
+    return trained(r) && r.config.output == records.front().config.output;
+  });
+}
+
+// Without a label: what it is, how it is cut, and when.
+std::string shown_name(const RunRecord& r) {
+  if (!r.label.empty()) return r.label;
+  return fmt::format("{} {} {}", r.config.model.name, plan::describe(plan::layout_of(r.config)),
+                     r.started);
+}
+
+// Where no run is predicted from the others, each shows what was predicted of it before it began.
+std::vector<RecordForecast> shown_forecasts(const std::vector<RunRecord>& records) {
+  std::vector<RecordForecast> forecasts = forecasts_of(records);
+  const auto told = [](const RecordForecast& f) { return f.forecast && !f.known; };
+  if (std::any_of(forecasts.begin(), forecasts.end(), told)) return forecasts;
+  for (size_t i = 0; i < records.size(); ++i) {
+    if (records[i].predicted.seconds <= 0) continue;
+    forecasts[i].forecast.reset();
+    forecasts[i].known = false;
+  }
+  return forecasts;
+}
+
 json row_json(const RunRecord& r, const RecordForecast& forecast, int64_t stretch) {
   const Config& c = r.config;
   const Figures f = counted_figures(r);
   const auto& u = f.of(Convention::mpt).utilization;
   json parts = json::object();
   for (size_t i = 0; i < kParts; ++i) parts[name_of(static_cast<Part>(i))] = r.parts[i];
-  return {{"label", without_control(r.label.empty() ? config_hash(c) : r.label)},
+  return {{"label", without_control(shown_name(r))},
           {"status", name_of(r.status)},
           {"reason", without_control(r.reason)},
           {"log_tail", without_control(r.log_tail, true)},
@@ -270,8 +301,9 @@ std::string report_page(const std::vector<RunRecord>& records, const std::string
   STRETTO_CHECK(is_safe_name(nonce));
   json data = {{"rows", json::array()}, {"terms", json::array()}};
   data["loss_spread"] = loss_spread(records);
+  data["continued"] = continued(records);
   const std::vector<std::string> apart = incomparable(records);
-  const std::vector<RecordForecast> forecasts = forecasts_of(records);
+  const std::vector<RecordForecast> forecasts = shown_forecasts(records);
   const int64_t stretch = curve_stretch(records);
   size_t timelines = 0;
   for (size_t i = 0; i < records.size(); ++i) {
