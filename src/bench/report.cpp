@@ -227,6 +227,7 @@ json row_json(const RunRecord& r, const RecordForecast& forecast, int64_t stretc
           {"log_tail", without_control(r.log_tail, true)},
           {"command", command_line(r)},
           {"launcher", r.launcher},
+          {"started", without_control(r.started)},
           {"model", without_control(c.model.name)},
           {"seq", c.seq_len},
           {"precision", name_of(c.precision)},

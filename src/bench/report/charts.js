@@ -96,7 +96,7 @@ function chart(parent, name, height, config) {
 const cut = (text, most) => text.length > most ? text.slice(0, most / 2) + '…' + text.slice(1 - most / 2) : text;
 function lines(text) {
   const most = narrow() ? 22 : 48;
-  return cut(text, 4 * most).match(new RegExp(`.{1,${most}}$|.{1,${most - 1}}[-_, ]|.{1,${most}}`, 'gs')) || [''];
+  return cut(text, 4 * most).match(new RegExp(`.{1,${most}}$|.{1,${most - 1}}[_, ]|.{1,${most}}`, 'gs')) || [''];
 }
 // Height of a chart with a bar for each of these names, and `more` for its axis and legend.
 const high = (list, more) => more + list.length * (10 + 14 * Math.max(...list.map(name => lines(name).length)));
@@ -122,7 +122,7 @@ function throughput() {
   const { best, rivals, others, close } = standing(all, r => r.devices);
   const s = section('Throughput', 'Tokens per second and device: bars are medians, whiskers the 95 % interval of the median.' +
     (data.continued || rivals === 1 ? '' : ` Per device, ${best.label} is first${others ? ` of ${rivals} that do its work` : ''}${close}.`) + shown(list, all));
-  chart(s, 'throughput', high(list.map(r => r.label), 80), { type: 'bar', plugins: [intervals],
+  chart(s, 'throughput', high(list.map(r => r.label), 90), { type: 'bar', plugins: [intervals],
     data: { labels: list.map(r => r.label), datasets: [{ label: 'tokens/s per device', data: list.map(r => r.per_device), backgroundColor: COLORS[0],
       low: list.map(r => r.low / r.devices), high: list.map(r => r.high / r.devices) }] },
     options: { indexAxis: 'y', plugins: { legend: { display: false } },

@@ -2,8 +2,8 @@
 // Every value reaches the page through textContent, attributes or the canvas: nothing is parsed as markup.
 const data = JSON.parse(document.getElementById('data').textContent);
 // Best first, everywhere; the parts of one training run in their order.
-const rows = data.continued ? data.rows : data.rows.sort((a, b) => b.tokens - a.tokens);
-const good = rows.filter(r => r.status === 'ok' && r.tokens > 0);
+const rows = data.rows.sort((a, b) => data.continued ? (a.started < b.started ? -1 : 1) : b.tokens - a.tokens);
+const good = rows.filter(r => r.tokens > 0);
 const named = r => r.status === 'ok' ? r.label : `${r.label} (${r.status})`;
 const css = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
@@ -48,8 +48,8 @@ const median = list => { const s = list.slice().sort((a, b) => a - b), h = s.len
 
 // Header -------------------------------------------------------------------------------------------
 function finding() {
-  const failed = rows.length - good.length, why = failed === 1 ? 'its row says why.' : 'their rows say why.';
-  if (!good.length) return `None of ${rows.length === 1 ? '1 run' : rows.length + ' runs'} has figures: ${why}`;
+  const failed = rows.length - good.length, what = data.continued ? 'part' : 'run', why = failed === 1 ? 'its row says why.' : 'their rows say why.';
+  if (!good.length) return `None of ${rows.length} ${what}${rows.length === 1 ? '' : 's'} has figures: ${why}`;
   const { best, rivals, others, close } = standing(good, () => 1), last = good.at(-1);
   return (data.continued ? `A training run in ${rows.length === 1 ? 'one part' : rows.length + ' parts'}; ${last.label} reached ${count(last.tokens)} tokens/s.`
     : rivals === 1 ? `${best.label}: ${count(best.tokens)} tokens/s.`
