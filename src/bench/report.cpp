@@ -7,6 +7,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <set>
 #include <span>
 
 #include "base/ceil_div.h"
@@ -18,6 +19,7 @@
 #include "bench/observe.h"
 #include "bench/safe_text.h"
 #include "bench/tables.h"
+#include "plan/forecast.h"
 
 namespace stretto {
 
@@ -49,21 +51,39 @@ std::string embeddable(const json& value) {
 
 json optional_number(std::optional<double> value) { return value ? json(*value) : json(); }
 
-// At most about this many points of a loss curve: more cannot be seen.
-constexpr size_t kCurvePoints = 200;
+// Steps that two points of a loss curve stand for, the same in all runs: a page of few runs shows
+// every step of 1000, one of hundreds stays small.
+int64_t curve_stretch(const std::vector<RunRecord>& records) {
+  constexpr size_t kAllPoints = 100'000, kFewest = 200, kMost = 2000;  // of the page, of each run
+  const size_t runs = std::max<size_t>(1, records.size());
+  int64_t longest = 0;
+  for (const RunRecord& r : records) longest = std::max(longest, std::ssize(r.steps));
+  const auto points = static_cast<int64_t>(std::clamp(kAllPoints / runs, kFewest, kMost));
+  return longest <= points ? 1 : 2 * ceil_div(longest, points);
+}
 
-// [step, loss] of steps at even distances, from the first, and of the last one.
-json curve(const RunRecord& r) {
+// [step, loss] of the lowest and the highest of each stretch of steps, and of both ends: a spike
+// that runs share shows in all of them.
+json curve(const RunRecord& r, int64_t stretch) {
+  const auto loss = [&](int64_t i) { return r.steps[static_cast<size_t>(i)].loss; };
+  const auto height = [&](int64_t i) { return std::isfinite(loss(i)) ? loss(i) : INFINITY; };
+  const int64_t n = std::ssize(r.steps);
+  std::set<int64_t> kept;
+  if (n > 0) kept = {0, n - 1};
+  for (int64_t from = 0, to = 0; from < n; from = to) {
+    to = std::min(n, from + stretch - (r.first_step + from - 1) % stretch);
+    int64_t low = from, high = from;
+    for (int64_t i = from; i < to; ++i) {
+      if (height(i) < height(low)) low = i;
+      if (height(i) > height(high)) high = i;
+    }
+    kept.insert({low, high});
+  }
   json out = json::array();
-  const size_t n = r.steps.size();
-  const size_t stride = std::max<size_t>(1, ceil_div(n, kCurvePoints));
-  const auto add = [&](size_t i) {
-    const double loss = r.steps[i].loss;
-    out.push_back({r.first_step + static_cast<int64_t>(i),
-                   std::isfinite(loss) ? json(std::round(loss * 1e6) / 1e6) : json()});
-  };
-  for (size_t i = 0; i < n; i += stride) add(i);
-  if (n > 0 && (n - 1) % stride != 0) add(n - 1);
+  for (const int64_t i : kept) {
+    const bool drawn = std::isfinite(loss(i));
+    out.push_back({r.first_step + i, drawn ? json(std::round(loss(i) * 1e6) / 1e6) : json()});
+  }
   return out;
 }
 
@@ -165,18 +185,49 @@ Figures counted_figures(const RunRecord& r) {
   return derive(untimed);
 }
 
-json row_json(const RunRecord& r, const RecordForecast& forecast) {
+// What `train` left, not a sweep or `bench`.
+bool trained(const RunRecord& r) { return r.command.size() > 1 && r.command[1] == "train"; }
+
+// Whether one training run wrote them all, stopped and continued, and not runs to be compared.
+bool continued(const std::vector<RunRecord>& records) {
+  return std::all_of(records.begin(), records.end(), [&](const RunRecord& r) {
+    return trained(r) && r.config.output == records.front().config.output;
+  });
+}
+
+// Without a label: what it is, how it is cut, and when.
+std::string shown_name(const RunRecord& r) {
+  if (!r.label.empty()) return r.label;
+  return fmt::format("{} {} {}", r.config.model.name, plan::describe(plan::layout_of(r.config)),
+                     r.started);
+}
+
+// Where no run is predicted from the others, each shows what was predicted of it before it began.
+std::vector<RecordForecast> shown_forecasts(const std::vector<RunRecord>& records) {
+  std::vector<RecordForecast> forecasts = forecasts_of(records);
+  const auto told = [](const RecordForecast& f) { return f.forecast && !f.known; };
+  if (std::any_of(forecasts.begin(), forecasts.end(), told)) return forecasts;
+  for (size_t i = 0; i < records.size(); ++i) {
+    if (records[i].predicted.seconds <= 0) continue;
+    forecasts[i].forecast.reset();
+    forecasts[i].known = false;
+  }
+  return forecasts;
+}
+
+json row_json(const RunRecord& r, const RecordForecast& forecast, int64_t stretch) {
   const Config& c = r.config;
   const Figures f = counted_figures(r);
   const auto& u = f.of(Convention::mpt).utilization;
   json parts = json::object();
   for (size_t i = 0; i < kParts; ++i) parts[name_of(static_cast<Part>(i))] = r.parts[i];
-  return {{"label", without_control(r.label.empty() ? config_hash(c) : r.label)},
+  return {{"label", without_control(shown_name(r))},
           {"status", name_of(r.status)},
           {"reason", without_control(r.reason)},
           {"log_tail", without_control(r.log_tail, true)},
           {"command", command_line(r)},
           {"launcher", r.launcher},
+          {"started", without_control(r.started)},
           {"model", without_control(c.model.name)},
           {"seq", c.seq_len},
           {"precision", name_of(c.precision)},
@@ -213,7 +264,7 @@ json row_json(const RunRecord& r, const RecordForecast& forecast) {
           {"bandwidth", bandwidth_of(r)},
           {"ops", operators(r)},
           {"schedule", name_of(c.parallel.schedule)},
-          {"losses", curve(r)}};
+          {"losses", curve(r, stretch)}};
 }
 
 // What `get` says of the records, each text once, in their order.
@@ -251,11 +302,13 @@ std::string report_page(const std::vector<RunRecord>& records, const std::string
   STRETTO_CHECK(is_safe_name(nonce));
   json data = {{"rows", json::array()}, {"terms", json::array()}};
   data["loss_spread"] = loss_spread(records);
+  data["continued"] = continued(records);
   const std::vector<std::string> apart = incomparable(records);
-  const std::vector<RecordForecast> forecasts = forecasts_of(records);
+  const std::vector<RecordForecast> forecasts = shown_forecasts(records);
+  const int64_t stretch = curve_stretch(records);
   size_t timelines = 0;
   for (size_t i = 0; i < records.size(); ++i) {
-    json& row = data["rows"].emplace_back(row_json(records[i], forecasts[i]));
+    json& row = data["rows"].emplace_back(row_json(records[i], forecasts[i], stretch));
     row["apart"] = apart[i];
     json tasks = timeline(records[i]);
     if (!tasks.empty() && ++timelines <= kTimelines) row["timeline"] = std::move(tasks);

@@ -7,13 +7,13 @@
   const body = () => [...document.querySelectorAll('#runs tbody tr')];
   const column = name => [...document.querySelectorAll('#runs th')].findIndex(th => th.textContent.startsWith(name));
   const cells = name => { const at = column(name); return body().map(tr => tr.children[at].textContent); };
-  const expected = JSON.parse(document.getElementById('data').textContent).rows;
+  const expected = JSON.parse(document.getElementById('data').textContent).rows.sort((a, b) => b.tokens - a.tokens);
 
   check(document.documentElement.dataset.ready === 'yes', 'the page did not finish');
   check(body().length === expected.length, `${body().length} rows of ${expected.length}`);
   check(document.querySelectorAll('img, iframe, object, embed').length === 0, 'a name became markup');
   check(!globalThis.pwned && document.title === 'Browser test', 'a name ran as code');
-  const labels = cells('run');
+  const labels = body().map(tr => tr.querySelector('.name').textContent);
   check(expected.every((r, i) => labels[i] === r.label), 'labels are not shown as they are');
   check(document.querySelectorAll('canvas').length >= 5, 'charts are missing');
   for (const canvas of document.querySelectorAll('canvas')) {
@@ -31,6 +31,7 @@
   check(expected.filter(r => r.known).length === 1, 'not one known run');
   check(cells('predicted').every((x, i) => x.endsWith('(known)') === expected[i].known), 'the known run is not marked');
   check(cells('error').every((x, i) => !expected[i].known || x === '–'), 'the known run has an error');
+  check(body().every((tr, i) => (expected[i].reason !== '') === (tr.querySelector('.why') !== null)), 'a reason does not stand below its run');
   const failed = expected.filter(r => r.status === 'fail'), ranked = Chart.getChart(document.querySelector('#throughput canvas')).data.labels;
   check(failed.length > 0, 'no run that failed');
   for (const r of failed) {
@@ -61,6 +62,14 @@
   check(firstChoice(both) === "; the planner's first choice, a, reached 66.67 % of the fastest", `first choice: ${firstChoice(both)}`);
   check(firstChoice([both[0], other[1]]) === '', 'a choice between runs of other work');  // the shorter sequence is faster, and no choice
   check(firstChoice(both.concat(other)).includes('fastest in 1 of 2 comparisons of equal work, and reached 66.67 %'), 'first choices');
+  const place = 'spec.yaml:16:30 ', two = `${place}tp: 3 does not divide 4;   fix: use 1 or 2; ${place}tp: 3 does not divide 128;   fix: use 1`;
+  check(firstProblem(two) === 'tp: 3 does not divide 4;   fix: use 1 or 2', `first problem: ${firstProblem(two)}`);
+  check(firstProblem('word '.repeat(60)) === 'word '.repeat(39) + 'word…', `long problem: ${firstProblem('word '.repeat(60))}`);
+  const ran = (label, low, high, seq = 64) => ({ label, low, high, model: 'm', seq, precision: 'fp32', global: 8, devices: 1 });
+  const ranks = list => { const s = standing(list, r => r.devices); return `${s.best.label} of ${s.rivals}, ${s.others} others${s.close}`; };
+  check(ranks([ran('a', 5, 7), ran('b', 3, 4)]) === 'a of 2, 0 others', 'standing apart');
+  check(ranks([ran('a', 2, 7), ran('b', 3, 4), ran('c', 3, 6, 128)]) === 'a of 2, 1 others; it cannot be told apart from b', 'standing among other work');
+  check(ranks([ran('a', 2, 7), ran('b', 3, 4), ran('c', 1, 2), ran('d', 1, 2)]).endsWith('from b and 2 others'), 'standing of many');
   check(csvField('=1+1') === "'=1+1" && csvField('-1.5') === '-1.5' && csvField('a"b') === '"a""b"', 'CSV fields');
   document.documentElement.dataset.result = wrong.length ? wrong.join('; ') : 'ok';
 })();

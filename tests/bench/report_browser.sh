@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The page of `stretto report` in a real browser: it draws without a word on the console, sorts,
-# filters, and shows hostile names as text; then a page of 500 rows. Times are printed, not judged.
+# filters, and shows hostile names as text; a page of 500 rows; pages of many long names, of parts of
+# one training run and of a single run. Times are printed, not judged.
 # Exits 77 (skipped, and says so) where no Chromium is installed.
 #   report_browser.sh PROGRAM SOURCE_DIR
 set -euo pipefail
@@ -13,18 +14,18 @@ dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 fail() { echo "report_browser: $1" >&2; exit 1; }
 
-page() {  # NAME: runs the checks in NAME/report.html
+page() {  # NAME CHECKS WIDTH: runs the checks in NAME/report.html
   local nonce result console
   "$program" report "$dir/$1" --title "Browser test" > /dev/null
   nonce=$(grep -o "nonce-[0-9a-f]*" "$dir/$1/report.html" | head -n 1)
   {
     sed 's|</body>||; s|</html>||' "$dir/$1/report.html"
     printf '<script nonce="%s">' "${nonce#nonce-}"
-    cat "$source/tests/bench/report_browser.js"
+    cat "$source/tests/bench/$2"
     printf '</script></body></html>\n'
   } > "$dir/$1/checked.html"
   timeout 120 "$browser" --headless --no-sandbox --disable-gpu --user-data-dir="$dir/profile" \
-    --window-size=1280,4000 --enable-logging=stderr --dump-dom "file://$dir/$1/checked.html" \
+    --window-size=$3,4000 --enable-logging=stderr --dump-dom "file://$dir/$1/checked.html" \
     > "$dir/dom" 2> "$dir/messages" || fail "$1: the browser ended with $?"
   result=$(grep -o 'data-result="[^"]*"' "$dir/dom" | head -n 1) || fail "$1: the checks did not run: $(grep CONSOLE "$dir/messages")"
   [ "$result" = 'data-result="ok"' ] || fail "$1: $result"
@@ -68,6 +69,34 @@ def write(name, count):
         json.dump(r, open(f"{out}/{name}/{i:04}.json", "w"))
 write("hostile", 12)
 write("rows500", 500)
+
+def keep(name, i, change):
+    os.makedirs(f"{out}/{name}", exist_ok=True)
+    r = copy.deepcopy(good)
+    r["machine"] = {"measured": {"gemm_flops": 1e11, "triad_bytes_per_second": 1e10}}
+    r["gemm_flops"] = 5e10
+    change(r)
+    json.dump(r, open(f"{out}/{name}/{99 - i:04}.json", "w"))  # the last is found first
+for i in range(20):
+    def point(r):
+        r["label"] = f"seq_len32_precisionamp_bf16_dp{i}_activation_checkpointingselective"
+        r["config"]["threads"] = 1 + i  # changes nothing that is learned
+        r["config"]["seq_len"] //= 1 + i % 2
+        r["operators"] = {"linear_forward": {"calls": 8, "seconds": 1e-3, "flops": 9e7, "bytes": 1e6}}
+    keep("long", i, point)
+for i in range(3):
+    def part(r):
+        r["label"], r["command"], r["started"] = "", ["stretto", "train", "tiny"], f"2026-04-01T1{2 + i}:00:00Z"
+        r["config"]["output"], r["config"]["train"]["steps"], r["config"]["parallel"]["dp"] = "runs/a", 9 + i, 2 - i % 2
+        r["peak_flops"] = r["gemm_flops"] = 0
+        r["steps"]["seconds"] = [x * (1 + i) for x in r["steps"]["seconds"]]
+    keep("training", i, part)
+def one(r):
+    r["label"], r["predicted"] = "run", {"seconds": 0.05, "low": 0.04, "high": 0.06}
+keep("single", 0, one)
 END
-page hostile
-page rows500
+page hostile report_browser.js 1280
+page rows500 report_browser.js 1280
+page long report_pages.js 500
+page training report_pages.js 1280
+page single report_pages.js 1280

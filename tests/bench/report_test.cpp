@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "bench/observe.h"
@@ -116,6 +117,45 @@ TEST(Report, PredictionsAreThoseOfTheTables) {
   EXPECT_GT(rows[0]["memory_foreseen"].get<double>(), rows[0]["memory_rank"].get<double>());
 }
 
+// It was its own known run: the page said "(known)" of a run that `bench` had printed an error of.
+TEST(Report, ARunThatNoOtherIsPredictedFromShowsItsOwnPrediction) {
+  RunRecord one = sample_record();
+  one.machine =
+      R"({"cpu": {"usable": 2}, "memory": {"total_bytes": 8e9},
+          "measured": {"gemm_flops": 2e11, "triad_bytes_per_second": 2e10,
+                       "message_seconds": 2e-6, "message_bytes_per_second": 1e10}})";
+  one.predicted = {7, 6, 8};
+  const auto row = [](const RunRecord& r) {
+    return data_of(report_page({r}, "title", "n0"))["rows"][0];
+  };
+  EXPECT_EQ(row(one)["predicted"], 7);
+  EXPECT_EQ(row(one)["known"], false);
+  EXPECT_GT(row(one)["memory_foreseen"].get<double>(), row(one)["memory_rank"].get<double>());
+  one.predicted = {};  // nothing was predicted of it
+  EXPECT_EQ(row(one)["known"], true);
+}
+
+TEST(Report, ATrainingRunInPartsIsNoComparison) {
+  RunRecord first = sample_record(), next = first;
+  const auto continued = [&] {
+    return data_of(report_page({first, next}, "title", "n0"))["continued"].get<bool>();
+  };
+  EXPECT_FALSE(continued());
+  for (RunRecord* r : {&first, &next}) {
+    r->label.clear();
+    r->command = {"stretto", "train", "tiny"};
+    r->config.output = "runs/a";
+  }
+  next.config.parallel.dp = 2;
+  next.started = "2026-04-01T13:00:00Z";
+  EXPECT_TRUE(continued());
+  const nlohmann::json rows = data_of(report_page({first, next}, "title", "n0"))["rows"];
+  EXPECT_EQ(rows[0]["label"], "tiny dp1 tp1 pp1 mbs4 zero0 2026-04-01T12:00:00Z");
+  EXPECT_EQ(rows[1]["label"], "tiny dp2 tp1 pp1 mbs4 zero0 2026-04-01T13:00:00Z");
+  next.config.output = "runs/b";
+  EXPECT_FALSE(continued());
+}
+
 TEST(Report, CarriesTheTimelineOperatorsAndWhatSetsARowApart) {
   RunRecord r = sample_record();
   r.machine = R"({"measured":{"gemm_flops":1.6e11,"triad_bytes_per_second":2e10}})";
@@ -173,6 +213,39 @@ TEST(Report, LossesOfRunsOfDifferentLengthsMeetAtTheirSteps) {
   const nlohmann::json later = data_of(report_page({shorter, longer}, "title", "n0"));
   EXPECT_EQ(later["rows"][1]["losses"][0][0], 51);
   EXPECT_TRUE(later["loss_spread"].is_null());
+}
+
+// Every second step of the longer run was shown, and a spike of both only in the shorter one.
+TEST(Report, ASpikeThatRunsShareShowsInAllOfThem) {
+  RunRecord shorter = sample_record(), longer = sample_record();
+  const auto fill = [](RunRecord& r, int steps) {
+    r.steps.assign(static_cast<size_t>(steps), {0.1, 5, false});
+    for (const size_t spike : {101, 102, 150}) r.steps[spike].loss = 9;
+    r.steps[120].loss = 1;
+    r.steps[130].loss = NAN;
+  };
+  fill(shorter, 180);
+  for (const int steps : {223, 5000}) {  // of 5000 not every step is shown
+    fill(longer, steps);
+    const nlohmann::json rows = data_of(report_page({shorter, longer}, "title", "n0"))["rows"];
+    EXPECT_LE(rows[1]["losses"].size(), 2002u);
+    for (const auto& [step, loss] : {std::pair(151, 9), std::pair(121, 1)}) {
+      for (const auto& row : rows) {
+        const auto& shown = row["losses"];
+        EXPECT_TRUE(std::find(shown.begin(), shown.end(), nlohmann::json{step, loss}) !=
+                    shown.end())
+            << step << " of " << row["losses"].back()[0];
+      }
+    }
+    for (const auto& row : rows) {
+      const auto& shown = row["losses"];
+      const nlohmann::json gap = {131, nullptr};
+      EXPECT_TRUE(std::find(shown.begin(), shown.end(), gap) != shown.end());
+    }
+    for (size_t i = 0; i + 2 < rows[0]["losses"].size(); ++i) {  // up to the end of the shorter
+      EXPECT_EQ(rows[0]["losses"][i], rows[1]["losses"][i]);
+    }
+  }
 }
 
 TEST(Report, FiveHundredRowsStayBelowThreeMegabytes) {

@@ -8,6 +8,7 @@ const TERMS = ['#3b6fd4', '#e07a1f', '#57a639', '#8e5bd0', '#38a3a5', '#d64550',
 const COLORS = ['#3b6fd4', '#e07a1f', '#57a639', '#8e5bd0', '#d64550', '#38a3a5', '#f2b632', '#9c6644'];
 const TASKS = [['forward', '#3b6fd4'], ['backward', '#57a639'], ['input gradient', '#57a639'], ['weight gradient', '#38a3a5']];
 const many = 40;  // bars that one chart can show
+const shown = (list, all) => list.length < all.length ? ` ${list.length} of ${all.length} are shown.` : '';
 const narrow = () => document.documentElement.clientWidth < 620;
 
 // Saving -------------------------------------------------------------------------------------------
@@ -91,11 +92,18 @@ function chart(parent, name, height, config) {
   saveButtons(parent, name, [['PNG', () => made.toBase64Image()], ['CSV', () => csvUrl(chartCsv(made))]]);
   return made;
 }
-const short = text => text.length > (narrow() ? 16 : 44) ? text.slice(0, narrow() ? 15 : 43) + '…' : text;
+// Names that differ must look different: long ones take several lines, very long ones lose their middle.
+const cut = (text, most) => text.length > most ? text.slice(0, most / 2) + '…' + text.slice(1 - most / 2) : text;
+function lines(text) {
+  const most = narrow() ? 22 : 48;
+  return cut(text, 4 * most).match(new RegExp(`.{1,${most}}$|.{1,${most - 1}}[_, ]|.{1,${most}}`, 'gs')) || [''];
+}
+// Height of a chart with a bar for each of these names, and `more` for its axis and legend.
+const high = (list, more) => more + list.length * (10 + 14 * Math.max(...list.map(name => lines(name).length)));
 function axis(title, more) {
   return Object.assign({ title: { display: !!title, text: title }, grid: { color: css('--line') } }, more);
 }
-const names = () => axis('', { ticks: { callback(v) { return short(this.getLabelForValue(v)); }, autoSkip: false } });
+const names = () => axis('', { ticks: { callback(v) { return lines(this.getLabelForValue(v)); }, autoSkip: false } });
 const round = v => /^1e/.test(Number(v).toExponential());
 const powers = () => ({ type: 'logarithmic', ticks: { callback: v => round(v) ? count(v) : '', maxRotation: 0 },
   grid: { color: c => c.tick && round(c.tick.value) ? css('--line') : 'transparent' } });
@@ -109,12 +117,12 @@ function choice(parent, list, text, draw) {  // one of many runs
 
 // Charts of the runs -------------------------------------------------------------------------------
 function throughput() {
-  const list = good.slice().sort((a, b) => b.per_device - a.per_device).slice(0, many);
+  const all = good.slice(), list = (data.continued ? all : all.sort((a, b) => b.per_device - a.per_device)).slice(0, many);
   if (!list.length) return;
-  const close = list.length > 1 && list[1].high / list[1].devices >= list[0].low / list[0].devices;
-  const s = section('Throughput', `Tokens per second and device: bars are medians, whiskers the 95 % interval of the median. ${list[0].label} is first` +
-    (list.length < 2 ? '.' : close ? `; its interval overlaps that of ${list[1].label}.` : `, beyond the interval of ${list[1].label}.`));
-  chart(s, 'throughput', 60 + 24 * list.length, { type: 'bar', plugins: [intervals],
+  const { best, rivals, others, close } = standing(all, r => r.devices);
+  const s = section('Throughput', 'Tokens per second and device: bars are medians, whiskers the 95 % interval of the median.' +
+    (data.continued || rivals === 1 ? '' : ` Per device, ${best.label} is first${others ? ` of ${rivals} that do its work` : ''}${close}.`) + shown(list, all));
+  chart(s, 'throughput', high(list.map(r => r.label), 90), { type: 'bar', plugins: [intervals],
     data: { labels: list.map(r => r.label), datasets: [{ label: 'tokens/s per device', data: list.map(r => r.per_device), backgroundColor: COLORS[0],
       low: list.map(r => r.low / r.devices), high: list.map(r => r.high / r.devices) }] },
     options: { indexAxis: 'y', plugins: { legend: { display: false } },
@@ -122,29 +130,29 @@ function throughput() {
 }
 function attribution() {
   const total = r => PARTS.reduce((sum, [key]) => sum + r.parts[key], 0);
-  const list = good.filter(total).sort((a, b) => a.seconds - b.seconds).slice(0, many);  // of training runs it is not kept
+  const all = good.filter(total), list = all.slice(0, many);  // of training runs it is not kept
   if (!list.length) return;
   const first = list[0], biggest = PARTS.slice().sort((a, b) => first.parts[b[0]] - first.parts[a[0]])[0];
   const s = section('Where the step time goes',
-    `Share of wall time, mean over steps and ranks. In ${first.label}, ${percent(first.parts[biggest[0]] / total(first))} is ${biggest[1]}.`);
+    `Share of wall time, mean over steps and ranks. In ${first.label}, ${percent(first.parts[biggest[0]] / total(first))} is ${biggest[1]}.` + shown(list, all));
   const used = PARTS.filter(([key]) => list.some(r => r.parts[key] / total(r) >= 5e-4));
-  chart(s, 'attribution', 110 + 24 * list.length, { type: 'bar',
+  chart(s, 'attribution', high(list.map(r => r.label), 110), { type: 'bar',
     data: { labels: list.map(r => r.label), datasets: used.map(([key, name, color]) =>
       ({ label: name, backgroundColor: color, data: list.map(r => 100 * r.parts[key] / total(r)) })) },
     options: { indexAxis: 'y', plugins: { legend: { labels: { boxWidth: 12 } } },
       scales: { x: axis('% of the step', { stacked: true, max: 100 }), y: Object.assign(names(), { stacked: true }) } } });
 }
 function memory() {
-  const list = rows.filter(r => r.memory_rank > 0).slice(0, many);
+  const all = rows.filter(r => r.memory_rank > 0), list = all.slice(0, many);
   if (!list.length) return;
   const most = Math.max(...list.map(r => Math.max(r.memory_rank, r.memory_grown))), limits = list.map(r => r.limit).filter(x => x > 0);
   const limit = limits.length ? Math.min(...limits) : 0, near = limit && limit < 4 * most;
   const s = section('Memory per rank', 'Colours: what the plan gives each purpose on the rank that needs most (the engine allocates exactly that). ' +
-    'Outline: what the process really grew by, per rank. ' + (limit ? (near ? `Dashed: the smallest limit, ${bytes(limit)}.` : `The limit, ${bytes(limit)}, is far to the right.`) : ''));
+    'Outline: what the process really grew by, per rank. ' + (limit ? (near ? `Dashed: the smallest limit, ${bytes(limit)}.` : `The limit, ${bytes(limit)}, is far to the right.`) : '') + shown(list, all));
   const mib = x => x / 2 ** 20;
   const terms = data.terms.map((name, i) => ({ label: name, backgroundColor: TERMS[i], data: list.map(r => mib(r.terms[i])) }))
     .filter(set => set.data.some(x => x > 0));
-  chart(s, 'memory', 110 + 28 * list.length, { type: 'bar', plugins: [measuredBox], data: { labels: list.map(named), datasets: terms },
+  chart(s, 'memory', high(list.map(named), 110), { type: 'bar', plugins: [measuredBox], data: { labels: list.map(named), datasets: terms },
     options: { indexAxis: 'y', outline: { measured: list.map(r => mib(r.memory_grown)), capacity: near ? mib(limit) : 0 },
       plugins: { legend: { labels: { boxWidth: 12 } } },
       scales: { x: axis('MiB', { stacked: true, suggestedMax: mib(near ? Math.max(most, limit) : most) }), y: Object.assign(names(), { stacked: true }) } } });
@@ -164,8 +172,7 @@ function scatter(parent, name, unit, list, x, y, known) {
 function firstChoice(list) {
   const works = new Map();
   for (const r of list) {
-    const key = JSON.stringify([r.model, r.seq, r.precision, r.global]);
-    works.set(key, (works.get(key) || []).concat(r));
+    works.set(work(r), (works.get(work(r)) || []).concat(r));
   }
   const least = (runs, of) => runs.reduce((a, b) => of(b) < of(a) ? b : a);
   const tried = [...works.values()].filter(runs => runs.length > 1).map(runs => {
@@ -217,7 +224,7 @@ function heatmap() {
       for (const tp of tps) {
         const here = list.filter(r => r.tp === tp && r.pp === pp), best = here.slice().sort((a, b) => b.tokens - a.tokens)[0];
         if (!best) { line.append(el('td', 'not tried', 'none')); continue; }
-        if (!best.tokens) { line.append(el('td', `${best.status}: ${best.reason.slice(0, 140)}`, 'none hatched')); continue; }
+        if (!best.tokens) { line.append(el('td', `${best.status}: ${firstProblem(best.reason)}`, 'none hatched')); continue; }
         const cell = el('td');
         cell.append(el('b', count(best.tokens)), el('span', layout(best), 'soft'));
         cell.style.backgroundColor = `rgba(59, 111, 212, ${0.08 + 0.5 * best.tokens / most})`;
@@ -244,7 +251,7 @@ function scaling() {
     sets.push({ label: key, borderColor: color, backgroundColor: color, data: points.map(r => ({ x: r.devices, y: r.tokens, name: `${r.label}, ${percent(r.tokens / one / r.devices)} efficiency` })) });
     sets.push({ label: 'ideal', borderColor: color, borderDash: [4, 4], borderWidth: 1, pointRadius: 0, data: points.map(r => ({ x: r.devices, y: one * r.devices })) });
   }
-  if (!sets.length) return;
+  if (!sets.length || data.continued) return;
   const last = sets[0].data[sets[0].data.length - 1], ideal = sets[1].data[sets[1].data.length - 1];
   const s = section('Scaling', `Best run at each number of ranks; dashed is ideal. ${sets[0].label}: ${percent(last.y / ideal.y)} efficiency at ${last.x} ranks.`);
   chart(s, 'scaling', 320, { type: 'line', data: { datasets: sets },
@@ -254,7 +261,6 @@ function scaling() {
 function roofline() {
   const list = good.filter(r => r.ops && r.ops.length && r.gemm_flops > 0 && r.bandwidth > 0);
   if (!list.length) return;
-  list.sort((a, b) => b.tokens - a.tokens);
   const s = section('Roofline', 'Each operator of a step: work per byte against the rate it reached. Below the slope, memory bounds it; below the flat roof, the matrix products of this machine do.');
   const holder = el('div');
   let made = null;
@@ -268,7 +274,7 @@ function roofline() {
           pointStyle: i < COLORS.length ? 'circle' : 'rectRot', data: points.filter(p => p.name === name), pointRadius: 3 + 12 * Math.sqrt(points.find(p => p.name === name).share) })),
         { label: 'roof', type: 'line', borderColor: css('--ink'), borderWidth: 1.5, pointRadius: 0, data: [{ x: left, y: left * r.bandwidth }, { x: knee, y: r.gemm_flops }, { x: right, y: r.gemm_flops }] }] },
       options: { plugins: { legend: { labels: { boxWidth: 10, usePointStyle: true } }, tooltip: { callbacks: { label: c => c.raw.name ? `${c.raw.name}: ${count(c.raw.y)}FLOP/s, ${percent(c.raw.share)} of the step` : '' } } },
-        scales: { x: axis('FLOP per byte', powers()), y: axis('FLOP/s per rank', powers()) } } });
+        scales: { x: axis('FLOP per byte', powers()), y: axis('FLOP/s per rank', Object.assign(powers(), { suggestedMax: 2 * Math.max(r.gemm_flops, ...points.map(p => p.y)) })) } } });
   };
   choice(s, list.slice(0, 200), r => r.label, draw);
   s.append(holder);
@@ -322,14 +328,16 @@ function timeline() {
   draw(list[0]);
 }
 function losses() {
-  const list = rows.filter(r => r.losses.length > 1).slice(0, 16), spread = data.loss_spread;
+  const all = rows.filter(r => r.losses.length > 1), list = all.slice(0, 16), spread = data.loss_spread, named_below = list.length <= COLORS.length;
   if (!list.length) return;
-  const s = section('Loss', spread
-    ? `Runs that differ only in how they are cut coincide: over the first ${spread.steps} steps the largest difference among ${spread.runs} is ${spread.most.toExponential(1)}. Later a jump of the loss can magnify the last digits.`
-    : 'Loss of each step, nats.');
-  chart(s, 'loss', 360, { type: 'line', data: { datasets: list.map((r, i) => ({ label: named(r), data: r.losses.map(([step, loss]) => ({ x: step, y: loss })),
+  const s = section('Loss', (spread
+    ? `Runs that differ only in how they are cut coincide: over the first ${spread.steps} steps ` +
+      (spread.most ? `the largest difference among ${spread.runs} is ${spread.most.toExponential(1)}.` : `the losses of ${spread.runs} do not differ at all.`) + ' Later a jump of the loss can magnify the last digits.'
+    : 'Loss of each step, nats.') + (named_below ? '' : ' Point at a curve for its name.') + shown(list, all));
+  const legend = { boxWidth: 12, generateLabels: c => Chart.defaults.plugins.legend.labels.generateLabels(c).map(l => Object.assign(l, { text: cut(l.text, narrow() ? 44 : 100) })) };
+  chart(s, 'loss', named_below ? 340 + 20 * list.length : 360, { type: 'line', data: { datasets: list.map((r, i) => ({ label: named(r), data: r.losses.map(([step, loss]) => ({ x: step, y: loss })),
       borderColor: COLORS[i % COLORS.length], backgroundColor: COLORS[i % COLORS.length], borderWidth: 1 + (list.length - i) % 3, borderDash: i < 8 ? [] : [5, 3], pointRadius: 0 })) },
-    options: { plugins: { legend: { labels: { boxWidth: 12 } } },
+    options: { interaction: { mode: 'nearest', intersect: false }, plugins: { legend: { display: named_below, labels: legend } },
       scales: { x: axis('step', { type: 'linear', min: 1, max: Math.max(...list.map(r => r.losses.at(-1)[0])), ticks: { precision: 0 } }), y: axis('loss') } } });
 }
 

@@ -1,7 +1,9 @@
 'use strict';
 // Every value reaches the page through textContent, attributes or the canvas: nothing is parsed as markup.
 const data = JSON.parse(document.getElementById('data').textContent);
-const rows = data.rows, good = rows.filter(r => r.tokens > 0), FINE = ['ok', 'stopped'];
+// Best first, everywhere; the parts of one training run in their order.
+const rows = data.rows.sort((a, b) => data.continued ? (a.started < b.started ? -1 : 1) : b.tokens - a.tokens);
+const good = rows.filter(r => r.tokens > 0), FINE = ['ok', 'stopped'];
 const named = r => r.status === 'ok' ? r.label : `${r.label} (${r.status})`;
 const css = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
@@ -29,24 +31,41 @@ const percent = x => x === null || x === undefined ? '–' : (100 * x).toFixed(2
 const signed = x => (x > 0 ? '+' : x < 0 ? '−' : '±') + Math.abs(100 * x).toFixed(1) + ' %';
 const layout = r => `dp${r.dp} tp${r.tp} pp${r.pp}` + (r.zero ? ` zero${r.zero}` : '') +
   (r.checkpointing !== 'none' ? ` ${r.checkpointing}` : '');
+const work = r => JSON.stringify([r.model, r.seq, r.precision, r.global]);
+// What is wrong first, and its fix; where in which file stands in "Run it again".
+function firstProblem(reason) {
+  const text = reason.match(/^(?:\S+:\d+:\d+ )?(.*?; +fix: [^;]*|.*)/s)[1];
+  return text.length > 200 ? text.slice(0, 200).replace(/\s\S*$/, '') + '…' : text;
+}
+// The first of a sorted list among those that do its work, and whom of them its interval overlaps. `per`: what figures are divided by.
+function standing(list, per) {
+  const best = list[0], rivals = list.filter(r => work(r) === work(best));
+  const close = rivals.filter(r => r !== best && r.high / per(r) >= best.low / per(best));
+  const names = close.length < 3 ? close.map(r => r.label).join(' and ') : `${close[0].label} and ${close.length - 1} others`;
+  return { best, rivals: rivals.length, others: list.length - rivals.length, close: close.length ? `; it cannot be told apart from ${names}` : '' };
+}
 const median = list => { const s = list.slice().sort((a, b) => a - b), h = s.length >> 1; return s.length % 2 ? s[h] : (s[h - 1] + s[h]) / 2; };
 
 // Header -------------------------------------------------------------------------------------------
+function finding() {
+  const failed = rows.length - good.length, what = data.continued ? 'part' : 'run', why = failed === 1 ? 'its row says why.' : 'their rows say why.';
+  if (!good.length) return `None of ${rows.length} ${what}${rows.length === 1 ? '' : 's'} has figures: ${why}`;
+  const { best, rivals, others, close } = standing(good, () => 1), last = good.at(-1);
+  return (data.continued ? `A training run in ${rows.length === 1 ? 'one part' : rows.length + ' parts'}; ${last.label} reached ${count(last.tokens)} tokens/s.`
+    : rivals === 1 ? `${best.label}: ${count(best.tokens)} tokens/s.`
+    : `${best.label} is the fastest of ${rivals} configurations ${others ? 'of the same work ' : ''}that ended well: ${count(best.tokens)} tokens/s${close}.`) +
+    (others && !data.continued ? ` ${others} did other work (model, sequence, precision or batch) and ${others === 1 ? 'is' : 'are'} not compared.` : '') +
+    (failed ? ` ${failed} ${failed === 1 ? 'has' : 'have'} no figures: ${why}` : '');
+}
 function header() {
-  const best = good.slice().sort((a, b) => b.tokens - a.tokens)[0];
-  const failed = rows.length - good.length;
-  const few = rows.length === 1 ? '1 configuration' : `${rows.length} configurations`;
-  document.getElementById('finding').textContent = best
-    ? (rows.length === 1 ? `${best.label}: ${count(best.tokens)} tokens/s.`
-       : `${best.label} is the fastest of ${good.length} configurations that ended well: ${count(best.tokens)} tokens/s.`) +
-      (failed ? ` ${failed} ${failed === 1 ? 'has' : 'have'} no figures; the reasons are below.` : '')
-    : `None of ${few} has figures; the reasons are below.`;
-  if (!best) return;
-  const facts = [['tokens per second', count(best.tokens)],
-    ['95 % interval', `${count(best.low)} – ${count(best.high)}`], ['seconds per step', seconds(best.seconds)],
-    ['tokens/s per device', count(best.per_device)], ['MFU (mpt)', percent(best.mfu)], ['HFU (mpt)', percent(best.hfu)],
-    ['of the GEMM rate', percent(best.gemm)], ['memory per rank (plan)', bytes(best.memory_rank)]];
-  for (const [title, value] of facts) {
+  document.getElementById('finding').textContent = finding();
+  const shown = good.at(data.continued ? -1 : 0);
+  if (!shown) return;
+  const facts = [['tokens per second', count(shown.tokens)],
+    ['95 % interval', `${count(shown.low)} – ${count(shown.high)}`], ['seconds per step', seconds(shown.seconds)],
+    ['tokens/s per device', count(shown.per_device)], ['MFU (mpt)', percent(shown.mfu)], ['HFU (mpt)', percent(shown.hfu)],
+    ['of the GEMM rate', percent(shown.gemm)], ['memory per rank (plan)', shown.memory_rank ? bytes(shown.memory_rank) : '–']];
+  for (const [title, value] of facts.filter(([, value]) => value !== '–')) {
     const fact = el('div', undefined, 'fact');
     fact.append(el('span', title, 'soft'), el('b', value));
     document.getElementById('facts').append(fact);
@@ -65,10 +84,17 @@ const COLUMNS = [['run', r => r.label, 'text'], ['status', r => r.status, 'text'
   ['T', r => r.seq], ['precision', r => r.precision, 'text'], ['dp', r => r.dp], ['tp', r => r.tp], ['pp', r => r.pp],
   ['ZeRO', r => r.zero], ['checkpointing', r => r.checkpointing, 'text'], ['micro', r => r.micro], ['accum', r => r.accum],
   ['global', r => r.global], ['ranks by', r => r.launcher, 'text'], ['memory/rank', r => r.memory_rank, '', x => bytes(x)],
-  ['measured', r => r.memory_grown, '', x => bytes(x)],
-  ['reason', r => [r.reason, r.apart].filter(Boolean).join('; '), 'reason', x => x.length > 160 ? x.slice(0, 157) + '…' : x]];
+  ['measured', r => r.memory_grown, '', x => bytes(x)]];
+function nameCell(r) {
+  const cell = el('td'), why = [firstProblem(r.reason), r.apart].filter(Boolean).join('; ');
+  const name = el('div', undefined, 'name');
+  for (const word of r.label.split(/(?<=[-_,])/)) name.append(word, el('wbr'));
+  cell.append(name);
+  if (why) cell.append(el('div', why, 'why'));
+  return cell;
+}
 function table() {
-  const s = section('All runs', 'Click a heading to sort; type to filter. Runs that failed keep their row. Error is predicted over measured, less one; a known run is what others of its kind are predicted from.');
+  const s = section('All runs', 'Click a heading to sort; type to filter. Runs that failed keep their row, and the reason below their name. Error is predicted over measured, less one; a known run is what others of its kind are predicted from.');
   const filter = el('input');
   filter.type = 'search'; filter.placeholder = 'filter'; filter.id = 'filter'; filter.setAttribute('aria-label', 'filter rows');
   const box = el('div', undefined, 'scroll'), t = el('table'), head = el('tr'), body = el('tbody');
@@ -84,7 +110,8 @@ function table() {
     }
     body.replaceChildren(...shown.map(r => {
       const line = el('tr', undefined, FINE.includes(r.status) ? (r.apart ? 'apart' : '') : 'failed');
-      for (const [, of, kind, format] of COLUMNS) {
+      line.append(nameCell(r));
+      for (const [, of, kind, format] of COLUMNS.slice(1)) {
         const value = of(r), text = format ? (value ? format(value, r) : '–') : String(value ?? '');
         line.append(el('td', text, kind || ''));
       }
