@@ -171,7 +171,7 @@ std::vector<RunRecord> load_records(Fs& fs, const std::string& path) {
   records = without_repeats(std::move(records));
   if (found > records.size()) {
     const size_t left_out = found - records.size();
-    spdlog::info("{} left out: of each configuration, build and machine one is kept",
+    spdlog::info("{} left out: of each configuration, build, machine and first step one is kept",
                  left_out == 1 ? "1 record is" : fmt::format("{} records are", left_out));
   }
   return records;
@@ -182,8 +182,8 @@ std::vector<RunRecord> without_repeats(std::vector<RunRecord> records) {
   std::vector<RunRecord> kept;
   for (RunRecord& r : records) {
     const std::string key = config_hash(r.config) + "\n" + r.source + "\n" + r.launcher + "\n" +
-                            build_of(r) + "\n" + host_of(r) + "\n" +
-                            (r.status == RunStatus::rejected ? r.reason : "");
+                            build_of(r) + "\n" + host_of(r) + "\n" + fmt::to_string(r.first_step) +
+                            "\n" + (r.status == RunStatus::rejected ? r.reason : "");
     const auto [it, is_new] = seen.emplace(key, kept.size());
     if (is_new) {
       kept.push_back(std::move(r));

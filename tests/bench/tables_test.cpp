@@ -295,6 +295,16 @@ TEST(Tables, RepeatsCollapseToTheNewestGoodRun) {
   EXPECT_EQ(without_repeats({stopped, old}).at(0).label, old.label) << "ended well";
 }
 
+// The same command goes on where a run was stopped.
+TEST(Tables, PartsOfATrainingRunAreNoRepeats) {
+  RunRecord first = sample_record(), second = sample_record();
+  first.status = RunStatus::stopped;
+  second.first_step = 49;
+  EXPECT_EQ(without_repeats({first, second}).size(), 2u);
+  second.first_step = first.first_step;
+  EXPECT_EQ(without_repeats({first, second}).size(), 1u);
+}
+
 // Flags that do not come out even are not in the configuration that they leave.
 TEST(Tables, RejectedPointsKeepTheirRows) {
   RunRecord three = sample_record();

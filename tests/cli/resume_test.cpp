@@ -58,7 +58,7 @@ TEST(TrainVerb, SignalsStopItAndTheSameCommandContinues) {
       EXPECT_EQ(stopped.code, 75) << stopped.err;
       EXPECT_TRUE(stopped.says("the same command continues")) << stopped.err;
       const std::string table = stretto_run({"collect", run, "--style", "full"}).out;
-      EXPECT_NE(table.find("stopped in order"), std::string::npos) << table;
+      EXPECT_NE(table.find("the same command continues"), std::string::npos) << table;
       EXPECT_EQ(table.find("killed"), std::string::npos) << table;
     }
     const Answer continued = stretto_run(command(run));
