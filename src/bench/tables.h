@@ -27,7 +27,8 @@ struct ResultTable {
 ResultTable make_table(TableStyle style, std::vector<RunRecord> records,
                        const std::vector<ReferenceRow>* published = nullptr);
 
-// One record per configuration, launcher, build and machine (and reason, where it was rejected):
+// One record per configuration, launcher, build, machine and first step (and reason, where it was
+// rejected):
 // the newest that succeeded, else the newest.
 std::vector<RunRecord> without_repeats(std::vector<RunRecord> records);
 
