@@ -307,6 +307,7 @@ std::optional<RunRecord> measure(Config config, const MeasureOptions& options) {
   describe_device(record, "the machine description", reports.neighbours());
   if (record.status == RunStatus::ok || record.counts()) {
     const LossVerdict verdict = judge_losses(record.steps, record.config.data.path.empty());
+    if (verdict.status == RunStatus::ok) return record;
     record.status = verdict.status;
     record.reason = verdict.reason;
     if (verdict.status == RunStatus::diverged)

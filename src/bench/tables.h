@@ -28,8 +28,7 @@ ResultTable make_table(TableStyle style, std::vector<RunRecord> records,
                        const std::vector<ReferenceRow>* published = nullptr);
 
 // One record per configuration, launcher, build, machine and first step (and reason, where it was
-// rejected):
-// the newest that succeeded, else the newest.
+// rejected): the newest that succeeded, else the newest.
 std::vector<RunRecord> without_repeats(std::vector<RunRecord> records);
 
 // Those of a file or of all files below a directory, without repeats. Error (no_input) where there

@@ -1,13 +1,17 @@
 #include "bench/measure.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <csignal>
+#include <cstdlib>
 #include <numeric>
 
 #include "base/cores.h"
 #include "bench/survey.h"
 #include "config/reader.h"
+#include "train/signals.h"
 
 namespace stretto {
 namespace {
@@ -51,6 +55,23 @@ TEST(Measure, KeepsEveryStepAndAddsUp) {
   EXPECT_GT(r.predicted.seconds, 0);
   EXPECT_LE(r.predicted.low, r.predicted.seconds);
   EXPECT_GE(r.predicted.high, r.predicted.seconds);
+}
+
+// In a process of its own: the signal is not forgotten.
+TEST(MeasureDeathTest, ARunStoppedAfterEnoughStepsIsStopped) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto stop = [] {
+    install_stop_signals();
+    MeasureOptions o = options();
+    o.steps = kMostSteps;
+    o.progress = [](int64_t step, int64_t) {
+      if (step == 40) std::raise(SIGTERM);
+    };
+    const RunRecord r = measure(small(), o).value();
+    fmt::print(stderr, "{}{}\n", name_of(r.status), r.counts() ? ", with figures" : "");
+    std::_Exit(r.exit_code);
+  };
+  EXPECT_EXIT(stop(), testing::ExitedWithCode(75), "stopped, with figures");
 }
 
 // What waits, computes and reads must be the whole step on every rank, and nothing twice.
