@@ -7,6 +7,7 @@
 #include "backend/cpu/gemm.h"
 #include "backend/cuda/cuda_options.h"
 #include "base/clock.h"
+#include "base/cores.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/random.h"
@@ -34,8 +35,11 @@ double cpu_matmul_rate(Backend& backend, DType type) {
 
 void measure_products(MachineRates& rates, int cores) {
   const auto backend = make_cpu_backend(cores);
+  const CoreWatch watch(allowed_cores());
   rates.gemm = cpu_matmul_rate(*backend, DType::f32);
   if (has_bf16_units()) rates.bf16_gemm = cpu_matmul_rate(*backend, DType::bf16);
+  const CoreUse use = watch.use(watch.own_seconds(), cores);
+  if (use.lost() > rates.cores.lost()) rates.cores = use;
 }
 
 void measure_gpus(GpuDriver& driver) {

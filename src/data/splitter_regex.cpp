@@ -4,6 +4,7 @@
 #include <pcre2.h>
 
 #include <algorithm>
+#include <cctype>
 
 #include "base/error.h"
 #include "base/utf8.h"
@@ -95,9 +96,7 @@ bool known_group(std::string_view rest) {
   return false;
 }
 
-bool is_alphanumeric(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-}
+bool is_alphanumeric(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; }
 
 // A backslash, what follows it, and the braces of a name or number.
 std::string_view escape_at(std::string_view rest) {

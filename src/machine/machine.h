@@ -77,7 +77,7 @@ struct MachineRates {
   // volume). 0 on one core.
   double message_seconds = 0;
   double message_rate = 0;
-  CoreUse cores;  // while they were measured
+  CoreUse cores;  // while they were measured, at the worst
 };
 
 struct MissingPart {

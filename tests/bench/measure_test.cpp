@@ -8,9 +8,11 @@
 #include <cstdlib>
 #include <numeric>
 
+#include "backend/cpu/gemm.h"
 #include "base/cores.h"
 #include "bench/survey.h"
 #include "config/reader.h"
+#include "support/temp_dir.h"
 #include "train/signals.h"
 
 namespace stretto {
@@ -272,6 +274,14 @@ TEST(Survey, RateOfAProductIsFiniteOnAnyBackend) {
     EXPECT_GT(rate, 0);
     EXPECT_TRUE(std::isfinite(rate));
   }
+}
+
+TEST(Survey, MeasuresTheProductsOfTheCpu) {
+  const TempDir dir;
+  const MachineInfo machine = survey_machine(true, dir.path());
+  ASSERT_TRUE(machine.rates);
+  EXPECT_GT(machine.rates->gemm, 0);
+  EXPECT_EQ(machine.rates->bf16_gemm > 0, has_bf16_units());
 }
 
 TEST(Losses, MustBeFiniteAndFallUnlessSynthetic) {
