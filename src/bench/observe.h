@@ -17,7 +17,7 @@ namespace stretto {
 std::vector<plan::Observation> observations_of(const std::vector<FoundRecord>& records);
 
 // The forecast for each record, none where nothing can be said. Among the runs of one build on one
-// machine the one with the fewest ranks that ended well (the first of them) is given to the
+// machine the one with the fewest ranks that ended well (the longest step of them) is given to the
 // forecast as known, and says so; all others are predicted from it.
 struct RecordForecast {
   std::optional<plan::Forecast> forecast;

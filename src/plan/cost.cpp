@@ -80,6 +80,8 @@ class Model {
     layer_forward_ = layer_forward(rates_, stack, work, layout);
     layer_backward_ = layer_backward(rates_, stack, work, layout);
     if (layout.recompute == Checkpointing::full) layer_again_ = full_recomputation();
+    // Cores that exchange data do not compute meanwhile.
+    interference_ = cluster.time_shared ? 1 : c_[Constant::interference];
     tokens_ = static_cast<double>(layout.micro_batch * work.seq_len);
     gather_bytes_ = stack.own_runtime ? rates_.element : stack.gather_bytes;
     reduce_bytes_ = stack.reduce_bytes;
@@ -119,6 +121,7 @@ class Model {
   RankParameters params_;
   LayerTime layer_forward_, layer_backward_, layer_again_;
   double tokens_ = 0;
+  double interference_ = 0;  // of overlapped compute and communication
   double gather_bytes_ = 2;  // per parameter
   double reduce_bytes_ = 2;
   double optimizer_share_ = 1, gradient_share_ = 1;  // of the bytes that the constants stand for
@@ -208,17 +211,16 @@ Shares Model::stage(int64_t layers, bool first, bool last) const {
   const double forward = layer_forward_.total() + calls.forward * call;
   const double backward =
       layer_backward_.total() + recompute.total() + (calls.backward + again) * call;
-  const double interference = c_[Constant::interference];
   double forward_wait = 0, backward_wait = 0, traffic = 0;
   if (layout_.zero == 3) {
     const double gather = gather_seconds(cluster_, stack_, shard_, params_.layer * gather_bytes_);
     const double scatter = gather_seconds(cluster_, stack_, shard_, params_.layer * reduce_bytes_);
-    forward_wait = overlapped(forward, gather, interference);
-    backward_wait = overlapped(backward, gather + scatter, interference);
+    forward_wait = overlapped(forward, gather, interference_);
+    backward_wait = overlapped(backward, gather + scatter, interference_);
     traffic = 2 * gather + scatter;
   } else if (layout_.zero == 2) {  // every micro-batch's gradients go to their owners
     traffic = gather_seconds(cluster_, stack_, shard_, params_.layer * reduce_bytes_);
-    backward_wait = overlapped(backward, traffic, interference);
+    backward_wait = overlapped(backward, traffic, interference_);
   }
   s.dp = n * (forward_wait + backward_wait);
   s.hidden = n * traffic - s.dp;
@@ -258,7 +260,7 @@ double Model::data_parallel_seconds(double params) const {
 double Model::exposed_reduction(double seconds, double micro_batch, double* hidden) const {
   if (!stack_.can.overlap_gradients || seconds == 0) return seconds;
   const double window = micro_batch * 2 / 3;
-  const double exposed = overlapped(window, seconds, c_[Constant::interference]);
+  const double exposed = overlapped(window, seconds, interference_);
   *hidden += std::max(0.0, seconds - exposed);
   return exposed;
 }

@@ -9,12 +9,11 @@
 namespace stretto::plan {
 namespace {
 
-struct Tile {
-  int64_t m, n;
-  double efficiency;  // small tiles reload their operands more often
-};
-constexpr Tile kTiles[] = {{256, 128, 1.0}, {128, 256, 1.0}, {128, 128, 0.97}, {256, 64, 0.92},
-                           {64, 256, 0.92}, {128, 64, 0.86}, {64, 128, 0.86},  {64, 64, 0.72}};
+constexpr OutputTile kTiles[] = {{256, 128, 1.0}, {128, 256, 1.0}, {128, 128, 0.97},
+                                 {256, 64, 0.92}, {64, 256, 0.92}, {128, 64, 0.86},
+                                 {64, 128, 0.86}, {64, 64, 0.72}};
+// Our own kernels for cores keep this much of a result in registers (AVX-512; others are near).
+constexpr OutputTile kCoreTiles[] = {{14, 32, 1.0}};
 
 }  // namespace
 
@@ -34,6 +33,8 @@ Rates make_rates(const Cluster& cluster, const Stack& stack, Precision precision
   r.stream = cluster.memory_bandwidth * c[Constant::hbm];
   r.units = static_cast<double>(cluster.units);
   r.alignment = cluster.alignment;
+  r.tiles = kTiles;
+  if (stack.own_runtime && !cluster.has_gpus()) r.tiles = kCoreTiles;
   r.wave = std::min(1.0, c[Constant::wave]);
   r.ramp = c[Constant::ramp];
   r.flash_forward = r.matrix_peak * c[Constant::flash_forward];
@@ -59,7 +60,7 @@ double gemm_seconds(const Rates& r, double batch, int64_t m, int64_t n, int64_t 
   }
   const double per_unit = r.matrix / r.units;
   double best = 1e300;
-  for (const Tile& tile : kTiles) {
+  for (const OutputTile& tile : r.tiles) {
     const double tiles = batch * static_cast<double>(ceil_div(m, tile.m) * ceil_div(n, tile.n));
     const double waves = tiles / r.units;
     // Part of the last wave's idle units is hidden by split-K and by the next kernel.

@@ -2,12 +2,19 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "plan/cluster.h"
 #include "plan/stack.h"
 #include "plan/workload.h"
 
 namespace stretto::plan {
+
+// A part of a product's result that one unit makes at a time.
+struct OutputTile {
+  int64_t m, n;
+  double efficiency;  // small tiles of matrix units reload their operands more often
+};
 
 // The rates of a device under a software stack at one precision, worked out once.
 struct Rates {
@@ -19,6 +26,7 @@ struct Rates {
   double stream = 0;  // bytes/s of memory-bound passes
   double units = 1;
   int64_t alignment = 8;
+  std::span<const OutputTile> tiles;
   double wave = 0;
   double ramp = 0;  // extra K per tile
   bool eight_bit = false;

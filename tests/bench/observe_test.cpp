@@ -144,6 +144,15 @@ TEST(Observe, ADisturbedRunIsNotTheKnownOne) {
   EXPECT_TRUE(forecasts_of({disturbed})[0].known);  // better than none
 }
 
+// A step of two milliseconds is mostly what a long one has little of.
+TEST(Observe, OfSeveralTheLongestStepIsKnown) {
+  RunRecord small = run("small", 1, 0.002);
+  small.started = "0";  // the first
+  const auto both = forecasts_of({small, run("large", 1, 0.5)});
+  EXPECT_FALSE(both[0].known);
+  EXPECT_TRUE(both[1].known);
+}
+
 TEST(Observe, EachPrecisionHasAKnownRunOfItsOwn) {
   RunRecord emulated = run("emulated", 1, 30.0);
   emulated.config.precision = Precision::amp_bf16;

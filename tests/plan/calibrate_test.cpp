@@ -6,11 +6,13 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <memory>
 
 #include "account/flops.h"
 #include "base/error.h"
 #include "plan/exam.h"
 #include "plan/forecast.h"
+#include "plan/local.h"
 #include "plan/records.h"
 #include "plan/scale.h"
 #include "plan/stack_reader.h"
@@ -164,6 +166,39 @@ TEST(Calibrate, LaterRunsOnAnH200AreForeseen) {
   }
   std::sort(errors.begin(), errors.end());
   EXPECT_LT(errors[errors.size() / 2], 0.02);
+}
+
+// Runs of our own on two cores of an AMD server, ranks of one thread, and what `doctor` measured of
+// it that day. The stored constants are those that they give.
+TEST(Calibrate, OwnRunsOnCoresAreLearnedFrom) {
+  MachineFigures machine;
+  machine.cores = 2;
+  machine.gemm = 488.35e9;
+  machine.bf16_gemm = 999.19e9;
+  machine.bandwidth = 49.287e9;
+  machine.memory = 25.0e9;
+  machine.call_seconds = 3.1586e-6;
+  machine.message_rate = 20.176e9;
+  auto rows = read_records(STRETTO_SOURCE_DIR "/tests/plan/own_cores.csv", Precision::fp32);
+  ASSERT_EQ(rows.size(), 33u);
+  const Cluster cluster = local_cluster(machine, 1, 1);
+  const Stack stack = find_stack("stretto", cluster);
+  for (Observation& o : rows) {
+    o.layout.sequence_parallel = o.layout.tp > 1;
+    o.cluster = std::make_shared<const Cluster>(
+        local_cluster(machine, 1, o.layout.dp * o.layout.tp * o.layout.pp));
+  }
+  const Calibration c = calibrate(cluster, stack, rows, {}, 0);
+  EXPECT_TRUE(c.doubts.empty());
+  EXPECT_TRUE(c.suspects.empty());
+  EXPECT_NEAR(c.spread, stack.residual, 1e-3);
+  for (const Constant id : stack.free) {
+    EXPECT_NEAR(c.constants[id] / stack.constants[id], 1, 0.02) << info(id).key;
+  }
+  for (const Observation& o : rows) {
+    const double ratio = predicted_seconds(*o.cluster, stack, stack.constants, o) / o.seconds;
+    EXPECT_NEAR(ratio, 1, interval_of(stack, 1)) << o.id;
+  }
 }
 
 // Opening a FIFO would wait for a writer for ever.

@@ -64,6 +64,37 @@ TEST(Mechanisms, WhatRunsAgainUnderComposerRunsIn16Bits) {
   EXPECT_LT(seconds(p, w, l), 0.985 * fp8);
 }
 
+// A GPU multiplies 64 rows in the time of 32, a core does not.
+TEST(Mechanisms, CoresPayForTheRowsThereAre) {
+  const Place cores = place("local", "stretto"), gpu = place("h200", "stretto");
+  const auto ratio = [](const Place& p) {
+    const Rates r = make_rates(p.cluster, p.stack, Precision::fp32);
+    return gemm_seconds(r, 1, 48, 4096, 4096) / gemm_seconds(r, 1, 24, 4096, 4096);
+  };
+  EXPECT_DOUBLE_EQ(ratio(cores), 2);
+  EXPECT_DOUBLE_EQ(ratio(gpu), 1);
+}
+
+// What ranks on cores send each other is moved by those cores: nothing hides behind compute.
+TEST(Mechanisms, CoresDoNotComputeWhileTheyExchange) {
+  Place p = place("local", "stretto");
+  p.cluster.time_shared = true;
+  Workload work;
+  work.model = shape(4, 256, 4, 1024);
+  work.seq_len = 128;
+  work.global_batch = 8;
+  work.precision = Precision::fp32;
+  Layout layout;
+  layout.dp = 2;
+  layout.micro_batch = 4;
+  layout.zero = 3;
+  const Candidate shared = price(p.cluster, p.stack, work, layout);
+  EXPECT_NEAR(shared.estimate.hidden_comm, 0, 1e-12);
+  EXPECT_GT(shared.estimate.dp_exposed, 0);
+  p.cluster.time_shared = false;  // as on cards of their own
+  EXPECT_GT(price(p.cluster, p.stack, work, layout).estimate.hidden_comm, 0);
+}
+
 // The same tokens in sequences twice as long: twice the products, and once what goes around them.
 TEST(Mechanisms, AttentionOfShortSequencesIsSlower) {
   Place p = place("h200", "stretto");
