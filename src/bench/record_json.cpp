@@ -1,7 +1,9 @@
-// The record as JSON, both ways.
+// The record as JSON, both ways. What was not measured is not in it: no figure stands for
+// "unknown".
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -52,15 +54,17 @@ json memory_json(const RunMemory& m) {
   for (int i = 0; i < kMemoryTerms; ++i) {
     terms[name_of(static_cast<MemoryTerm>(i))] = m.predicted_terms[static_cast<size_t>(i)];
   }
-  return {{"predicted_rank", m.predicted_rank},
-          {"predicted_total", m.predicted_total},
-          {"measured", m.measured},
-          {"before", m.before},
-          {"ranks_here", m.ranks_here},
-          {"limit", m.limit},
-          {"grown_rank", m.grown_rank},
-          {"grown_total", m.grown_total},
-          {"predicted_terms", std::move(terms)}};
+  json out = {{"predicted_rank", m.predicted_rank},
+              {"predicted_total", m.predicted_total},
+              {"ranks_here", m.ranks_here},
+              {"predicted_terms", std::move(terms)}};
+  if (m.limit > 0) out["limit"] = m.limit;
+  if (m.measured == 0) return out;
+  out["measured"] = m.measured;
+  out["before"] = m.before;
+  out["grown_rank"] = m.grown_rank;
+  out["grown_total"] = m.grown_total;
+  return out;
 }
 
 json operators_json(const RunRecord& r) {
@@ -125,6 +129,7 @@ class Reader {
     return value.get<bool>();
   }
   double number(const char* key) const { return number_of(member(key), key); }
+  double number_if_there(const char* key) const { return has(key) ? number(key) : 0; }
   int64_t integer(const char* key, int64_t most = int64_t{1} << 53) const {
     const json& value = member(key);
     if (!value.is_number_integer()) fail(key, "a whole number");
@@ -135,6 +140,7 @@ class Reader {
     }
     return value.get<int64_t>();
   }
+  int64_t integer_if_there(const char* key) const { return has(key) ? integer(key) : 0; }
   const json& list(const char* key, size_t most) const {
     const json& value = member(key);
     if (!value.is_array() || value.size() > most)
@@ -192,14 +198,12 @@ void read_steps(const Reader& in, RunRecord& r) {
 void read_memory(const Reader& in, RunMemory& m) {
   m.predicted_rank = in.integer("predicted_rank");
   m.predicted_total = in.integer("predicted_total");
-  m.measured = in.integer("measured");
-  m.before = in.integer("before");
+  m.measured = in.integer_if_there("measured");
+  m.before = in.integer_if_there("before");
   m.ranks_here = in.integer("ranks_here");
-  m.limit = in.integer("limit");
-  if (in.has("grown_rank")) {  // records before it have none
-    m.grown_rank = in.integer("grown_rank");
-    m.grown_total = in.integer("grown_total");
-  }
+  m.limit = in.integer_if_there("limit");
+  m.grown_rank = in.integer_if_there("grown_rank");
+  m.grown_total = in.integer_if_there("grown_total");
   const Reader terms = in.at("predicted_terms");
   for (int i = 0; i < kMemoryTerms; ++i) {
     m.predicted_terms[static_cast<size_t>(i)] = terms.integer(name_of(static_cast<MemoryTerm>(i)));
@@ -253,12 +257,20 @@ std::string read_launcher(const Reader& in) {
   return word;
 }
 
-// Parts that older records do not have.
-void read_newer(const Reader& in, RunRecord& r) {
+// Parts that a run, or an older record, may not have.
+void read_optional(const Reader& in, RunRecord& r) {
+  r.peak = in.number_if_there("peak_flops");
+  r.gemm_peak = in.number_if_there("gemm_flops");
+  if (in.has("attribution")) {
+    const Reader parts = in.at("attribution");
+    for (int i = 0; i < kParts; ++i) {
+      r.parts[static_cast<size_t>(i)] = parts.at(name_of(static_cast<Part>(i))).number("seconds");
+    }
+  }
+  r.parts_wall = in.number_if_there("attribution_wall");
+  r.timing_overhead = in.number_if_there("timing_overhead");
   if (in.has("nodes")) r.nodes = std::max<int64_t>(1, in.integer("nodes", 1 << 20));
   if (in.has("operators")) read_operators(in.at("operators"), r);
-  if (in.has("attribution_wall")) r.parts_wall = in.number("attribution_wall");
-  if (in.has("timing_overhead")) r.timing_overhead = in.number("timing_overhead");
   if (in.has("timeline")) read_timeline(in, r);
   if (in.has("turns")) r.turns = in.text("turns");
   if (in.has("launcher")) r.launcher = read_launcher(in);
@@ -326,37 +338,40 @@ std::string record_text(const RunRecord& r) {
                 {"compiler", r.build.compiler},
                 {"flags", r.build.flags},
                 {"libraries", r.build.libraries}};
-  json document = {
-      {"format", kFormat},
-      {"schema", RunRecord::kSchema},
-      {"source", r.source},
-      {"label", r.label},
-      {"command", r.command},
-      {"config", to_json(r.config)},
-      {"config_hash", config_hash(r.config)},
-      {"build", std::move(build)},
-      {"machine", r.machine.empty() ? json::object() : json::parse(r.machine)},
-      {"device", r.device},
-      {"peak_flops", r.peak},
-      {"peak_source", r.peak_source},
-      {"gemm_flops", r.gemm_peak},
-      {"started", r.started},
-      {"wall_seconds", r.wall_seconds},
-      {"status", name_of(r.status)},
-      {"exit_code", r.exit_code},
-      {"reason", r.reason},
-      {"log_tail", r.log_tail},
-      {"steps", steps_json(r)},
-      {"attribution", parts_json(r)},
-      {"attribution_wall", r.parts_wall},
-      {"memory", memory_json(r.memory)},
-      {"nodes", r.nodes},
-      {"operators", operators_json(r)},
-      {"timing_overhead", r.timing_overhead},
-      {"timeline", timeline_json(r)},
-      {"predicted",
-       {{"seconds", r.predicted.seconds}, {"low", r.predicted.low}, {"high", r.predicted.high}}},
-      {"figures", to_json(derive(r))}};
+  json document = {{"format", kFormat},
+                   {"schema", RunRecord::kSchema},
+                   {"source", r.source},
+                   {"label", r.label},
+                   {"command", r.command},
+                   {"config", to_json(r.config)},
+                   {"config_hash", config_hash(r.config)},
+                   {"build", std::move(build)},
+                   {"machine", r.machine.empty() ? json::object() : json::parse(r.machine)},
+                   {"device", r.device},
+                   {"peak_source", r.peak_source},
+                   {"started", r.started},
+                   {"wall_seconds", r.wall_seconds},
+                   {"status", name_of(r.status)},
+                   {"exit_code", r.exit_code},
+                   {"reason", r.reason},
+                   {"log_tail", r.log_tail},
+                   {"steps", steps_json(r)},
+                   {"memory", memory_json(r.memory)},
+                   {"nodes", r.nodes},
+                   {"operators", operators_json(r)},
+                   {"timeline", timeline_json(r)},
+                   {"figures", to_json(derive(r))}};
+  if (r.peak > 0) document["peak_flops"] = r.peak;
+  if (r.gemm_peak > 0) document["gemm_flops"] = r.gemm_peak;
+  if (std::any_of(r.parts.begin(), r.parts.end(), [](double seconds) { return seconds > 0; })) {
+    document["attribution"] = parts_json(r);
+    document["attribution_wall"] = r.parts_wall;
+    document["timing_overhead"] = r.timing_overhead;
+  }
+  const RunPrediction& p = r.predicted;
+  if (p.seconds > 0) {
+    document["predicted"] = {{"seconds", p.seconds}, {"low", p.low}, {"high", p.high}};
+  }
   if (!r.launcher.empty()) document["launcher"] = r.launcher;
   if (!r.turns.empty()) document["turns"] = r.turns;
   if (r.gpu.samples > 0) document["gpu"] = gpu_json(r.gpu);
@@ -384,9 +399,7 @@ RunRecord parse_record(std::string_view text, const std::string& name) {
   if (!in.member("machine").is_object()) in.fail("machine", "an object");
   r.machine = in.member("machine").dump(-1, ' ', false, json::error_handler_t::replace);
   r.device = in.text("device");
-  r.peak = in.number("peak_flops");
   r.peak_source = in.text("peak_source");
-  r.gemm_peak = in.number("gemm_flops");
   r.started = in.text("started");
   r.wall_seconds = in.number("wall_seconds");
   r.status = read_status(in);
@@ -394,12 +407,8 @@ RunRecord parse_record(std::string_view text, const std::string& name) {
   r.reason = in.text("reason");
   r.log_tail = in.text("log_tail");
   read_steps(in.at("steps"), r);
-  const Reader parts = in.at("attribution");
-  for (int i = 0; i < kParts; ++i) {
-    r.parts[static_cast<size_t>(i)] = parts.at(name_of(static_cast<Part>(i))).number("seconds");
-  }
   read_memory(in.at("memory"), r.memory);
-  read_newer(in, r);
+  read_optional(in, r);
   return r;
 }
 

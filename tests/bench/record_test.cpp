@@ -112,6 +112,32 @@ TEST(Record, RefusesWhatItCannotTrust) {
   EXPECT_ERROR(parse_record(missing.dump(), "r.json"), ExitCode::bad_data, "device");
 }
 
+// A run of `train` has no attribution, no prediction and no memory of its process: zeros in their
+// place would be figures.
+TEST(Record, WhatWasNotMeasuredIsNotThere) {
+  RunRecord r = sample_record();
+  r.predicted = {0.1, 0.09, 0.11};
+  const json whole = json::parse(record_text(r));
+  r.parts = {};
+  r.parts_wall = r.peak = r.gemm_peak = 0;
+  r.predicted = {};
+  r.memory.measured = r.memory.limit = 0;
+  const std::string text = record_text(r);
+  const json document = json::parse(text);
+  for (const char* key : {"attribution", "attribution_wall", "timing_overhead", "peak_flops",
+                          "gemm_flops", "predicted"}) {
+    EXPECT_FALSE(document.contains(key)) << key;
+  }
+  for (const char* key : {"measured", "before", "grown_rank", "limit"}) {
+    EXPECT_FALSE(document["memory"].contains(key)) << key;
+  }
+  EXPECT_EQ(record_text(parse_record(text, "r.json")), text);
+  for (const char* key : {"attribution", "attribution_wall", "timing_overhead", "peak_flops",
+                          "gemm_flops", "predicted"}) {
+    EXPECT_TRUE(whole.contains(key)) << key;
+  }
+}
+
 TEST(Record, OlderOnesHaveNoTimelineAndNewOnesAreChecked) {
   json document = json::parse(record_text(sample_record()));
   for (const char* key :
