@@ -13,7 +13,7 @@ namespace stretto {
 // requeue on 75 and 81, never on 64-66, 78 and 79.
 enum class ExitCode : int {
   ok = 0,
-  regression = 1,      // `compare` and `reference check`: the answer is "no"
+  regression = 1,      // the answer is "no": `compare`, `verify`, and others that README lists
   usage = 64,          // wrong command line
   bad_data = 65,       // corrupt or malformed input
   no_input = 66,       // input missing

@@ -78,7 +78,7 @@ class Trainer {
   LossScaler& scaler() { return scaler_; }
   const DataMark& data_mark() const { return data_mark_; }
   bool has_held_out() const { return eval_sampler_ != nullptr; }
-  // Whether this rank computes the loss and is the first of those that do: it speaks for the job.
+  // Whether this rank speaks for the job: prints, and writes what one rank writes.
   bool speaks() const { return world_.rank() == 0; }
 
  private:
