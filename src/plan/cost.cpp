@@ -108,7 +108,8 @@ class Model {
   Estimate micro_batch_terms(const Stages& stages) const;
   void add_iteration_terms(Estimate& e, const Stages& stages) const;
   double data_parallel_seconds(double params) const;
-  double pipeline_transfer() const;
+  double transfers_after(size_t stage) const;
+  int64_t streams_between_nodes(int64_t stage) const;
   void share_cores(Estimate& e) const;
   double exposed_reduction(double seconds, double micro_batch, double* hidden) const;
 
@@ -153,16 +154,36 @@ void Model::place_groups() {
   copies_.rings_per_node = std::clamp<int64_t>(per_node / copies_.ranks_per_node, 1, per_node);
 }
 
-double Model::pipeline_transfer() const {
+// How many ranks of this stage, of those on one node, have the rank that they send to on another
+// node. The busiest node counts.
+int64_t Model::streams_between_nodes(int64_t stage) const {
+  if (cluster_.time_shared) return 0;
+  const int64_t ranks = layout_.tp * layout_.dp, node = cluster_.devices_per_node;
+  if (ranks >= node) return node;
+  const int64_t next = (stage + 1) % layout_.pp;
+  int64_t most = 0, here = 0, last_node = -1;
+  for (int64_t i = 0; i < ranks; ++i) {
+    const int64_t from = (stage * ranks + i) / node, to = (next * ranks + i) / node;
+    if (from != last_node) here = 0;
+    last_node = from;
+    here += from != to ? 1 : 0;
+    most = std::max(most, here);
+  }
+  return most;
+}
+
+// What a stage and the one after it send each other in a micro-batch, forward and backward; every
+// device sends its copy (or its share) at once. The last stage has a successor where chunks go
+// round, else it waits for the one before it.
+double Model::transfers_after(size_t stage) const {
   if (layout_.pp == 1) return 0;
-  const bool same_node =
-      cluster_.time_shared || layout_.tp * layout_.dp < cluster_.devices_per_node;
+  const auto last = static_cast<size_t>(layout_.pp - 1);
+  const size_t edge = stage == last && layout_.interleave == 1 ? stage - 1 : stage;
+  const int64_t streams = streams_between_nodes(static_cast<int64_t>(edge));
   const double bytes = tokens_ * static_cast<double>(work_.model.hidden) * rates_.element;
-  // Forward and backward; every device of the node sends its copy (or its share) at once.
   const double share = layout_.sequence_parallel ? 1.0 / static_cast<double>(layout_.tp) : 1.0;
   return 2 * c_[Constant::transfer] * static_cast<double>(layout_.interleave) *
-         send_seconds(cluster_, stack_, same_node, bytes * share,
-                      std::min(cluster_.devices_per_node, layout_.tp * layout_.dp));
+         send_seconds(cluster_, stack_, streams == 0, bytes * share, streams);
 }
 
 LayerTime Model::full_recomputation() const {
@@ -234,7 +255,6 @@ Shares Model::stage(int64_t layers, bool first, bool last) const {
         activation_copies(cluster_, work_, layout_,
                           {layers, forward + forward_wait, backward + backward_wait, s.head, last});
   }
-  s.pp = pipeline_transfer();
   return s;
 }
 
@@ -286,6 +306,7 @@ Stages Model::all_stages() const {
     const bool first = i == 0, last = i + 1 == layers.size();
     if (first || last || layers[i] != known) s = stage(layers[i], first, last);
     known = first || last ? -1 : layers[i];
+    s.pp = transfers_after(i);
     out.sum += s;
     out.seconds.push_back(s.total());
     out.largest_params = std::max(out.largest_params, params_.on_stage(layers[i], first, last));
@@ -329,9 +350,9 @@ void Model::add_iteration_terms(Estimate& e, const Stages& stages) const {
   e.dp_exposed += exposed_reduction(data_parallel_seconds(stages.largest_params), stages.slowest(),
                                     &e.hidden_comm);
   if (layout_.pp > 1 && work_.model.tied_embedding) {  // first and last stage sum their copies
-    e.dp_exposed +=
-        send_seconds(cluster_, stack_, cluster_.time_shared, 2 * params_.embedding * reduce_bytes_,
-                     std::min(cluster_.devices_per_node, layout_.tp * layout_.dp));
+    const bool same_node = cluster_.time_shared || layout_.devices() <= cluster_.devices_per_node;
+    e.dp_exposed += send_seconds(cluster_, stack_, same_node, 2 * params_.embedding * reduce_bytes_,
+                                 std::min(cluster_.devices_per_node, layout_.tp * layout_.dp));
   }
   const double shard = layout_.zero >= 1 ? static_cast<double>(layout_.sharing_ranks()) : 1.0;
   e.optimizer =

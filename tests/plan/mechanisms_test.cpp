@@ -75,6 +75,37 @@ TEST(Mechanisms, CoresPayForTheRowsThereAre) {
   EXPECT_DOUBLE_EQ(ratio(gpu), 1);
 }
 
+// Four stages of four GPUs on two nodes of eight: one of three links leaves the node.
+TEST(Mechanisms, APipelinePaysForTheLinksThatLeaveTheNode) {
+  Place near = place("h100", "stretto"), far = near;
+  for (Tier& tier : far.cluster.tiers) tier.bytes_per_second /= 100;
+  Workload work;
+  work.model = shape(16, 2048, 16, 50304);
+  work.model.tied_embedding = false;
+  work.seq_len = 2048;
+  work.global_batch = 64;
+  work.precision = Precision::amp_bf16;
+  const auto pipeline = [&](const Place& p, int64_t dp, int64_t pp) {
+    Layout layout;
+    layout.dp = dp;
+    layout.pp = pp;
+    return price(p.cluster, p.stack, work, layout).estimate;
+  };
+  EXPECT_GT(pipeline(far, 4, 4).pp_exposed, 10 * pipeline(near, 4, 4).pp_exposed);
+  EXPECT_EQ(pipeline(far, 2, 4).pp_exposed, pipeline(near, 2, 4).pp_exposed) << "one node";
+  // All four links of eight stages of four leave it, or stay, in turn: the slowest stage decides.
+  EXPECT_GT(pipeline(far, 4, 8).seconds, 2 * pipeline(near, 4, 8).seconds);
+  // Three GPUs a stage: some ranks of the second and third have their next one elsewhere.
+  work.global_batch = 63;
+  EXPECT_EQ(pipeline(far, 3, 2).pp_exposed, pipeline(near, 3, 2).pp_exposed);
+  EXPECT_GT(pipeline(far, 3, 4).pp_exposed, 5 * pipeline(near, 3, 4).pp_exposed);
+  // The two copies of a tied table are summed where their stages are.
+  work.model.tied_embedding = true;
+  work.global_batch = 64;
+  EXPECT_EQ(pipeline(far, 1, 4).dp_exposed, pipeline(near, 1, 4).dp_exposed);
+  EXPECT_GT(pipeline(far, 1, 16).dp_exposed, 10 * pipeline(near, 1, 16).dp_exposed);
+}
+
 // What ranks on cores send each other is moved by those cores: nothing hides behind compute.
 TEST(Mechanisms, CoresDoNotComputeWhileTheyExchange) {
   Place p = place("local", "stretto");
