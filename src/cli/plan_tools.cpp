@@ -144,8 +144,10 @@ void run_calibrate(const CalibrateOptions& o) {
     // Plans that are made with the file say where its constants come from, doubts included.
     std::string source = counted(static_cast<int64_t>(result.rows), "own run");
     if (doubtful) source += fmt::format(", doubtful ({})", fmt::join(result.doubts, "; "));
-    const std::string entry =
-        plan::device_entry(stack, cluster.device, source, result.spread, !doubtful);
+    if (!result.has_enough_runs()) source += ", too few to tell how far plans are off";
+    stack.fitted_devices = result.most_devices;
+    const std::string entry = plan::device_entry(stack, cluster.device, source, result.spread,
+                                                 !doubtful && result.has_enough_runs());
     write_text(o.write, plan::stack_file(stack, entry));
   }
   if (doubtful) throw Answered{ExitCode::regression};

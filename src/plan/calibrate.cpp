@@ -222,6 +222,7 @@ Calibration calibrate(const Cluster& cluster, const Stack& stack,
   std::vector<double> ratios;
   for (const Observation& o : timed) {
     ratios.push_back(o.seconds / predicted_seconds(cluster, stack, stack.constants, o));
+    out.most_devices = std::max(out.most_devices, o.layout.devices());
   }
   out.common_factor = median(ratios);
   const FitResult seconds = fit_seconds(cluster, stack, timed);

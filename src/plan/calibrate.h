@@ -44,6 +44,11 @@ struct ProposedRun {
 struct Calibration {
   Constants constants;
   double spread = 0;         // robust sigma of what was fitted
+  int64_t most_devices = 0;  // of any run
+  // Fewer runs than this leave hardly a residual, whatever the constants: they do not tell how far
+  // another layout will be off.
+  static constexpr size_t kEnoughRuns = 8;
+  bool has_enough_runs() const { return rows >= kEnoughRuns; }
   double common_factor = 1;  // measured over predicted before the fit (median)
   size_t rows = 0, memory_rows = 0;
   // Of the rows with memory, predicted against measured: relative, and the row that is worst. Our

@@ -26,6 +26,12 @@ std::string calibration_text(const Calibration& r) {
   }
   for (const std::string& doubt : r.doubts) out += fmt::format("\nDOUBTFUL: {}", doubt);
   if (!r.doubts.empty()) out += "\n";
+  if (!r.has_enough_runs()) {
+    out += fmt::format(
+        "\nfewer than {} runs do not tell how far other layouts will be off: plans with these "
+        "constants keep an interval of 25 %\n",
+        Calibration::kEnoughRuns);
+  }
   if (!r.suspects.empty()) out += "\nsuspect runs, beyond three times the spread: measure again\n";
   for (const SuspectRow& s : r.suspects) {
     out += fmt::format("  {:<24}{:>+7.1f} %\n", s.id, 100 * s.residual);
@@ -49,6 +55,7 @@ nlohmann::json calibration_json(const Calibration& r) {
                         {"memory_worst_error", r.worst_memory_error},
                         {"common_factor", r.common_factor},
                         {"spread", r.spread},
+                        {"enough_runs", r.has_enough_runs()},
                         {"constants", nlohmann::json::array()},
                         {"doubts", r.doubts},
                         {"suspects", nlohmann::json::array()},

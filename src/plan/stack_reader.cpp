@@ -196,9 +196,10 @@ std::string stack_file(const Stack& stack, const std::string& entry) {
 
 std::string device_entry(const Stack& stack, const std::string& device, const std::string& source,
                          double residual, bool fitted) {
-  std::string text =
-      fmt::format("  {}:\n    source: {}\n    fitted: {}\n    residual: {:.4f}\n    values:\n",
-                  device, source, fitted, residual);
+  std::string text = fmt::format("  {}:\n    source: {}\n    fitted: {}\n", device, source, fitted);
+  if (stack.fitted_devices > 0)
+    text += fmt::format("    fitted_devices: {}\n", stack.fitted_devices);
+  text += fmt::format("    residual: {:.4f}\n    values:\n", residual);
   std::vector<Constant> ids = stack.free;
   for (Constant id : memory_constants()) ids.push_back(id);
   for (Constant id : ids) {

@@ -217,6 +217,31 @@ TEST(RecordVerbs, CalibrateFitsADeviceToItsOwnRuns) {
   EXPECT_TRUE(says(both.err, "local")) << both.err;
 }
 
+// One run leaves no residual: its plan had an interval of 5 %.
+TEST(RecordVerbs, AFewRunsDoNotNarrowTheInterval) {
+  const TempDir dir;
+  const auto fit = [&](int rows) {
+    std::string table =
+        "id,layers,hidden,heads,vocab,seq_len,global_batch,dp,tp,pp,micro_batch,seconds\n";
+    for (int i = 0; i < rows; ++i) {
+      const int batch = 8 << i % 4;
+      table += fmt::format("r{},12,768,12,50368,1024,{},1,1,1,8,{}\n", i, batch, 0.0016 * batch);
+    }
+    const VerbAnswer answer = run_verb({"plan", "calibrate", dir.write("runs.csv", table),
+                                        "--cluster", "h200", "--write", dir / "f.yaml"});
+    EXPECT_EQ(answer.code, 0) << answer.err;
+    EXPECT_EQ(says(answer.out, "keep an interval of 25 %"), rows < 8) << answer.out;
+    return read_file(posix_fs(), dir / "f.yaml", 1 << 20);
+  };
+  EXPECT_TRUE(says(fit(1), "1 own run, too few"));
+  EXPECT_TRUE(says(fit(7), "fitted: false"));
+  const VerbAnswer plan = run_verb({"plan", "mpt-125m", "--cluster", "h200", "--gpus", "1", "--top",
+                                    "1", "--software", dir / "f.yaml"});
+  EXPECT_TRUE(says(plan.out, "interval +-25 %")) << plan.out;
+  EXPECT_TRUE(says(fit(8), "fitted: true"));
+  EXPECT_TRUE(says(fit(8), "fitted_devices: 1"));
+}
+
 // Runs that no constants describe: the file says so, and so does every plan that uses it.
 TEST(RecordVerbs, ADoubtfulFitIsNoSuccess) {
   const TempDir dir;
