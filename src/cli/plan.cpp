@@ -62,10 +62,12 @@ Precision precision_from(const std::string& word) {
 }
 
 // A name of the registry, or files and words as `stretto train` reads them.
-ResolvedConfig read_words(const std::vector<std::string>& words) {
+ResolvedConfig read_words(const PlanOptions& o) {
+  std::vector<std::string> words = o.model;
   const std::string& first = words.front();
   const bool name = first.find_first_of("=/") == std::string::npos && !first.ends_with(".yaml");
   if (words.size() == 1 && name) find_model(first);  // or which one was meant
+  if (o.seq_len) words.push_back(fmt::format("seq_len={}", *o.seq_len));
   return load_config(words);
 }
 
@@ -179,6 +181,7 @@ void run_scale(const PlanOptions& o, const plan::Cluster& cluster, const plan::S
                    scale, markup_text(fmt::format("{} on {}", work.model.name, cluster.name))));
   }
   if (scale.empty) refuse_empty(*scale.empty, true);
+  if (!scale.best && (o.budget || !o.deadline.empty())) throw Answered{ExitCode::regression};
 }
 
 // This machine, as `stretto doctor --json` described it, or measured now.
@@ -218,6 +221,20 @@ PlanOptions with_defaults(PlanOptions o, const ResolvedConfig& words,
   return o;
 }
 
+// What changes the time of a step and is not in the model.
+void warn_of_unmodelled(const Config& words, const plan::Cluster& cluster) {
+  std::vector<std::string> keys;
+  if (words.tf32 && cluster.has_gpus()) keys.emplace_back("tf32=true");
+  if (words.deterministic) keys.emplace_back("deterministic=true");
+  const Config by_default;
+  if (words.parallel.order != by_default.parallel.order) {
+    keys.push_back("parallel.order=" + words.parallel.order);
+  }
+  if (keys.empty()) return;
+  spdlog::warn("plan: not in the model, so that seconds are those without: {}",
+               fmt::join(keys, ", "));
+}
+
 // What the words tell our own runtime.
 void check_told(const plan::Workload& work, const Config& words, const plan::Cluster& cluster,
                 const plan::Stack& stack) {
@@ -232,6 +249,7 @@ void check_told(const plan::Workload& work, const Config& words, const plan::Clu
     }
     return;
   }
+  warn_of_unmodelled(words, cluster);
   Config planned = words;
   planned.precision = work.precision;
   for (const Finding& finding : check_config(planned)) {
@@ -256,7 +274,7 @@ void run_plan(const PlanOptions& asked) {
                 "name another --cluster, or give --gpus");
   }
   plan::Cluster cluster = local ? measured_cluster(asked) : plan::find_cluster(asked.cluster);
-  const ResolvedConfig words = read_words(asked.model);
+  const ResolvedConfig words = read_words(asked);
   if (const auto limit = static_cast<double>(words.config.memory_limit); limit > 0) {
     cluster.memory_bytes = std::min(cluster.memory_bytes, limit);
   }

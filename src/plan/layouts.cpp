@@ -97,16 +97,22 @@ void Enumerator::pipelines(Layout layout) {
   }
 }
 
+// Larger ones bring nothing: products are full long before. What is asked for by name is tried.
 void Enumerator::micro_batch_sizes(Layout layout) {
+  constexpr int64_t kMostTokens = 1 << 19, kSequences = 128;
+  const int64_t most =
+      limits_.micro_batch.value_or(std::max(kSequences, kMostTokens / work_.seq_len));
   const int64_t per_replica = work_.global_batch / layout.dp;
   bool any = false;
   for (int64_t size : divisors(per_replica)) {
-    if (!allowed(limits_.micro_batch, size) || size > limits_.max_micro_batch) continue;
+    if (!allowed(limits_.micro_batch, size) || size > most) continue;
     any = true;
     layout.micro_batch = size;
     variants(layout);
   }
-  if (!any) reject(layout, Reject::batch);
+  if (any) return;
+  layout.micro_batch = most;
+  reject(layout, Reject::batch);
 }
 
 void Enumerator::variants(Layout layout) {

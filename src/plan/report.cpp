@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <sstream>
+#include <utility>
+#include <vector>
 
 #include "account/flops.h"
 #include "base/units.h"
@@ -30,16 +33,27 @@ std::string header(const Plan& p) {
       p.cluster.description, p.stack.name, p.stack.fit_source, 100 * half);
 }
 
-// The words that make `stretto train` run this layout. After the plain name of a model what is the
-// default stays out; other words may have set anything.
+// The words that make `stretto train` run this layout, in the place of those given that say
+// otherwise. What is the default stays out, unless a word sets it, or a file, which may set
+// anything.
 std::string train_words(const Plan& p, const Layout& l) {
   const Workload& w = p.work;
-  const RegistryModel* const named = lookup_model(w.model_words);
-  std::string out = "stretto train ";
-  if (p.cluster.time_shared && l.devices() > 1) out += fmt::format("-n {} ", l.devices());
-  out += w.model_words.empty() ? "MODEL" : w.model_words;
+  std::vector<std::string> given;
+  std::istringstream words(w.model_words);
+  for (std::string each; words >> each;) given.push_back(each);
+  const RegistryModel* const named = given.empty() ? nullptr : lookup_model(given.front());
+  const auto sets = [](const std::string& each, const std::string& key) {
+    return each.starts_with(key + "=");
+  };
+  const bool file =
+      given.empty() || std::any_of(given.begin(), given.end(), [&](const std::string& each) {
+        return each.find('=') == std::string::npos && lookup_model(each) == nullptr;
+      });
+  std::vector<std::pair<std::string, std::string>> set;
   const auto word = [&](const char* key, const auto& value, bool by_default = false) {
-    if (named == nullptr || !by_default) out += fmt::format(" {}={}", key, value);
+    const bool said = std::any_of(given.begin(), given.end(),
+                                  [&](const std::string& each) { return sets(each, key); });
+    if (file || said || !by_default) set.emplace_back(key, fmt::format("{}", value));
   };
   const auto positions = [&](int64_t count) {
     return named != nullptr && named->shape.positions == count;
@@ -62,6 +76,15 @@ std::string train_words(const Plan& p, const Layout& l) {
        !embedding_counts);
   word("parallel.zero", l.zero, l.zero == 0);
   word("parallel.zero_group", l.zero_group, l.zero_group == 0);
+  std::string out = "stretto train";
+  if (p.cluster.time_shared && l.devices() > 1) out += fmt::format(" -n {}", l.devices());
+  if (w.model_words.empty()) out += " MODEL";
+  for (const std::string& each : given) {
+    const bool replaced =
+        std::any_of(set.begin(), set.end(), [&](const auto& s) { return sets(each, s.first); });
+    if (!replaced) out += " " + each;
+  }
+  for (const auto& [key, value] : set) out += fmt::format(" {}={}", key, value);
   return out;
 }
 
@@ -309,7 +332,15 @@ nlohmann::json plan_json(const Plan& p, size_t top) {
           {"middle", memory_json(c.memory.middle)},
           {"last", memory_json(c.memory.last)}}}};
     for (const Term& s : terms_of(c.estimate)) row["terms"][s.name] = s.seconds;
+    if (p.stack.own_runtime) row["command"] = train_words(p, c.layout);
     out["layouts"].push_back(row);
+  }
+  if (p.ranked.empty() && p.nearest) {
+    out["nearest"] = {{"layout", describe(p.nearest->layout)},
+                      {"memory_needed", p.nearest->memory.needed()},
+                      {"memory", p.nearest->memory.capacity}};
+    const auto change = nearest_fit(p.cluster, p.stack, p.work, p.nearest->layout);
+    if (change) out["nearest"]["would_fit_with"] = change->text;
   }
   if (!p.ranked.empty()) {
     for (const Advice& a : advice_for(p.cluster, p.stack, p.work, p.ranked.front())) {

@@ -20,7 +20,6 @@ struct Constraints {
   std::optional<Checkpointing> recompute;
   std::optional<bool> sequence_parallel;
   std::optional<PipelineSchedule> schedule;
-  int64_t max_micro_batch = 128;
   bool allow_tight = false;    // rank layouts between 92 and 100 % of the memory, too
   bool keep_rejected = false;  // list them, not only count
   size_t shown = 12;  // in our own runtime so many of the best, and their ties, get exact memory

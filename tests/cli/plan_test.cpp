@@ -46,6 +46,60 @@ TEST(PlanVerb, QuestionsWithoutAnAnswerAreRefused) {
   }
 }
 
+// It was asked of words alone: "neither seq_len nor model.positions is given".
+TEST(PlanVerb, ASequenceLengthThatIsGivenIsRead) {
+  const VerbAnswer answer =
+      run_verb({"plan", "model.name=mine", "model.layers=4", "model.hidden=256", "model.heads=4",
+                "model.vocab=512", "--seq-len", "64", "--gpus", "2", "--top", "1"});
+  EXPECT_EQ(answer.code, 0) << answer.err;
+  EXPECT_NE(answer.out.find("sequences of 64 tokens"), std::string::npos) << answer.out;
+}
+
+TEST(PlanVerb, WordsThatTheModelLacksAreNamed) {
+  const auto asked = [](const std::string& word) {
+    return run_verb({"plan", "mpt-125m", word, "--gpus", "2", "--top", "1"}).err;
+  };
+  for (const char* word : {"tf32=true", "deterministic=true", "parallel.order=pp,dp,tp"}) {
+    EXPECT_NE(asked(word).find(std::string("seconds are those without: ") + word),
+              std::string::npos)
+        << asked(word);
+  }
+  EXPECT_EQ(asked("parallel.order=tp,dp,pp"), "");
+}
+
+// Each once, and no default that nobody set.
+TEST(PlanVerb, TheCommandReplacesWords) {
+  const std::string out = run_verb({"plan", "mpt-125m", "seq_len=512", "precision=fp32", "--gpus",
+                                    "2", "--precision", "amp_bf16", "--top", "1"})
+                              .out;
+  const size_t begin = out.find("stretto train"), end = out.find('\n', begin);
+  const std::string command = out.substr(begin, end - begin);
+  EXPECT_NE(command.find(" seq_len=512"), std::string::npos) << command;
+  EXPECT_EQ(command.find("seq_len", command.find("seq_len") + 1), std::string::npos) << command;
+  EXPECT_EQ(command.find("precision=fp32"), std::string::npos) << command;
+  EXPECT_NE(command.find(" precision=amp_bf16"), std::string::npos) << command;
+  EXPECT_EQ(command.find("parallel.pp"), std::string::npos) << command;
+}
+
+TEST(PlanVerb, AMicroBatchThatIsNamedIsTried) {
+  const auto ask = [](const char* micro_batch) {
+    return run_verb({"plan", "gpt2-124m", "--cluster", "h100", "--gpus", "1", "--seq-len", "128",
+                     "--global-batch", "32768", "--micro-batch", micro_batch, "--top", "1"});
+  };
+  EXPECT_NE(ask("8192").out.find("best: dp1 tp1 pp1 mbs8192"), std::string::npos)
+      << ask("8192").err;
+  EXPECT_EQ(ask("100").code, 78);
+}
+
+TEST(PlanVerb, ADeadlineThatNothingMeetsIsNoSuccess) {
+  const auto ask = [](const char* deadline) {
+    return run_verb({"plan", "mpt-70b", "--scale", "--tokens", "2T", "--deadline", deadline});
+  };
+  EXPECT_EQ(ask("1h").code, 1);
+  EXPECT_NE(ask("1h").out.find("none of these counts meets the deadline"), std::string::npos);
+  EXPECT_EQ(ask("9000d").code, 0);
+}
+
 // Counts that a search cannot take, whether --gpus is given or not.
 TEST(PlanVerb, LayoutsThatCannotBeAreRefused) {
   for (const auto& [words, what] : std::vector<std::pair<std::vector<std::string>, const char*>>{
