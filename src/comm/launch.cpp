@@ -65,6 +65,11 @@ LaunchInfo detect_launch(const std::function<std::string(const char*)>& get) {
     const std::string rank = get(names.rank);
     const std::string size = get(names.size);
     if (rank.empty() || size.empty()) continue;
+    // `srun --mpi=pmi2` sets MPICH's names too, but only Slurm's say which rank of its machine it
+    // is.
+    const bool of_srun = names.launcher == Launcher::mpich && get(names.local_rank).empty() &&
+                         get("SLURM_PROCID") == rank && get("SLURM_STEP_NUM_TASKS") == size;
+    if (of_srun) continue;
     LaunchInfo info;
     info.launcher = names.launcher;
     info.rank = number(names.rank, rank);

@@ -49,6 +49,28 @@ TEST(Launch, ReadsEachLauncher) {
   EXPECT_EQ(detect({{"RANK", "0"}, {"WORLD_SIZE", "2"}}).launcher, Launcher::torchrun);
 }
 
+// It sets MPICH's names as well, but not which rank of its machine a rank is: of 16 ranks on two
+// machines each would have taken a sixteenth of its machine's memory.
+TEST(Launch, SrunWithPmi2IsSlurm) {
+  const std::map<std::string, std::string> step = {
+      {"PMI_RANK", "9"},      {"PMI_SIZE", "16"},
+      {"SLURM_PROCID", "9"},  {"SLURM_STEP_NUM_TASKS", "16"},
+      {"SLURM_LOCALID", "1"}, {"SLURM_STEP_TASKS_PER_NODE", "8(x2)"}};
+  const LaunchInfo srun = detect(step);
+  EXPECT_EQ(srun.launcher, Launcher::slurm);
+  EXPECT_EQ(srun.local_rank, 1);
+  EXPECT_EQ(srun.local_size, 8);
+  // mpiexec of MPICH inside a job: Slurm's names are those of what started the ranks.
+  auto hydra = step;
+  hydra["MPI_LOCALRANKID"] = "3";
+  hydra["MPI_LOCALNRANKS"] = "4";
+  EXPECT_EQ(detect(hydra).launcher, Launcher::mpich);
+  EXPECT_EQ(detect(hydra).local_rank, 3);
+  auto other = step;
+  other["SLURM_PROCID"] = "0";
+  EXPECT_EQ(detect(other).launcher, Launcher::mpich);
+}
+
 TEST(Launch, BatchScriptIsNoJobStep) {
   EXPECT_EQ(detect({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}}).launcher, Launcher::none);
 }
