@@ -8,8 +8,8 @@
 // is micro-batch order for every dp.
 //
 // With parallel.reduce_dtype=bf16 a rounded copy of each unit travels instead of the gradients
-// themselves: sums are taken in f32 in rank order and rounded once; what is added up over
-// micro-batches stays in f32.
+// themselves: sums are taken in f32 in rank order and rounded once (NCCL's own sums add bf16 as it
+// likes); what is added up over micro-batches stays in f32.
 //
 // With hybrid sharding `dp` is one group of ranks that share a copy of the model; what it has
 // reduced is then summed over the copies, once per step.

@@ -2,8 +2,12 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
+#include <condition_variable>
 #include <cstring>
 #include <exception>
+#include <mutex>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -49,6 +53,35 @@ ncclUniqueId shared_id(Comm& host, int root) {
   return id;
 }
 
+// Aborts them all at the same time: within a machine a call may return only when all peers have
+// made theirs, and one communicator's work may wait for another's. What the GPU has queued ends as
+// soon as the calls have begun; they themselves are waited for no longer than this.
+void abort_all(const std::vector<ncclComm_t>& comms) {
+  struct Leaving {
+    std::mutex mutex;
+    std::condition_variable one_less;
+    size_t left = 0;
+  };
+  const auto leaving = std::make_shared<Leaving>();
+  const auto leave = [leaving](ncclComm_t comm) {
+    nccl::library().abort(comm);
+    const std::lock_guard lock(leaving->mutex);
+    --leaving->left;
+    leaving->one_less.notify_all();
+  };
+  for (ncclComm_t comm : comms) {
+    const std::lock_guard lock(leaving->mutex);
+    ++leaving->left;
+    try {
+      std::thread(leave, comm).detach();
+    } catch (const std::system_error&) {  // this error is not the one to tell of
+      --leaving->left;
+    }
+  }
+  std::unique_lock lock(leaving->mutex);
+  leaving->one_less.wait_for(lock, std::chrono::seconds(2), [&] { return leaving->left == 0; });
+}
+
 // One NCCL communicator with a stream of its own: what it does overlaps with everything else.
 // Events come from a ring; one whose slot was reused waits for later work, never for less.
 class Channel {
@@ -66,17 +99,16 @@ class Channel {
   ~Channel() {
     // While an error unwinds the stack the peers will not come: nothing may wait for them.
     const bool lost = std::uncaught_exceptions() > exceptions_;
-    if (comm_ != nullptr) (lost ? nccl::library().abort : nccl::library().destroy)(comm_);
+    if (comm_ != nullptr && lost) abort_all({comm_});
+    if (comm_ != nullptr && !lost) nccl::library().destroy(comm_);
     for (cudaEvent_t event : events_) cudaEventDestroy(event);
     cudaStreamDestroy(stream_);
   }
   Channel(const Channel&) = delete;
   Channel& operator=(const Channel&) = delete;
 
-  void let_go() {
-    if (comm_ != nullptr) nccl::library().abort(comm_);
-    comm_ = nullptr;
-  }
+  // The communicator is the caller's from now on.
+  ncclComm_t release() { return std::exchange(comm_, nullptr); }
 
   // Runs `call` (with the communicator and the stream) after what the compute lane has queued so
   // far; returns the number of its event.
@@ -189,14 +221,21 @@ class NcclComm final : public Comm {
         all_(cuda_of(backend), shared_id(host, 0), host.size(), host.rank()) {
     if (ring && size() > 1) connect_ring();
   }
+  // To destroy a communicator may wait for the peer: both take links away in the same order.
+  ~NcclComm() override {
+    for_each_link([&](int kind, int from, int to) {
+      if (rank() == from) out_[kind].reset();
+      if (rank() == to) in_[kind].reset();
+    });
+  }
 
-  void let_go() {
+  void release(std::vector<ncclComm_t>& comms) {
     for (auto* links : {out_, in_}) {
       for (int parity = 0; parity < 2; ++parity) {
-        if (links[parity]) links[parity]->let_go();
+        if (links[parity]) add_to(comms, *links[parity]);
       }
     }
-    all_.let_go();
+    add_to(comms, all_);
   }
 
   int rank() const override { return host_.rank(); }
@@ -284,18 +323,26 @@ class NcclComm final : public Comm {
     return (from + ((tag & 1) == 0 ? 1 : size() - 1)) % size();
   }
 
+  static void add_to(std::vector<ncclComm_t>& comms, Channel& channel) {
+    if (ncclComm_t comm = channel.release(); comm != nullptr) comms.push_back(comm);
+  }
+
+  template <typename Work>
+  void for_each_link(Work&& work) const {
+    for (int kind = 0; kind < 2; ++kind) {
+      for (int from = 0; from < size(); ++from) work(kind, from, neighbour(from, kind));
+    }
+  }
+
   // A communicator and a stream for each direction of each link: a message that waits for its
   // receiver holds up nothing but later ones of its own kind, else rings could stand still.
   void connect_ring() {
-    for (int kind = 0; kind < 2; ++kind) {
-      for (int from = 0; from < size(); ++from) {
-        const ncclUniqueId id = shared_id(host_, from);
-        const int to = neighbour(from, kind);
-        auto& gpu = cuda_of(backend_);
-        if (rank() == from) out_[kind] = std::make_unique<Channel>(gpu, id, 2, 0);
-        if (rank() == to) in_[kind] = std::make_unique<Channel>(gpu, id, 2, 1);
-      }
-    }
+    auto& gpu = cuda_of(backend_);
+    for_each_link([&](int kind, int from, int to) {
+      const ncclUniqueId id = shared_id(host_, from);
+      if (rank() == from) out_[kind] = std::make_unique<Channel>(gpu, id, 2, 0);
+      if (rank() == to) in_[kind] = std::make_unique<Channel>(gpu, id, 2, 1);
+    });
   }
 
   RequestPtr ordered_sum(Tensor out, ConstTensor in) {
@@ -388,8 +435,12 @@ bool wants_nccl(Comm& world, Backend& backend, NcclUse use) {
   return true;
 }
 
-void let_go_of_nccl(Comm& comm) {
-  if (auto* own = dynamic_cast<NcclComm*>(&comm)) own->let_go();
+void let_go_of_nccl(std::span<Comm* const> comms) {
+  std::vector<ncclComm_t> all;
+  for (Comm* comm : comms) {
+    if (auto* own = dynamic_cast<NcclComm*>(comm)) own->release(all);
+  }
+  abort_all(all);
 }
 
 std::unique_ptr<Comm> make_nccl_comm(Comm& host, Backend& backend, bool ring) {

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 
 #include "backend/backend.h"
 #include "comm/comm.h"
@@ -27,8 +28,8 @@ bool wants_nccl(Comm& world, Backend& backend, NcclUse use);
 // Both arguments must outlive the result. Collective. `ring`: messages go over NCCL, see above.
 std::unique_ptr<Comm> make_nccl_comm(Comm& host, Backend& backend, bool ring);
 
-// Ends what `comm` has queued, whose peers may never come; it must not be used again. Nothing where
-// it is none of NCCL's.
-void let_go_of_nccl(Comm& comm);
+// Ends what those of them that are NCCL's have queued, whose peers may never come; they must not be
+// used again. Takes two seconds at most.
+void let_go_of_nccl(std::span<Comm* const> comms);
 
 }  // namespace stretto

@@ -71,9 +71,9 @@ void require_alike(const Config& config, const TokenSource& source, const TokenS
 
 LetGoOnError::~LetGoOnError() {
   if (std::uncaught_exceptions() <= exceptions_) return;
-  for (auto* comm : {&comms_.dp, &comms_.tp, &comms_.pp, &comms_.ends, &comms_.replica}) {
-    if (*comm) let_go_of_nccl(**comm);
-  }
+  Comm* const all[] = {comms_.dp.get(), comms_.tp.get(), comms_.pp.get(), comms_.ends.get(),
+                       comms_.replica.get()};
+  let_go_of_nccl(all);
 }
 
 Trainer::Trainer(const Config& config, Comm& world, const TunableOptions& tunables)

@@ -19,6 +19,7 @@ int open_device(int device) {
                 "CUDA_VISIBLE_DEVICES");
   }
   CUDA_CHECK(cudaSetDevice(device));
+  StreamMemory::use_device(device);
   return device;
 }
 

@@ -24,18 +24,16 @@ void Gemm::tune(Plan& p, const GemmProblem& problem, const GemmOperands& operand
   const std::string key = key_of(problem);
   const auto refused = cache_.find(key);  // by restore()
   GemmOperands trial = operands;
-  void* result = nullptr;
-  if (cudaMalloc(&result, bytes + (problem.epilogue == Epilogue::bgradb
-                                       ? static_cast<size_t>(problem.n) * sizeof(float)
-                                       : 0)) != cudaSuccess) {
-    cudaGetLastError();
+  const bool sums = problem.epilogue == Epilogue::bgradb;
+  StreamMemory result(bytes + (sums ? static_cast<size_t>(problem.n) * sizeof(float) : 0), stream_);
+  if (result.data() == nullptr) {
     spdlog::warn("cuda: no memory left to time {}; taking the library's first choice",
                  problem.text());
     p.tuned = true;
     return;
   }
-  trial.d = result;
-  if (problem.epilogue == Epilogue::bgradb) trial.bias = static_cast<char*>(result) + bytes;
+  trial.d = result.data();
+  if (sums) trial.bias = static_cast<char*>(result.data()) + bytes;
   set_pointers(p, problem, trial);
 
   std::vector<std::pair<double, size_t>> ranking;
@@ -53,7 +51,7 @@ void Gemm::tune(Plan& p, const GemmProblem& problem, const GemmOperands& operand
     finalists.emplace_back([&, i] { launch(p, problem, trial, candidates[i].algo); });
   }
   const std::vector<double> seconds = settle_ > 0 ? settled(finalists) : race(finalists);
-  CUDA_CHECK(cudaFree(result));
+  result = {};
   std::vector<Algorithm> timed;
   for (size_t i = 0; i < ranking.size(); ++i) {
     timed.push_back({candidates[ranking[i].second].algo, seconds[i]});

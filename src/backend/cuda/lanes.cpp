@@ -1,6 +1,8 @@
 #include "backend/cuda/lanes.h"
 
 #include <algorithm>
+#include <atomic>
+#include <bit>
 #include <cstring>
 
 #include "backend/cuda/cuda_check.h"
@@ -60,20 +62,48 @@ bool is_capturing(cudaStream_t stream) {
   return status != cudaStreamCaptureStatusNone;
 }
 
-Workspace::~Workspace() { cudaFree(data_); }
+namespace {
+std::atomic<uint64_t> g_devices{0};  // a bit for each that this process drives
+}
+
+void StreamMemory::use_device(int device) { g_devices |= uint64_t{1} << (device % 64); }
+
+StreamMemory::StreamMemory(size_t bytes, cudaStream_t stream) {
+  const bool several = std::popcount(g_devices.load()) > 1;
+  const cudaError_t status =
+      several ? cudaMallocAsync(&data_, bytes, stream) : cudaMalloc(&data_, bytes);
+  if (several) stream_ = stream;
+  if (status == cudaErrorMemoryAllocation) {
+    cudaGetLastError();  // the refusal must not surface again at the next launch
+    data_ = nullptr;
+    return;
+  }
+  CUDA_CHECK(status);
+}
+
+StreamMemory::~StreamMemory() {
+  if (data_ == nullptr) return;
+  stream_ == nullptr ? cudaFree(data_) : cudaFreeAsync(data_, stream_);
+}
+
+StreamMemory& StreamMemory::operator=(StreamMemory&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(stream_, other.stream_);
+  return *this;
+}
 
 void* Workspace::reserve(size_t bytes, cudaStream_t stream) {
-  if (bytes <= bytes_) return data_;
+  if (bytes <= bytes_) return memory_.data();
   STRETTO_CHECK(!is_capturing(stream), "workspace '{}' would grow to {} inside a captured graph",
                 label_, format_bytes(static_cast<double>(bytes)));
   CUDA_CHECK(cudaStreamSynchronize(stream));
-  CUDA_CHECK(cudaFree(data_));
-  data_ = nullptr;
+  memory_ = {};
   bytes_ = 0;
-  CUDA_CHECK(cudaMalloc(&data_, bytes));
+  memory_ = StreamMemory(bytes, stream);
+  if (memory_.data() == nullptr) CUDA_CHECK(cudaErrorMemoryAllocation);
   bytes_ = bytes;
   ++growths_;
-  return data_;
+  return memory_.data();
 }
 
 Staging::Staging() {

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "backend/backend.h"
@@ -38,12 +39,32 @@ class Lanes {
 
 bool is_capturing(cudaStream_t stream);
 
+// Device memory for work on one stream. Where a process drives several GPUs it comes and goes in
+// the order of that stream: cudaFree would wait for all GPUs that can reach this one's memory, and
+// with them for other ranks, which may wait for us.
+class StreamMemory {
+ public:
+  StreamMemory() = default;
+  // Check `data()`: null, with no error left behind, where there is not enough.
+  StreamMemory(size_t bytes, cudaStream_t stream);
+  ~StreamMemory();
+  StreamMemory(StreamMemory&& other) noexcept { *this = std::move(other); }
+  StreamMemory& operator=(StreamMemory&& other) noexcept;
+
+  void* data() const { return data_; }
+
+  static void use_device(int device);  // this process drives it, too
+
+ private:
+  void* data_ = nullptr;
+  cudaStream_t stream_ = nullptr;  // null: from cudaMalloc
+};
+
 // Device memory that only grows. Growth waits for the stream and is refused during capture; what
 // was recorded before it has the old address.
 class Workspace {
  public:
   explicit Workspace(const char* label) : label_(label) {}
-  ~Workspace();
   Workspace(const Workspace&) = delete;
   Workspace& operator=(const Workspace&) = delete;
 
@@ -53,7 +74,7 @@ class Workspace {
 
  private:
   const char* label_;
-  void* data_ = nullptr;
+  StreamMemory memory_;
   size_t bytes_ = 0;
   uint64_t growths_ = 0;
 };
