@@ -75,6 +75,13 @@ std::string format_count(double value) {
   return fmt::format("{:.4g}T", value / 1e12);
 }
 
+std::string format_change(double share, int decimals) {
+  const std::string text = fmt::format("{:+.{}f} %", 100 * share, decimals);
+  return text.find_first_of("123456789") == std::string::npos && std::isfinite(share)
+             ? text.substr(1)
+             : text;
+}
+
 std::string format_digits(double value, int digits) {
   const bool all_whole = std::fabs(value) >= std::pow(10, digits) - 0.5;
   return all_whole ? fmt::format("{:.0f}", value) : fmt::format("{:.{}g}", value, digits);

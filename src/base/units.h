@@ -13,11 +13,12 @@ int64_t parse_count(std::string_view text);
 int64_t parse_bytes(std::string_view text);
 double parse_seconds(std::string_view text);
 
-std::string format_count(double value);               // 124.4M
-std::string format_digits(double value, int digits);  // 0.1235, 12.35, 1235; no powers of ten
-std::string format_bytes(double bytes);               // 3.21 GiB
-std::string format_seconds(double seconds);           // 1.50 s, 2 min 03 s, 3 h 04 min
-std::string with_commas(int64_t value);               // 124,439,808
+std::string format_count(double value);                 // 124.4M
+std::string format_digits(double value, int digits);    // 0.1235, 12.35, 1235; no powers of ten
+std::string format_change(double share, int decimals);  // +5 %, -0.3 %; 0 % where it rounds to it
+std::string format_bytes(double bytes);                 // 3.21 GiB
+std::string format_seconds(double seconds);             // 1.50 s, 2 min 03 s, 3 h 04 min
+std::string with_commas(int64_t value);                 // 124,439,808
 std::string counted(int64_t count, std::string_view thing);  // 1 token, 2 tokens, 2 batches
 
 }  // namespace stretto

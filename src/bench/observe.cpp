@@ -152,7 +152,7 @@ ForecastReport compare_forecasts(const std::vector<RunRecord>& records) {
     out.text += fmt::format("{:<{}}{:<{}}{:>10}{:>11}{:>11}", printable(r.label), name,
                             describe(plan::layout_of(r.config)), layout, format_seconds(seconds),
                             format_seconds(f.forecast->seconds),
-                            f.known ? "known" : fmt::format("{:+.1f} %", 100 * error));
+                            f.known ? "known" : format_change(error, 1));
     if (!f.known) errors.push_back(std::abs(error));
     out.disturbed += r.disturbed() ? 1 : 0;
     const double used = used_memory(r);
@@ -160,7 +160,7 @@ ForecastReport compare_forecasts(const std::vector<RunRecord>& records) {
       const double wrong = f.memory / used - 1;
       memory.push_back(std::abs(wrong));
       out.text += fmt::format("{:>14}{:>11}{:>11}", format_bytes(used), format_bytes(f.memory),
-                              fmt::format("{:+.1f} %", 100 * wrong));
+                              format_change(wrong, 1));
     }
     out.text += "\n";
   }

@@ -57,10 +57,10 @@ void print_speed(const RunRecord& r, const Figures& f) {
                        format_seconds(f.step.p90), counted(r.warmup, "warm-up step"),
                        r.settled ? "" : ", still settling: raise --warmup"));
   if (r.predicted.seconds > 0) {
-    line("", fmt::format("{} predicted ({} to {}), {:+.0f} % of the measured",
+    line("", fmt::format("{} predicted ({} to {}), {} beside the measured",
                          format_seconds(r.predicted.seconds), format_seconds(r.predicted.low),
                          format_seconds(r.predicted.high),
-                         100 * (r.predicted.seconds / f.step.median - 1)));
+                         format_change(r.predicted.seconds / f.step.median - 1, 0)));
   }
   line("throughput", fmt::format("{} tokens/s, {:.3g} samples/s, {} tokens/s per rank",
                                  format_count(f.tokens_per_second), f.samples_per_second,

@@ -109,7 +109,7 @@ void print(const std::vector<Comparison>& all) {
     const std::string note = c.note.empty() ? "" : " (" + c.note + ")";
     table.add({named(c.label, c.launcher), c.median_a > 0 ? format_seconds(c.median_a) : "-",
                c.median_b > 0 ? format_seconds(c.median_b) : "-",
-               timed ? fmt::format("{:+.1f} %", 100 * (c.ratio.value - 1)) : "-",
+               timed ? format_change(c.ratio.value - 1, 1) : "-",
                timed ? fmt::format("{:+.1f} to {:+.1f} %", 100 * (c.ratio.low - 1),
                                    100 * (c.ratio.high - 1))
                      : "-",

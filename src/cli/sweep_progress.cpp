@@ -20,8 +20,8 @@ std::string speed_cells(const RunRecord& record) {
   if (!record.counts() || f.step.median <= 0) return one_line(record.reason, 90);
   const double predicted = record.predicted.seconds;
   const std::string foreseen = predicted > 0
-                                   ? fmt::format("{:>9} {:>+6.0f} %", format_seconds(predicted),
-                                                 100 * (predicted / f.step.median - 1))
+                                   ? fmt::format("{:>9} {:>8}", format_seconds(predicted),
+                                                 format_change(predicted / f.step.median - 1, 0))
                                    : fmt::format("{:>9} {:>8}", "-", "-");
   return fmt::format("{:>9} {:>9} {:>6.1f} % {} {:>16}", format_count(f.tokens_per_second),
                      format_seconds(f.step.median), 100 * f.step.half_width(), foreseen,

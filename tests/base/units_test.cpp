@@ -47,5 +47,14 @@ TEST(Units, Format) {
   EXPECT_EQ(format_seconds(3599.9), "1 h 00 min");
 }
 
+// "-0 %" is a sign without a meaning.
+TEST(Units, ChangesHaveASignUnlessTheyRoundToNothing) {
+  EXPECT_EQ(format_change(0.05, 0), "+5 %");
+  EXPECT_EQ(format_change(-0.0031, 1), "-0.3 %");
+  EXPECT_EQ(format_change(-0.0031, 0), "0 %");
+  EXPECT_EQ(format_change(0.0004, 1), "0.0 %");
+  EXPECT_EQ(format_change(0.1, 1), "+10.0 %");
+}
+
 }  // namespace
 }  // namespace stretto
