@@ -170,5 +170,17 @@ TEST(SweepVerb, AnArrayLastsAsLongAsItsLongestPoint) {
   EXPECT_EQ(minutes("ranks2-threads1.sbatch"), 3);
 }
 
+// As under some job managers: then the system forgets how our children ended.
+TEST(SweepVerb, RunsWhereSigchldIsIgnored) {
+  const TempDir dir;
+  const std::string spec = one_point(dir);
+  const auto before = std::signal(SIGCHLD, SIG_IGN);
+  Program sweep({"sweep", spec, "--out", dir / "out", "--run"});
+  std::signal(SIGCHLD, before);
+  const Answer a = sweep.wait();
+  EXPECT_EQ(a.code, 0) << a.err;
+  EXPECT_NE(a.out.find("one    ok"), std::string::npos) << a.out << a.err;
+}
+
 }  // namespace
 }  // namespace stretto::test
