@@ -1,4 +1,4 @@
-# stretto_version_info(out): writes the header with the versions of the parts, for `stretto version`.
+# stretto_version_info(out): writes the header with the versions of the parts, for `stretto version` and records.
 # The file is touched only where its text changes. The commit comes with the build (build_info.h).
 
 # The version that a header gives in lines `#define <prefix>MAJOR 8`; empty when it has none.

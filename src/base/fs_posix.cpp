@@ -22,6 +22,15 @@
 namespace stretto {
 namespace {
 
+// A signal may come while the system works: what it interrupted is asked for again.
+template <typename Call>
+auto until_uninterrupted(Call call) {
+  while (true) {
+    const auto result = call();
+    if (result >= 0 || errno != EINTR) return result;
+  }
+}
+
 class PosixFile final : public File {
  public:
   PosixFile(std::string path, int fd, int64_t appended = 0)
@@ -39,8 +48,9 @@ class PosixFile final : public File {
     while (done < bytes) {
       char* to = static_cast<char*>(out) + done;
       const int64_t at = offset + static_cast<int64_t>(done);
-      const ssize_t n = ::pread(fd_, to, next_transfer(to, bytes - done, at), at);
-      if (n < 0 && (errno == EINTR || gave_up_direct())) continue;
+      const size_t next = next_transfer(to, bytes - done, at);
+      const ssize_t n = until_uninterrupted([&] { return ::pread(fd_, to, next, at); });
+      if (n < 0 && gave_up_direct()) continue;
       if (n < 0) throw fs_error(errno, "read", path());
       if (n == 0) break;
       done += static_cast<size_t>(n);
@@ -53,8 +63,9 @@ class PosixFile final : public File {
     while (done < bytes) {
       const char* from = static_cast<const char*>(data) + done;
       const int64_t at = offset + static_cast<int64_t>(done);
-      const ssize_t n = ::pwrite(fd_, from, next_transfer(from, bytes - done, at), at);
-      if (n < 0 && (errno == EINTR || gave_up_direct())) continue;
+      const size_t next = next_transfer(from, bytes - done, at);
+      const ssize_t n = until_uninterrupted([&] { return ::pwrite(fd_, from, next, at); });
+      if (n < 0 && gave_up_direct()) continue;
       if (n < 0) throw fs_error(errno, "write", path());
       if (n == 0) throw fs_error(EIO, "write", path());
       done += static_cast<size_t>(n);
@@ -69,15 +80,19 @@ class PosixFile final : public File {
 
   void preallocate(int64_t bytes) override {
     if (bytes <= 0) return;
-    const int error = ::posix_fallocate(fd_, 0, bytes);
+    const int failed = until_uninterrupted([&] {
+      errno = ::posix_fallocate(fd_, 0, bytes);
+      return errno == 0 ? 0 : -1;
+    });
     // File systems without the operation say so; their ENOSPC then comes with the writes.
-    if (error != 0 && error != EOPNOTSUPP && error != EINVAL) {
-      throw fs_error(error, "reserve space for", path());
+    if (failed != 0 && errno != EOPNOTSUPP && errno != EINVAL) {
+      throw fs_error(errno, "reserve space for", path());
     }
   }
 
   void sync() override {
-    if (::fsync(fd_) != 0) throw fs_error(errno, "sync", path());
+    if (until_uninterrupted([&] { return ::fsync(fd_); }) != 0)
+      throw fs_error(errno, "sync", path());
   }
 
   void close() override {
@@ -210,7 +225,8 @@ class PosixFs final : public Fs {
     if (fd < 0) throw fs_error(errno, "open directory", path);
     PosixFile directory(path, fd);
     // Some network file systems cannot sync a directory and need not.
-    if (::fsync(fd) != 0 && errno != EINVAL) throw fs_error(errno, "sync directory", path);
+    const int failed = until_uninterrupted([&] { return ::fsync(fd); });
+    if (failed != 0 && errno != EINVAL) throw fs_error(errno, "sync directory", path);
   }
 
   std::vector<std::string> list(const std::string& path) override {

@@ -3,7 +3,10 @@
 #include <cblas.h>
 #include <fmt/format.h>
 
+#include <string_view>
+
 #include "stretto_commit.h"
+#include "version_info.h"
 
 namespace stretto {
 
@@ -17,8 +20,28 @@ BuildInfo build_info() {
   info.compiler = fmt::format("g++ {}", __VERSION__);
 #endif
   info.flags = STRETTO_FLAGS;
+  // OpenBLAS also says which kernels it has chosen for this processor.
   info.libraries = openblas_get_config();
+  for (const BuildPart& part : build_libraries()) {
+    const bool told = std::string_view(part.key) == "openblas" || part.version.empty();
+    if (!told) info.libraries += fmt::format("; {} {}", part.name, part.version);
+  }
   return info;
+}
+
+std::vector<BuildPart> build_tools() {
+  return {{"compiler", "compiler", STRETTO_COMPILER},
+          {"build_type", "build", STRETTO_BUILD_TYPE},
+          {"sanitizers", "sanitizers", STRETTO_SANITIZERS}};
+}
+
+std::vector<BuildPart> build_libraries() {
+  return {{"openblas", "OpenBLAS", STRETTO_BLAS_VERSION},
+          {"onednn", "oneDNN", STRETTO_ONEDNN_VERSION},
+          {"mpi", "MPI", STRETTO_MPI_VERSION},
+          {"cuda", "CUDA", STRETTO_CUDA_VERSION},
+          {"cudnn", "cuDNN", STRETTO_CUDNN_VERSION},
+          {"nccl", "NCCL", STRETTO_NCCL_VERSION}};
 }
 
 }  // namespace stretto

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace stretto {
 
@@ -10,7 +11,7 @@ struct BuildInfo {
   std::string commit;  // "unknown" outside a checkout; "-dirty" when files differ from it
   std::string compiler;
   std::string flags;
-  std::string libraries;  // versions of what computes: OpenBLAS, oneDNN, MPI
+  std::string libraries;  // those in it, with their versions
 
   bool operator==(const BuildInfo&) const = default;
   // Of the program alone; its libraries may be others.
@@ -18,5 +19,13 @@ struct BuildInfo {
 };
 
 BuildInfo build_info();
+
+struct BuildPart {
+  const char* key;      // in JSON
+  const char* name;     // for people
+  std::string version;  // empty: not in this program
+};
+std::vector<BuildPart> build_tools();      // compiler, kind of build, sanitizers
+std::vector<BuildPart> build_libraries();  // OpenBLAS, oneDNN, MPI, CUDA, cuDNN, NCCL
 
 }  // namespace stretto

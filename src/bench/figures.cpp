@@ -31,9 +31,32 @@ json number(double value) { return std::isfinite(value) ? json(value) : json(); 
 }  // namespace
 
 int64_t grad_accumulation(const Config& config) {
-  // That of a rejected point may be anything.
-  const int64_t micro_batch = std::clamp<int64_t>(config.micro_batch, 1, int64_t{1} << 40);
-  return rounds(config.global_batch, micro_batch, config.parallel.dp);
+  // Those of a rejected point may be anything.
+  const auto within = [](int64_t x, int64_t low, int bits) {
+    return std::clamp(x, low, int64_t{1} << bits);
+  };
+  return rounds(within(config.global_batch, 0, 60), within(config.micro_batch, 1, 36),
+                within(config.parallel.dp, 1, 24));
+}
+
+std::optional<int64_t> parameters_of(const Config& config) {
+  const ModelShape& m = config.model;
+  for (const int64_t size : {m.layers, m.hidden, m.ffn, m.vocab, m.positions}) {
+    if (size < 0) return std::nullopt;
+  }
+  const auto c = static_cast<double>(m.hidden), f = static_cast<double>(m.ffn);
+  // More than the formula comes to, and than anything that it adds up on the way.
+  const double layer = 4 * c * c + 2 * c * f + 10 * c + f;
+  const double tables = 2 * static_cast<double>(m.vocab) + static_cast<double>(m.positions);
+  const double most = tables * c + (static_cast<double>(m.layers) + 1) * layer + 2 * c;
+  constexpr double kMost = 9e18;
+  return most < kMost ? std::optional(parameter_formula(m)) : std::nullopt;
+}
+
+std::optional<int64_t> batch_tokens(const Config& config) {
+  int64_t tokens = 0;
+  if (__builtin_mul_overflow(config.global_batch, config.seq_len, &tokens)) return std::nullopt;
+  return tokens;
 }
 
 Figures derive(const RunRecord& record) {
@@ -54,8 +77,8 @@ Figures derive(const RunRecord& record) {
   }
   f.tokens_per_second_per_device = f.tokens_per_second / static_cast<double>(record.devices());
   for (const Convention convention : kConventions) {
-    // A run without times may have been refused for its very shape: no formula looks at it.
-    f.conventions.push_back(f.step.median > 0
+    // Nor are there any of a shape that is none.
+    f.conventions.push_back(f.step.median > 0 && parameters_of(record.config)
                                 ? convention_figures(record, convention, f.tokens_per_second)
                                 : ConventionFigures{convention, 0, 0, {}});
   }

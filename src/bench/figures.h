@@ -36,6 +36,11 @@ struct Figures {
 Figures derive(const RunRecord& record);  // all zero without timed steps
 nlohmann::json to_json(const Figures& figures);
 
+// A point may have been refused for its very shape, with any number in it. None where these cannot
+// be counted in 64 bits.
+std::optional<int64_t> parameters_of(const Config& config);
+std::optional<int64_t> batch_tokens(const Config& config);
+
 // Micro-batches per step and data-parallel rank.
 int64_t grad_accumulation(const Config& config);
 

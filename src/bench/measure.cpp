@@ -1,11 +1,7 @@
 #include "bench/measure.h"
 
-#include <malloc.h>
-#include <sys/resource.h>
-
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "account/peaks.h"
@@ -15,6 +11,7 @@
 #include "bench/launcher.h"
 #include "bench/predict.h"
 #include "bench/rank_reports.h"
+#include "bench/resident.h"
 #include "bench/survey.h"
 #include "comm/launch.h"
 #include "config/rules.h"
@@ -30,32 +27,6 @@ namespace {
 using nlohmann::json;
 
 constexpr const char* kBf16Rate = "bf16_gemm_flops";  // of `doctor`, where the CPU has units for it
-
-int64_t status_bytes(const char* key) {  // of this process; 0: not told
-  std::ifstream status("/proc/self/status");
-  std::string word;
-  while (status >> word) {
-    int64_t kib = 0;
-    if (word == key && status >> kib) return kib * 1024;
-  }
-  return 0;
-}
-
-// The high-water mark since it was last reset: measuring the machine must not count as the run's.
-// Pages of files are the system's to give and take (a corpus that is read fills them step by step):
-// they stay out.
-int64_t peak_resident_bytes() {
-  const int64_t peak = status_bytes("VmHWM:");
-  if (peak > 0) return peak - status_bytes("RssFile:");
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  return int64_t{usage.ru_maxrss} * 1024;
-}
-
-void reset_peak_resident() {
-  malloc_trim(0);
-  std::ofstream("/proc/self/clear_refs") << "5";
-}
 
 PeakFormat peak_format(const Config& config) {
   switch (config.precision) {
@@ -137,7 +108,8 @@ int64_t ranks_in_process(const Config& config) {
   return detect_launch().wants_mpi() ? 1 : config.world_size();
 }
 
-void train(RunRecord& record, const MeasureOptions& options, RankReports& reports) {
+void train(RunRecord& record, const MeasureOptions& options, RankReports& reports,
+           ResidentPeak& resident) {
   Config config = record.config;
   config.output.clear();
   config.train.eval_every = 0;
@@ -164,8 +136,10 @@ void train(RunRecord& record, const MeasureOptions& options, RankReports& report
     double timed = 0;  // seconds after the allowance for warm-up
     bool more = true;
     RankReports::Rank mine = reports.join(first);
+    if (watches) run.on_start = [&](Trainer&) { resident.look(); };
     run.on_step = [&](const StepRecord& step) {
       mine.add(step);
+      if (watches) resident.look();
       if (watches && step.step == options.warmup) own.watch.emplace(process.cores);
       if (!first) return;
       reports.note(step);
@@ -187,12 +161,14 @@ void train(RunRecord& record, const MeasureOptions& options, RankReports& report
     const RunResult result = run_training(config, world, run);
     const Mesh mesh(config.parallel.dp, config.parallel.tp, config.parallel.pp,
                     config.parallel.order, config.parallel.zero_group);
-    own.grown = peak_resident_bytes() - record.memory.before;
+    world.barrier();  // the rank that looks has looked
+    own.grown = resident.bytes() - record.memory.before;
     reports.gather(world, mine, result, mesh.coordinates(world.rank()), own);
   });
 }
 
-void run_checked(RunRecord& record, const MeasureOptions& options, RankReports& reports) {
+void run_checked(RunRecord& record, const MeasureOptions& options, RankReports& reports,
+                 ResidentPeak& resident) {
   require_fixed_clock(record.config);
   const size_t budget = memory_budget(record.config, ranks_here(record.config));
   record.memory.limit = static_cast<int64_t>(budget);
@@ -200,7 +176,7 @@ void run_checked(RunRecord& record, const MeasureOptions& options, RankReports& 
   predict_memory(record);
   predict_time(record);
   require_fits(record.config, budget);
-  train(record, options, reports);
+  train(record, options, reports, resident);
   if (reports.code() != ExitCode::ok) {
     throw Error(reports.code(), "stopped by a signal before the last step", "run it again");
   }
@@ -287,12 +263,12 @@ std::optional<RunRecord> measure(Config config, const MeasureOptions& options) {
     record.machine = to_json(machine).dump();
   }
   describe_device(record);
-  reset_peak_resident();
-  record.memory.before = peak_resident_bytes();
+  ResidentPeak resident;
+  record.memory.before = resident.bytes();
   const double start = clock_seconds();
   RankReports reports;
   try {
-    run_checked(record, options, reports);
+    run_checked(record, options, reports, resident);
   } catch (const Error& error) {
     set_failure(record, error);
   } catch (const std::bad_alloc&) {
@@ -301,7 +277,7 @@ std::optional<RunRecord> measure(Config config, const MeasureOptions& options) {
   }
   if (!reports.empty() && !reports.has_first()) return std::nullopt;
   record.wall_seconds = clock_seconds() - start;
-  record.memory.measured = peak_resident_bytes();
+  record.memory.measured = resident.bytes();
   if (record.config.micro_batch == kAuto) record.config.micro_batch = 1;
   reports.fill(record, options.warmup);
   describe_device(record, "the machine description", reports.neighbours());

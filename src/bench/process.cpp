@@ -64,13 +64,27 @@ pid_t start_process(const std::vector<std::string>& argv, const std::string& log
   return child;
 }
 
+std::optional<int> end_of_process(pid_t child, bool wait) {
+  int status = 0;
+  pid_t ended = 0;
+  do {
+    ended = waitpid(child, &status, wait ? 0 : WNOHANG);
+  } while (ended < 0 && errno == EINTR);
+  if (ended < 0) {
+    throw Error(ExitCode::os_error,
+                fmt::format("cannot learn how process {} ended: {}", child, std::strerror(errno)),
+                "nothing else in this process may ignore SIGCHLD or wait for its children");
+  }
+  return ended > 0 ? std::optional(status) : std::nullopt;
+}
+
 ProcessResult run_process(const std::vector<std::string>& argv, const ProcessOptions& options) {
   const double start = clock_seconds();
   const pid_t child = start_process(argv, options.log);
   ProcessResult result;
-  int status = 0;
+  std::optional<int> end;
   double asked = -1;  // when we asked it to end
-  while (waitpid(child, &status, WNOHANG) == 0) {
+  while (!(end = end_of_process(child, false))) {
     result.seconds = clock_seconds() - start;
     if (asked < 0) {
       result.timed_out = result.seconds > options.timeout;
@@ -86,8 +100,8 @@ ProcessResult run_process(const std::vector<std::string>& argv, const ProcessOpt
   }
   kill(-child, SIGKILL);  // what it started and left behind
   result.seconds = clock_seconds() - start;
-  if (WIFSIGNALED(status)) result.signal = WTERMSIG(status);
-  if (WIFEXITED(status)) result.exit_code = WEXITSTATUS(status);
+  if (WIFSIGNALED(*end)) result.signal = WTERMSIG(*end);
+  if (WIFEXITED(*end)) result.exit_code = WEXITSTATUS(*end);
   return result;
 }
 

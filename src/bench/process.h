@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,11 @@ struct ProcessOptions {
 // that are safe after fork. Throws Error (os_error).
 pid_t start_process(const std::vector<std::string>& argv, const std::string& log,
                     const std::function<void()>& prepare = {});
+
+// What waitpid says of the end of a child, none while it goes on and `wait` is false. Throws Error
+// (os_error) where nobody can tell: the system forgets children at once while SIGCHLD is ignored,
+// and a status of 0 would read as success.
+std::optional<int> end_of_process(pid_t child, bool wait);
 
 // Starts argv[0] and waits. The child gets its own process group, so that whatever it starts ends
 // with it, and dies with us. Files that are open without close-on-exec stay open in it: a lock that

@@ -84,7 +84,7 @@ double tokens_per_second(const ReferenceRow& row, const RunRecord& record) {
 double distance(const RunRecord& record, const ReferenceRow& row) {
   const auto apart = [](double a, double b) { return std::abs(std::log(a / b)); };
   const ModelShape shape = row.shape();
-  const double sizes = apart(static_cast<double>(parameter_formula(record.config.model)),
+  const double sizes = apart(static_cast<double>(parameters_of(record.config).value_or(0)),
                              static_cast<double>(parameter_formula(shape)));
   return sizes +
          0.5 * apart(static_cast<double>(record.config.seq_len),
@@ -120,6 +120,7 @@ const ReferenceRow* nearest_row(const RunRecord& record, const std::vector<Refer
     const bool sized = row.layers && row.hidden && row.vocab && row.seq_len;
     if (row.status != "ok" || !sized) continue;
     const double d = distance(record, row);
+    if (!std::isfinite(d)) continue;  // a refused run of no size
     if (best == nullptr || d < least) best = &row, least = d;
   }
   return best;

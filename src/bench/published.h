@@ -16,7 +16,8 @@ namespace stretto {
 RunRecord record_of(const ReferenceRow& row);
 
 // The published run that resembles `record` most: first by parameters, then by sequence length,
-// devices, precision and hardware. Nothing when no row has a size.
+// devices, precision and hardware. Nothing when no row has a size, or
+// the record has none.
 const ReferenceRow* nearest_row(const RunRecord& record, const std::vector<ReferenceRow>& rows);
 
 }  // namespace stretto

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/host.h"
+#include "base/random.h"
 #include "bench/statistics.h"
 #include "train/gather.h"
 
@@ -27,11 +28,7 @@ double clock_pair_seconds() {
 }
 
 // 52 bits, exact in a double.
-double number_of(std::string_view text) {
-  uint64_t hash = 1469598103934665603ULL;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
-  return static_cast<double>(hash >> 12);
-}
+double number_of(std::string_view text) { return static_cast<double>(stream_of(text) >> 12); }
 
 // What each rank says, in their order.
 template <size_t N>

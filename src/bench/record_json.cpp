@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/log.h"
+#include "base/strict_json.h"
 #include "bench/figures.h"
 #include "bench/record.h"
 #include "config/serialize.h"
@@ -18,7 +19,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int kMaxDepth = 64;
 constexpr size_t kMaxStages = 4096, kMaxTasks = 1 << 20;
 constexpr size_t kMaxSteps = 10'000'000, kMaxText = 1 << 20, kMaxWords = 4096;
 constexpr const char* kFormat = "stretto-run";
@@ -308,20 +308,6 @@ Config read_config(const Reader& in) {
   return config;
 }
 
-json parse_json(std::string_view text, const std::string& name) {
-  const auto shallow = [](int depth, json::parse_event_t, json&) {
-    if (depth > kMaxDepth) throw std::length_error("nested too deep");
-    return true;
-  };
-  try {
-    return json::parse(text.begin(), text.end(), shallow);
-  } catch (const std::exception& error) {
-    throw Error(ExitCode::bad_data,
-                fmt::format("{} is not JSON: {}", printable(name), printable(error.what())),
-                "was the file cut short or edited?");
-  }
-}
-
 }  // namespace
 
 std::string config_hash(const Config& config) {
@@ -380,7 +366,7 @@ std::string record_text(const RunRecord& r) {
 }
 
 RunRecord parse_record(std::string_view text, const std::string& name) {
-  const json document = parse_json(text, name);
+  const json document = parse_json(text, printable(name));
   const Reader in(document, "", name);
   if (!in.has("format") || in.text("format") != kFormat) in.fail("format", kFormat);
   if (in.integer("schema") != RunRecord::kSchema) {

@@ -4,7 +4,6 @@
 
 #include <cmath>
 
-#include "account/parameters.h"
 #include "bench/launcher.h"
 #include "bench/published.h"
 
@@ -15,6 +14,7 @@ using Columns = std::vector<TableColumn>;
 using F = const RowFacts&;
 
 std::string whole(int64_t value) { return fmt::format("{}", value); }
+std::string whole(std::optional<int64_t> value) { return value ? whole(*value) : ""; }
 std::string truncated(double value) { return fmt::format("{}", static_cast<int64_t>(value)); }
 std::string truth(bool value) { return value ? "True" : "False"; }
 std::string fixed(double value, int digits) { return fmt::format("{:.{}f}", value, digits); }
@@ -57,7 +57,6 @@ std::string mpt_tflop(F f) {
   return fixed(flops / 1e14, 6);
 }
 
-int64_t batch_tokens(const Config& c) { return c.global_batch * c.seq_len; }
 // True is what the published tables mean by it: the forward pass once more, which HFU counts.
 std::string checkpoints(const Config& c) {
   const Checkpointing kind = c.activation_checkpointing;
@@ -67,29 +66,28 @@ std::string checkpoints(const Config& c) {
 std::string mp_mode(const Config& c) { return c.precision == Precision::bf16 ? "PURE" : "DEFAULT"; }
 
 Columns mpt_columns() {
-  return {
-      {"Model", false, [](F f) { return short_name(f.record.config.model); }},
-      {"SeqLen (T)", false, [](F f) { return whole(f.record.config.seq_len); }},
-      {"# GPUs", false, [](F f) { return whole(f.record.devices()); }},
-      {"GPU", false, [](F f) { return f.record.device; }},
-      {"MFU", true, [](F f) { return percent(mfu(f, Convention::mpt, &Utilization::mfu)); }},
-      {"HFU", true, [](F f) { return percent(mfu(f, Convention::mpt, &Utilization::hfu)); }},
-      {"Model TFLOP", true, mpt_tflop},
-      {"MicroBatchSize", false, [](F f) { return whole(f.record.config.micro_batch); }},
-      {"GradAccum", false, [](F f) { return whole(grad_accumulation(f.record.config)); }},
-      {"GlobalBatchSize", false, [](F f) { return whole(f.record.config.global_batch); }},
-      {"Throughput (S/s)", true, [](F f) { return truncated(f.figures.samples_per_second); }},
-      {"Throughput (T/s)", true, [](F f) { return truncated(f.figures.tokens_per_second); }},
-      {"Throughput (T/s/GPU)", true,
-       [](F f) { return truncated(f.figures.tokens_per_second_per_device); }},
-      {"GlobalBatchSize (T)", false, [](F f) { return whole(batch_tokens(f.record.config)); }},
-      {"Precision", false, [](F f) { return std::string(name_of(f.record.config.precision)); }},
-      {"MP Mode", false, [](F f) { return mp_mode(f.record.config); }},
-      {"Sharding Strategy", false, [](F f) { return sharding(f.record.config); }},
-      {"Activation Checkpointing", false, [](F f) { return checkpoints(f.record.config); }},
-      {"Activation CPUOffload", false,
-       [](F f) { return truth(f.record.config.activation_offload); }},
-      {"NumParams", false, [](F f) { return whole(parameter_formula(f.record.config.model)); }}};
+  return {{"Model", false, [](F f) { return short_name(f.record.config.model); }},
+          {"SeqLen (T)", false, [](F f) { return whole(f.record.config.seq_len); }},
+          {"# GPUs", false, [](F f) { return whole(f.record.devices()); }},
+          {"GPU", false, [](F f) { return f.record.device; }},
+          {"MFU", true, [](F f) { return percent(mfu(f, Convention::mpt, &Utilization::mfu)); }},
+          {"HFU", true, [](F f) { return percent(mfu(f, Convention::mpt, &Utilization::hfu)); }},
+          {"Model TFLOP", true, mpt_tflop},
+          {"MicroBatchSize", false, [](F f) { return whole(f.record.config.micro_batch); }},
+          {"GradAccum", false, [](F f) { return whole(grad_accumulation(f.record.config)); }},
+          {"GlobalBatchSize", false, [](F f) { return whole(f.record.config.global_batch); }},
+          {"Throughput (S/s)", true, [](F f) { return truncated(f.figures.samples_per_second); }},
+          {"Throughput (T/s)", true, [](F f) { return truncated(f.figures.tokens_per_second); }},
+          {"Throughput (T/s/GPU)", true,
+           [](F f) { return truncated(f.figures.tokens_per_second_per_device); }},
+          {"GlobalBatchSize (T)", false, [](F f) { return whole(batch_tokens(f.record.config)); }},
+          {"Precision", false, [](F f) { return std::string(name_of(f.record.config.precision)); }},
+          {"MP Mode", false, [](F f) { return mp_mode(f.record.config); }},
+          {"Sharding Strategy", false, [](F f) { return sharding(f.record.config); }},
+          {"Activation Checkpointing", false, [](F f) { return checkpoints(f.record.config); }},
+          {"Activation CPUOffload", false,
+           [](F f) { return truth(f.record.config.activation_offload); }},
+          {"NumParams", false, [](F f) { return whole(parameters_of(f.record.config)); }}};
 }
 
 std::string share(F f, double Utilization::*figure) {
@@ -98,27 +96,26 @@ std::string share(F f, double Utilization::*figure) {
 }
 
 Columns mosaicgpt_columns() {
-  return {
-      {"Model", false, [](F f) { return f.record.config.model.name; }},
-      {"SeqLen (T)", false, [](F f) { return whole(f.record.config.seq_len); }},
-      {"GlobalBatchSize (T)", false, [](F f) { return whole(batch_tokens(f.record.config)); }},
-      {"GlobalBatchSize (S)", false, [](F f) { return whole(f.record.config.global_batch); }},
-      {"GPUType", false,
-       [](F f) { return fmt::format("{}x{}", f.record.devices(), f.record.device); }},
-      {"Throughput (T/s)", true, [](F f) { return fixed(f.figures.tokens_per_second, 2); }},
-      {"Throughput (S/s)", true, [](F f) { return fixed(f.figures.samples_per_second, 4); }},
-      {"MFU*", true, [](F f) { return share(f, &Utilization::mfu_star); }},
-      {"MFU", true, [](F f) { return share(f, &Utilization::mfu); }},
-      {"HFU*", true, [](F f) { return share(f, &Utilization::hfu_star); }},
-      {"HFU", true, [](F f) { return share(f, &Utilization::hfu); }},
-      {"GPUThroughput (T/s/GPU)", true,
-       [](F f) { return fixed(f.figures.tokens_per_second_per_device, 4); }},
-      {"ParamCount", false, [](F f) { return whole(parameter_formula(f.record.config.model)); }},
-      {"MicroBatchSize", false, [](F f) { return whole(f.record.config.micro_batch); }},
-      {"GradAccum", false, [](F f) { return whole(grad_accumulation(f.record.config)); }},
-      {"Precision", false, [](F f) { return std::string(name_of(f.record.config.precision)); }},
-      {"MP Mode", false, [](F f) { return mp_mode(f.record.config); }},
-      {"NumGPUs", false, [](F f) { return whole(f.record.devices()); }}};
+  return {{"Model", false, [](F f) { return f.record.config.model.name; }},
+          {"SeqLen (T)", false, [](F f) { return whole(f.record.config.seq_len); }},
+          {"GlobalBatchSize (T)", false, [](F f) { return whole(batch_tokens(f.record.config)); }},
+          {"GlobalBatchSize (S)", false, [](F f) { return whole(f.record.config.global_batch); }},
+          {"GPUType", false,
+           [](F f) { return fmt::format("{}x{}", f.record.devices(), f.record.device); }},
+          {"Throughput (T/s)", true, [](F f) { return fixed(f.figures.tokens_per_second, 2); }},
+          {"Throughput (S/s)", true, [](F f) { return fixed(f.figures.samples_per_second, 4); }},
+          {"MFU*", true, [](F f) { return share(f, &Utilization::mfu_star); }},
+          {"MFU", true, [](F f) { return share(f, &Utilization::mfu); }},
+          {"HFU*", true, [](F f) { return share(f, &Utilization::hfu_star); }},
+          {"HFU", true, [](F f) { return share(f, &Utilization::hfu); }},
+          {"GPUThroughput (T/s/GPU)", true,
+           [](F f) { return fixed(f.figures.tokens_per_second_per_device, 4); }},
+          {"ParamCount", false, [](F f) { return whole(parameters_of(f.record.config)); }},
+          {"MicroBatchSize", false, [](F f) { return whole(f.record.config.micro_batch); }},
+          {"GradAccum", false, [](F f) { return whole(grad_accumulation(f.record.config)); }},
+          {"Precision", false, [](F f) { return std::string(name_of(f.record.config.precision)); }},
+          {"MP Mode", false, [](F f) { return mp_mode(f.record.config); }},
+          {"NumGPUs", false, [](F f) { return whole(f.record.devices()); }}};
 }
 
 std::string notes(F f) {
@@ -129,8 +126,10 @@ std::string notes(F f) {
   return text;
 }
 
-std::string size_label(const ModelShape& model) {
-  const auto n = static_cast<double>(parameter_formula(model));
+std::string size_label(const Config& config) {
+  const std::optional<int64_t> parameters = parameters_of(config);
+  if (!parameters) return "";
+  const auto n = static_cast<double>(*parameters);
   return n >= 1e9 ? fmt::format("{:.0f}B", n / 1e9) : fmt::format("{:.3g}M", n / 1e6);
 }
 
@@ -155,7 +154,7 @@ std::string memory_cell(F f, double unit, const char* suffix) {
 
 Columns bloom_columns() {
   Columns columns = {{"Nodes", false, [](F f) { return whole(f.record.nodes); }},
-                     {"Size", false, [](F f) { return size_label(f.record.config.model); }}};
+                     {"Size", false, [](F f) { return size_label(f.record.config); }}};
   add_topology(columns);
   columns.push_back({"Mem", false, [](F f) { return memory_cell(f, 1e9, "GB"); }});
   columns.push_back({"Sec/it", true, [](F f) { return hundredths(f.figures.step.median); }});

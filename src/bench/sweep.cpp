@@ -68,10 +68,6 @@ std::vector<std::string> child_argv(const PlannedPoint& point, const SweepOption
   return argv;
 }
 
-double time_limit(const PlannedPoint& point, const SweepOptions& options) {
-  return point.point.timeout > 0 ? point.point.timeout : options.timeout;
-}
-
 // Both are lower bounds: a run of more steps than asked for is as good an answer.
 bool has_enough(const RunRecord& record, const SweepOptions& options) {
   if (record.status == RunStatus::stopped) return false;
@@ -179,6 +175,10 @@ RunRecord record_for(const PlannedPoint& point, const SweepOptions& options) {
   record.machine = options.machine.empty() ? sweep_machine(options.directory) : options.machine;
   describe_device(record);
   return record;
+}
+
+double time_limit(const PlannedPoint& point, const SweepOptions& options) {
+  return point.point.timeout > 0 ? point.point.timeout : options.timeout;
 }
 
 std::string record_path(const std::string& directory, const PlannedPoint& point) {

@@ -59,6 +59,9 @@ void clear_for_rerun(const PlannedPoint& point, const SweepOptions& options);
 
 PointResult run_point(const PlannedPoint& point, const SweepOptions& options);
 
+// Seconds that a point may take: its own, else the sweep's.
+double time_limit(const PlannedPoint& point, const SweepOptions& options);
+
 std::string record_path(const std::string& directory, const PlannedPoint& point);
 
 // The record of a point that its own process did not write; status and reason are still to be set.

@@ -24,16 +24,19 @@ constexpr std::pair<const char*, TableStyle> kStyles[] = {{"mpt", TableStyle::mp
                                                           {"predicted", TableStyle::predicted},
                                                           {"full", TableStyle::full}};
 
+// Whole numbers of any size and sign: what was refused may have them.
+double number(int64_t value) { return static_cast<double>(value); }
+
 // Larger models first, whatever their sequence length adds to the position table.
-int64_t size_of(const Config& config) {
-  return config.model.layers * config.model.hidden * config.model.hidden;
+double size_of(const Config& config) {
+  return number(config.model.layers) * number(config.model.hidden) * number(config.model.hidden);
 }
 
 bool published_before(const RunRecord& a, const RunRecord& b) {
   const auto key = [](const RunRecord& r) {
     const Config& c = r.config;
-    return std::make_tuple(c.precision == Precision::amp_fp8, -size_of(c), -c.seq_len, -r.devices(),
-                           -c.global_batch);
+    return std::make_tuple(c.precision == Precision::amp_fp8, -size_of(c), -number(c.seq_len),
+                           -number(r.devices()), -number(c.global_batch));
   };
   if (a.device != b.device) return a.device > b.device;
   return key(a) < key(b);

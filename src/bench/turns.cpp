@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/cores.h"
@@ -101,9 +102,7 @@ class Running {
   void finish() {
     close(go_);
     go_ = -1;
-    int status = 0;
-    waitpid(child_, &status, 0);
-    child_ = -1;
+    const int status = *end_of_process(std::exchange(child_, -1), true);
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) fail("failed");
   }
 

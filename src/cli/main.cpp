@@ -63,6 +63,8 @@ void claim_standard_streams() {
 int run(int argc, char** argv) {
   claim_standard_streams();
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error like a full disk
+  // Who ignores it hands that on to us, and then nobody can tell how our own children ended.
+  std::signal(SIGCHLD, SIG_DFL);
   init_log(LogLevel::normal);
   try {
     const int code = answer_of(argc, argv);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <chrono>
 #include <map>
 #include <thread>
@@ -36,7 +37,13 @@ bool has_record(const PlannedPoint& p, const SweepOptions& how) {
   return posix_fs().info(record_path(how.directory, p)).has_value();
 }
 
-using Groups = std::map<std::pair<int64_t, int64_t>, std::vector<std::string>>;  // ranks, threads
+// What is submitted as one array: points of as many ranks and threads. Slurm has one time limit for
+// all of its jobs, so it must be that of the point which may take longest.
+struct Group {
+  std::vector<std::string> ids;
+  double seconds = 0;
+};
+using Groups = std::map<std::pair<int64_t, int64_t>, Group>;  // by ranks, threads
 
 std::string submit(const Groups::value_type& group, const SweepOptions& how,
                    const SlurmOptions& options, const std::vector<std::string>& command) {
@@ -44,12 +51,12 @@ std::string submit(const Groups::value_type& group, const SweepOptions& how,
   array.name = "stretto-sweep";
   array.ranks = group.first.first;
   array.threads = group.first.second;
-  array.seconds = how.timeout;
+  array.seconds = group.second.seconds;
   array.partition = options.partition;
   array.account = options.account;
   array.directory = how.directory;
   array.command = command;
-  array.ids = group.second;
+  array.ids = group.second.ids;
   const std::string file =
       join_path(how.directory, fmt::format("ranks{}-threads{}.sbatch", array.ranks, array.threads));
   write_file_atomic(posix_fs(), file, array_file(array));
@@ -137,7 +144,9 @@ void submit_sweep(const std::vector<PlannedPoint>& points, const SweepOptions& h
     if (!p.reason.empty()) {
       run_point(p, how);  // writes its row, runs nothing
     } else if (would_run(p, how)) {
-      groups[{p.config.world_size(), p.config.threads}].push_back(p.id);
+      Group& group = groups[{p.config.world_size(), p.config.threads}];
+      group.ids.push_back(p.id);
+      group.seconds = std::max(group.seconds, time_limit(p, how));
       submitted.push_back(&p);
     }
   }

@@ -8,46 +8,32 @@
 
 #include "bench/build_info.h"
 #include "cli/verbs.h"
-#include "version_info.h"
 
 namespace stretto::cli {
 namespace {
 
-struct Part {
-  const char* key;    // in JSON
-  const char* name;   // for people
-  std::string value;  // empty: not in this program
-};
-
-std::vector<Part> parts(const BuildInfo& build) {
-  return {
-      {"commit", "commit", build.commit},
-      {"compiler", "compiler", STRETTO_COMPILER},
-      {"build_type", "build", STRETTO_BUILD_TYPE},
-      {"sanitizers", "sanitizers", STRETTO_SANITIZERS},
-      {"openblas", "OpenBLAS", STRETTO_BLAS_VERSION},
-      {"onednn", "oneDNN", STRETTO_ONEDNN_VERSION},
-      {"mpi", "MPI", STRETTO_MPI_VERSION},
-      {"cuda", "CUDA", STRETTO_CUDA_VERSION},
-      {"cudnn", "cuDNN", STRETTO_CUDNN_VERSION},
-      {"nccl", "NCCL", STRETTO_NCCL_VERSION},
-  };
+std::vector<BuildPart> parts(const BuildInfo& build) {
+  std::vector<BuildPart> all = {{"commit", "commit", build.commit}};
+  for (const auto& more : {build_tools(), build_libraries()}) {
+    all.insert(all.end(), more.begin(), more.end());
+  }
+  return all;
 }
 
 void print_json(const BuildInfo& build) {
   nlohmann::ordered_json out = {{"program", "stretto"}, {"version", build.version}};
-  for (const Part& part : parts(build)) {
+  for (const BuildPart& part : parts(build)) {
     // null: a reader can tell "not there" from a version it does not know.
     out[part.key] = nullptr;
-    if (!part.value.empty()) out[part.key] = part.value;
+    if (!part.version.empty()) out[part.key] = part.version;
   }
   fmt::print("{}\n", out.dump(2));
 }
 
 void print_text(const BuildInfo& build) {
   fmt::print("stretto {}\n", build.version);
-  for (const Part& part : parts(build)) {
-    fmt::print("  {:<11} {}\n", part.name, part.value.empty() ? "no" : part.value);
+  for (const BuildPart& part : parts(build)) {
+    fmt::print("  {:<11} {}\n", part.name, part.version.empty() ? "no" : part.version);
   }
 }
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <thread>
 
 #include "base/ceil_div.h"
 #include "base/cores.h"
@@ -18,10 +17,7 @@ constexpr auto kLookAgain = std::chrono::milliseconds(20);
 
 }  // namespace
 
-Job::Job(int n)
-    : ranks(n),
-      spin(static_cast<int>(std::thread::hardware_concurrency()) >= n),
-      left(static_cast<size_t>(n)) {}
+Job::Job(int n) : ranks(n), spin(usable_cores() >= n), left(static_cast<size_t>(n)) {}
 
 void Job::stop(const std::string& why) {
   const std::lock_guard lock(mutex_);

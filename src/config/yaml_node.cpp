@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "base/error.h"
+#include "base/fs.h"
 #include "base/log.h"
 #include "base/units.h"
 #include "base/utf8.h"
@@ -108,6 +109,7 @@ YamlNode read_yaml_file(const std::string& path) {
   }
   std::string text;
   char block[4096];
+  errno = 0;
   while (file.read(block, sizeof block), file.gcount() > 0) {
     text.append(block, static_cast<size_t>(file.gcount()));
     if (text.size() > kMaxYamlBytes) {
@@ -116,6 +118,8 @@ YamlNode read_yaml_file(const std::string& path) {
                   "a configuration is a small text file; data belongs in data.path");
     }
   }
+  // What was read before would pass for all that there is.
+  if (file.bad()) throw fs_error(errno != 0 ? errno : EIO, "read", name);
   return parse_yaml(text, name);
 }
 

@@ -24,6 +24,7 @@ namespace {
 using nlohmann::json;
 
 constexpr int64_t kMaxConfigBytes = 1 << 20, kMaxIndexBytes = 64 << 20;
+constexpr int64_t kMaxLayers = 1 << 20;
 
 struct SourceFile {
   std::unique_ptr<MappedFile> mapping;
@@ -60,7 +61,8 @@ class SourceTensors {
   size_t files() const { return files_.size(); }
   size_t tensors() const { return tensors_.size(); }
 
-  // One more than the highest number that a tensor of a layer has.
+  // One more than the highest number that a tensor of a layer has. bad_data where it is a number
+  // that no layer can have.
   int64_t layers() const {
     int64_t count = 0;
     for (const auto& [name, place] : tensors_) {
@@ -69,7 +71,15 @@ class SourceTensors {
       int64_t layer = 0;
       const char *begin = name.data() + prefix.size(), *end = name.data() + name.size();
       const auto [after, error] = std::from_chars(begin, end, layer);
-      if (error == std::errc() && after < end && *after == '.') count = std::max(count, layer + 1);
+      const bool numbered = error != std::errc::invalid_argument && after < end && *after == '.';
+      if (!numbered) continue;
+      if (error != std::errc() || layer < 0 || layer >= kMaxLayers) {
+        throw Error(ExitCode::bad_data,
+                    fmt::format("{}: tensor {} is of no layer that a model can have",
+                                place.first->path(), place.second->name),
+                    "the weights do not fit config.json");
+      }
+      count = std::max(count, layer + 1);
     }
     return count;
   }

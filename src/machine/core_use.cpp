@@ -20,12 +20,13 @@ double seconds_of(clockid_t clock) {
   return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
 }
 
-double busy_seconds(const std::vector<int>& cores) {
+CoreReading reading(const std::vector<int>& cores) {
+  const double now = seconds_of(CLOCK_MONOTONIC);
   std::ifstream in("/proc/stat");
   const std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
   const auto ticks = read_busy_ticks(text, cores);
   const auto per_second = static_cast<double>(std::max(1L, sysconf(_SC_CLK_TCK)));
-  return ticks ? static_cast<double>(*ticks) / per_second : -1;
+  return {now, ticks ? static_cast<double>(*ticks) / per_second : -1};
 }
 
 }  // namespace
@@ -34,22 +35,25 @@ std::string describe(const CoreUse& use) {
   return fmt::format("other programs took {:.1f} of {}", use.others, counted(use.usable, "core"));
 }
 
+CoreUse core_use(const CoreReading& first, const CoreReading& last, int64_t usable, double own,
+                 double wanted) {
+  constexpr double kShortest = 0.5;
+  const double seconds = last.time - first.time, cores = static_cast<double>(usable);
+  if (first.busy < 0 || last.busy < 0 || seconds < kShortest) return {};
+  const double taken = (last.busy - first.busy) / seconds;
+  return {usable, std::min(wanted, cores), std::max(0.0, taken - own / seconds),
+          std::max(0.0, cores - taken)};
+}
+
 CoreWatch::CoreWatch(std::vector<int> cores)
     : cores_(std::move(cores)),
-      start_(seconds_of(CLOCK_MONOTONIC)),
-      own_(seconds_of(CLOCK_PROCESS_CPUTIME_ID)),
-      busy_(busy_seconds(cores_)) {}
+      first_(reading(cores_)),
+      own_(seconds_of(CLOCK_PROCESS_CPUTIME_ID)) {}
 
 double CoreWatch::own_seconds() const { return seconds_of(CLOCK_PROCESS_CPUTIME_ID) - own_; }
 
 CoreUse CoreWatch::use(double own, double wanted) const {
-  constexpr double kShortest = 0.5;
-  const double busy = busy_seconds(cores_), seconds = seconds_of(CLOCK_MONOTONIC) - start_;
-  if (busy_ < 0 || busy < 0 || seconds < kShortest) return {};
-  const auto usable = static_cast<double>(cores_.size());
-  const double taken = (busy - busy_) / seconds;
-  return {std::ssize(cores_), std::min(wanted, usable), std::max(0.0, taken - own / seconds),
-          std::max(0.0, usable - taken)};
+  return core_use(first_, reading(cores_), std::ssize(cores_), own, wanted);
 }
 
 }  // namespace stretto

@@ -20,6 +20,17 @@ struct CoreUse {       // in cores, means over an interval
 
 std::string describe(const CoreUse& use);  // "other programs took 0.9 of 2 cores"
 
+struct CoreReading {
+  double time = 0;   // seconds of the clock
+  double busy = -1;  // of processor time on all cores looked at; negative: unknown
+};
+
+// Between two readings of `usable` cores. `own`: seconds of processor time that the run's processes
+// took on them; `wanted`: their threads. Unknown after less than half a second: the system counts
+// in hundredths.
+CoreUse core_use(const CoreReading& first, const CoreReading& last, int64_t usable, double own,
+                 double wanted);
+
 class CoreWatch {
  public:
   // An interval begins. `cores`: those that the process may use, by number; taken before its
@@ -27,14 +38,13 @@ class CoreWatch {
   explicit CoreWatch(std::vector<int> cores);
 
   double own_seconds() const;  // of processor time, this process, since then
-  // Until now. `own`: the same of all processes that belong to the run and use these cores;
-  // `wanted`: their threads. Unknown after less than half a second: the system counts in
-  // hundredths.
+  // Until now. `own`: the same of all processes that belong to the run and use these cores.
   CoreUse use(double own, double wanted) const;
 
  private:
   std::vector<int> cores_;
-  double start_, own_, busy_;  // seconds; busy_ < 0: unknown
+  CoreReading first_;
+  double own_;  // seconds
 };
 
 }  // namespace stretto

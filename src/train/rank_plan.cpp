@@ -57,13 +57,10 @@ std::string part_for_saves(const Config& config) {
   return fmt::format(", {} of it for saves", gib(save_bytes(config, rank_shape(config, {}))));
 }
 
-// A rank's share of the machine's memory, or of what its container or job may use of it. A
-// twentieth stays with the system.
-size_t host_share(int64_t ranks_here) {
+size_t share_of_this_host(int64_t ranks_here) {
   const auto pages = static_cast<size_t>(sysconf(_SC_PHYS_PAGES));
-  size_t bytes = pages * static_cast<size_t>(sysconf(_SC_PAGE_SIZE));
-  if (const auto limit = memory_limit()) bytes = std::min(bytes, static_cast<size_t>(*limit));
-  return bytes / 20 * 19 / static_cast<size_t>(std::max<int64_t>(1, ranks_here));
+  return host_share(pages * static_cast<size_t>(sysconf(_SC_PAGE_SIZE)), memory_limit(),
+                    ranks_here);
 }
 
 // A rank's share of the smallest of the GPUs that the ranks of this machine take in turn. Zero
@@ -116,6 +113,11 @@ std::string what_fits(const Config& config, size_t bytes) {
 }
 
 }  // namespace
+
+size_t host_share(size_t machine, std::optional<int64_t> limit, int64_t ranks_here) {
+  const size_t bytes = limit ? std::min(machine, static_cast<size_t>(*limit)) : machine;
+  return bytes / 20 * 19 / static_cast<size_t>(std::max<int64_t>(1, ranks_here));
+}
 
 PipelineSchedule effective_schedule(const ParallelConfig& parallel) {
   if (parallel.pp == 1) return PipelineSchedule::one_f_one_b;
@@ -216,7 +218,7 @@ size_t save_bytes(const Config& config, const RankShape& shape) {
 
 size_t memory_budget(const Config& config, int64_t ranks_here) {
   if (config.memory_limit > 0) return static_cast<size_t>(config.memory_limit);
-  if (config.device == Device::cpu) return host_share(ranks_here);
+  if (config.device == Device::cpu) return share_of_this_host(ranks_here);
   const size_t share = gpu_share(ranks_here);
   return share > 0 ? share : std::numeric_limits<size_t>::max();
 }
@@ -224,7 +226,7 @@ size_t memory_budget(const Config& config, int64_t ranks_here) {
 void require_fits(const Config& config, size_t bytes) {
   const size_t need = largest_plan(config);
   const size_t outside = config.device == Device::cpu ? 0 : largest_host_plan(config);
-  if (const size_t host = host_share(ranks_here(config)); outside > host) {
+  if (const size_t host = share_of_this_host(ranks_here(config)); outside > host) {
     throw Error(
         ExitCode::out_of_memory,
         fmt::format("{} with micro_batch {} needs {} of host memory per rank{}, {} are there",

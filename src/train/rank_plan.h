@@ -1,6 +1,8 @@
 // From a configuration to what one rank holds and runs.
 #pragma once
 
+#include <optional>
+
 #include "account/memory.h"
 #include "config/config.h"
 #include "parallel/mesh.h"
@@ -32,6 +34,10 @@ size_t device_overhead(const Config& config, const RankShape& shape, bool hopper
 // Host memory that saving takes beside the plan, for each rank of a machine: those who save copy
 // their part of weights and moments. 0 without an output.
 size_t save_bytes(const Config& config, const RankShape& shape);
+
+// A rank's share of the bytes of a machine, or of what its container or job may use of them. A
+// twentieth stays with the system.
+size_t host_share(size_t machine, std::optional<int64_t> limit, int64_t ranks_here);
 
 // Bytes that a rank may use where its tensors live: config.memory_limit, else its share of the
 // machine's memory, or of its GPU's.

@@ -6,10 +6,12 @@
 #include <cmath>
 #include <csignal>
 #include <cstdlib>
+#include <filesystem>
 #include <numeric>
 
 #include "backend/cpu/gemm.h"
 #include "base/cores.h"
+#include "bench/resident.h"
 #include "bench/survey.h"
 #include "config/reader.h"
 #include "support/temp_dir.h"
@@ -57,6 +59,54 @@ TEST(Measure, KeepsEveryStepAndAddsUp) {
   EXPECT_GT(r.predicted.seconds, 0);
   EXPECT_LE(r.predicted.low, r.predicted.seconds);
   EXPECT_GE(r.predicted.high, r.predicted.seconds);
+}
+
+// A sparse file of zeros: its pages are read as any others.
+std::string corpus(const TempDir& dir, int64_t bytes) {
+  const std::string path = dir.write("tokens.bin", "");
+  std::filesystem::resize_file(path, static_cast<uintmax_t>(bytes));
+  return path;
+}
+
+// The corpus is looked over before the first step, and its mapping is gone after the last one.
+TEST(Measure, ACorpusIsNotTheRunsMemory) {
+  constexpr int64_t kCorpus = 64 << 20;
+  const TempDir dir;
+  Config config = small();
+  config.data.path = corpus(dir, kCorpus);
+  config.data.format = TokenFormat::bytes;
+  for (const int64_t dp : {1, 2}) {
+    config.parallel.dp = dp;
+    const RunRecord r = measure(config, options()).value();
+    ASSERT_FALSE(r.steps.empty()) << r.reason;
+    EXPECT_LT(r.memory.measured - r.memory.before, kCorpus / 2);
+    EXPECT_LT(r.memory.grown_total, kCorpus / 2);
+    EXPECT_GT(r.memory.grown_total, 0);
+  }
+}
+
+TEST(ResidentPeak, LeavesOutFilesAndKeepsShortPeaks) {
+  constexpr size_t kBytes = 64 << 20;
+  const TempDir dir;
+  ResidentPeak peak;
+  const int64_t before = peak.bytes();
+  std::vector<char> read(1 << 20);
+  {
+    const auto mapped = posix_fs().map(corpus(dir, kBytes));
+    for (size_t at = 0; at < kBytes; at += read.size()) {
+      mapped->copy(read.data(), read.size(), static_cast<int64_t>(at));
+    }
+    peak.look();
+  }
+  EXPECT_LT(peak.bytes() - before, int64_t{kBytes} / 2);
+  // What comes and goes between two looks, with fewer pages of files about than own ones.
+  ResidentPeak brief;
+  const int64_t calm = brief.bytes();
+  {
+    const std::vector<char> own(kBytes, 1);
+    read.assign(own.end() - 9, own.end());
+  }
+  EXPECT_GT(brief.bytes() - calm, int64_t{kBytes} / 2);
 }
 
 // In a process of its own: the signal is not forgotten.

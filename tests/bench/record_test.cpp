@@ -167,6 +167,15 @@ TEST(Record, RefusesTextThatIsNoJson) {
   EXPECT_ERROR(parse_record("\xff\xfe", "r.json"), ExitCode::bad_data, "r.json");
 }
 
+// Readers differ in which one they take: a record that says two things says none.
+TEST(Record, RefusesAKeyThatIsThereTwice) {
+  const std::string text = record_text(sample_record());
+  EXPECT_NO_THROW(parse_record(text, "r.json"));
+  std::string twice = text;
+  twice.insert(twice.find('{') + 1, R"("device": "A faster processor",)");
+  EXPECT_ERROR(parse_record(twice, "r.json"), ExitCode::bad_data, "\"device\" appears twice");
+}
+
 TEST(Record, FoundBelowADirectoryAndStrangersSkipped) {
   TempDir dir;
   write_record(posix_fs(), dir / "a.json", sample_record());

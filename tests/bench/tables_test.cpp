@@ -5,7 +5,10 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <limits>
+#include <map>
 
+#include "account/flops.h"
 #include "bench/published.h"
 #include "bench/safe_text.h"
 #include "bench/sample_record.h"
@@ -313,6 +316,47 @@ TEST(Tables, RejectedPointsKeepTheirRows) {
   RunRecord five = three;
   five.reason = "5 ranks cannot be tp 2 x pp 1";
   EXPECT_EQ(without_repeats({three, five, sample_record(), five}).size(), 3u);
+}
+
+// Refused for its very shape: what would not fit into 64 bits is left out, not wrapped around.
+TEST(Tables, RejectedSizesAreNoFigures) {
+  constexpr int64_t kAbsurd = 9'000'000'000'000'000'000;
+  RunRecord sound = sample_record(), wide = sound, deep = sound, long_ = sound, negative = sound;
+  wide.config.model.hidden = int64_t{1} << 32;  // its square is nothing in 64 bits
+  deep.config.model.layers = kAbsurd;
+  long_.config.seq_len = long_.config.global_batch = kAbsurd;
+  negative.config.model.vocab = -3;
+  negative.config.seq_len = std::numeric_limits<int64_t>::min();
+  std::vector<RunRecord> records = {sound, wide, deep, long_, negative};
+  for (size_t i = 1; i < records.size(); ++i) {
+    records[i].status = RunStatus::rejected;
+    records[i].steps.clear();
+  }
+  for (size_t i = 0; i < records.size(); ++i) records[i].label = std::string("rwdln").substr(i, 1);
+  const auto published = load_reference();
+  const ResultTable table = make_table(TableStyle::full, records, &published);
+  const auto column = [&](const char* name) {
+    const auto at = std::find(table.header.begin(), table.header.end(), name);
+    std::map<std::string, std::string> cells;
+    for (const auto& row : table.rows) {
+      cells[row[0]] = row[static_cast<size_t>(at - table.header.begin())];
+    }
+    return cells;
+  };
+  const auto parameters = column("NumParams"), tokens = column("GlobalBatchSize (T)"),
+             nearest = column("Nearest published");
+  for (const char* absurd : {"w", "d", "n"}) EXPECT_EQ(parameters.at(absurd), "") << absurd;
+  EXPECT_EQ(parameters.at("r"), std::to_string(parameter_formula(sound.config.model)));
+  EXPECT_EQ(parameters.at("l"), parameters.at("r"));
+  EXPECT_EQ(tokens.at("l"), "");
+  EXPECT_EQ(tokens.at("n"), "");
+  EXPECT_NE(tokens.at("r"), "");
+  EXPECT_NE(nearest.at("r"), "");
+  EXPECT_EQ(nearest.at("d"), "");
+  EXPECT_EQ(nearest.at("n"), "");
+  EXPECT_EQ(table.rows[0][0], "d");  // the largest model first
+  EXPECT_EQ(table.rows[1][0], "w");
+  EXPECT_NE(make_table(TableStyle::bloom, records).csv(), "");
 }
 
 TEST(Tables, ThreadsAndProcessesAreTwoRows) {

@@ -58,6 +58,30 @@ TEST(Import, RefusesMoreLayersThanConfigNames) {
   EXPECT_FALSE(std::filesystem::exists(e.dir / "back"));
 }
 
+// One more than the largest of these numbers is no number of 64 bits.
+TEST(Import, RefusesLayersThatCannotBe) {
+  const Exported e;
+  const std::string file = e.text("hf/model.safetensors");
+  uint64_t length = 0;
+  std::memcpy(&length, file.data(), sizeof length);
+  const std::string values = file.substr(sizeof length + length);
+  const auto with = [&](const std::string& name) {  // one tensor more, of one number
+    json header = json::parse(file.substr(sizeof length, length));
+    header[name] = {
+        {"dtype", "F32"}, {"shape", {1}}, {"data_offsets", {values.size(), values.size() + 4}}};
+    const std::string text = header.dump();
+    const uint64_t bytes = text.size();
+    const std::string begin(reinterpret_cast<const char*>(&bytes), sizeof bytes);
+    e.dir.write("hf/model.safetensors", begin + text + values + std::string(4, '\0'));
+  };
+  for (const char* number : {"9223372036854775807", "9223372036854775808", "1048576", "-1"}) {
+    with(fmt::format("transformer.h.{}.ln_1.weight", number));
+    EXPECT_ERROR(e.import(), ExitCode::bad_data, fmt::format("h.{}.ln_1.weight is of no", number));
+  }
+  with("transformer.h.9223372036854775807");  // the number of no layer
+  e.import();
+}
+
 TEST(Import, NamesATensorWithoutWeights) {
   const Exported e;
   std::string file = e.text("hf/model.safetensors");

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "base/fs.h"
 #include "support/program.h"
 
 namespace stretto::test {
@@ -143,6 +144,42 @@ TEST(SweepVerb, RetrySubmitsWhatFailedToSlurm) {
   EXPECT_FALSE(contains(said, "killed")) << said;  // not the old row
   said = answer({"--retry"});
   EXPECT_TRUE(contains(said, "every point has its row")) << said;
+}
+
+// Slurm ends all jobs of an array at one time, though points may have times of their own.
+TEST(SweepVerb, AnArrayLastsAsLongAsItsLongestPoint) {
+  const TempDir dir;
+  one_point(dir);
+  const std::string spec = dir.write(
+      "s.yaml",
+      "base: tiny-100k\nset: {seq_len: 16, global_batch: 2, micro_batch: 1, threads: 1}\n"
+      "points: [{name: plain}, {name: long, seed: 2, timeout: 40min},\n"
+      "  {name: short, seed: 3, timeout: 1min}, {name: two, parallel.dp: 2, timeout: 1min}]\n"
+      "steps: 2\nseconds: 0\ntimeout: 5min\n");
+  FakeSlurm slurm;
+  const Answer a =
+      stretto_run({"sweep", spec, "--out", dir / "out", "--run", "--launcher", "slurm"});
+  EXPECT_EQ(a.code, 0) << a.err;
+  const auto minutes = [&](const char* file) {
+    const std::string text = read_file(posix_fs(), dir / ("out/" + std::string(file)), 1 << 20);
+    const std::string before = "#SBATCH --time=";
+    const size_t at = text.find(before);
+    return at == std::string::npos ? 0 : std::stoi(text.substr(at + before.size()));
+  };
+  EXPECT_EQ(minutes("ranks1-threads1.sbatch"), 42);  // two to start and to write the row
+  EXPECT_EQ(minutes("ranks2-threads1.sbatch"), 3);
+}
+
+// As under some job managers: then the system forgets how our children ended.
+TEST(SweepVerb, RunsWhereSigchldIsIgnored) {
+  const TempDir dir;
+  const std::string spec = one_point(dir);
+  const auto before = std::signal(SIGCHLD, SIG_IGN);
+  Program sweep({"sweep", spec, "--out", dir / "out", "--run"});
+  std::signal(SIGCHLD, before);
+  const Answer a = sweep.wait();
+  EXPECT_EQ(a.code, 0) << a.err;
+  EXPECT_NE(a.out.find("one    ok"), std::string::npos) << a.out << a.err;
 }
 
 }  // namespace

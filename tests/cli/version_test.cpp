@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/build_info.h"
 #include "support/run_verb.h"
 
 namespace stretto {
@@ -31,6 +32,16 @@ TEST(Version, JsonNamesEveryPart) {
   for (const char* key : {"onednn", "mpi", "cuda", "cudnn", "nccl"}) {
     ASSERT_TRUE(json.contains(key)) << key;
     EXPECT_TRUE(json[key].is_string() || json[key].is_null()) << key;
+  }
+}
+
+// A record says as much of its libraries as the program does.
+TEST(Version, RecordsNameTheSameLibraries) {
+  const auto json = nlohmann::json::parse(output_of({"version", "--json"}));
+  const std::string libraries = build_info().libraries;
+  for (const char* key : {"openblas", "onednn", "mpi", "cuda", "cudnn", "nccl"}) {
+    if (json[key].is_null()) continue;
+    EXPECT_NE(libraries.find(json[key].get<std::string>()), std::string::npos) << libraries;
   }
 }
 

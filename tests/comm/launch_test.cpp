@@ -1,10 +1,13 @@
 #include "comm/launch.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 
 #include <map>
 
+#include "base/cores.h"
 #include "base/error.h"
+#include "comm/threads_group.h"
 
 namespace stretto {
 namespace {
@@ -79,6 +82,19 @@ TEST(Launch, NonsenseIsRefused) {
   EXPECT_THROW(detect({{"PMI_RANK", "x"}, {"PMI_SIZE", "2"}}), Error);
   EXPECT_THROW(detect({{"PMI_RANK", "2"}, {"PMI_SIZE", "2"}}), Error);
   EXPECT_THROW(detect({{"PMI_RANK", "-1"}, {"PMI_SIZE", "2"}}), Error);
+}
+
+// A rank that watches takes the core from the one it waits for, where both have the same.
+TEST(ThreadRanks, WatchOnlyWithACoreForEach) {
+  cpu_set_t before, one;
+  ASSERT_EQ(sched_getaffinity(0, sizeof before, &before), 0);
+  CPU_ZERO(&one);
+  CPU_SET(static_cast<size_t>(allowed_cores()[0]), &one);
+  ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+  EXPECT_TRUE(threads::Job(1).spin);
+  EXPECT_FALSE(threads::Job(2).spin);
+  sched_setaffinity(0, sizeof before, &before);
+  EXPECT_EQ(threads::Job(2).spin, usable_cores() >= 2);
 }
 
 }  // namespace

@@ -133,5 +133,12 @@ TEST(YamlFile, MissingDirectoryLargeUnreadable) {
   EXPECT_EQ(error_of([&] { read_yaml_file(binary); }).code(), ExitCode::bad_config);
 }
 
+// What came before the error is not the whole configuration. Nothing is mapped at the address 0.
+TEST(YamlFile, ErrorsOfTheDiskAreErrors) {
+  const Error error = error_of([] { read_yaml_file("/proc/self/mem"); });
+  EXPECT_EQ(error.code(), ExitCode::io_error);
+  EXPECT_CONTAINS(std::string(error.what()), "cannot read /proc/self/mem: ");
+}
+
 }  // namespace
 }  // namespace stretto

@@ -56,18 +56,25 @@ TEST(BadInput, SequenceLongerThanPositions) {
   EXPECT_ERROR(train(config), ExitCode::bad_config, "seq_len");
 }
 
-// `auto` on machines with unequal memory.
+// `auto` on machines with unequal memory: every rank learns of it, none by another one's end.
 TEST(BadInput, RanksThatChoseAnotherMicroBatch) {
   Config config = tiny_config();
   config.parallel.dp = 2;
+  std::vector<ExitCode> codes(2, ExitCode::ok);
   const auto each_its_own = [&](Comm& world) {
     Config own = config;
     own.micro_batch = 1 + world.rank();
     RunOptions options;
     options.print = false;
-    run_training(own, world, options);
+    try {
+      run_training(own, world, options);
+    } catch (const Error& error) {
+      codes[static_cast<size_t>(world.rank())] = error.code();
+      throw;
+    }
   };
   EXPECT_ERROR(run_thread_ranks(2, each_its_own), ExitCode::bad_config, "micro-batches of 1 to 2");
+  EXPECT_EQ(codes, std::vector<ExitCode>(2, ExitCode::bad_config));
 }
 
 TEST(BadInput, ZeroAndNegativeSizes) {

@@ -3,7 +3,10 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <thread>
+
 #include "base/cores.h"
+#include "train/rank_plan.h"
 
 namespace stretto {
 namespace {
@@ -60,6 +63,38 @@ TEST(Cores, ThreadsAreAsAskedFor) {
   config.threads = 0;
   EXPECT_EQ(threads_per_rank(config, 1), static_cast<int>(usable_cores()));
   EXPECT_EQ(threads_per_rank(config, 1000000), 1);
+}
+
+// As run_ranks does, on a thread of its own: the threads that a rank starts inherit it.
+TEST(Cores, ARankIsBoundToItsSlice) {
+  const std::vector<int> all = allowed_cores();
+  Config config;
+  config.device = Device::cpu;
+  const auto bound_to = [&](int64_t threads, int64_t rank, int64_t ranks) {
+    std::vector<int> cores;
+    config.threads = threads;
+    std::thread([&] {
+      bind_rank(config, rank, ranks);
+      cores = allowed_cores();
+    }).join();
+    return cores;
+  };
+  const auto ranks = std::ssize(all);
+  for (int64_t rank = 0; rank < ranks; ++rank) {
+    EXPECT_EQ(bound_to(0, rank, ranks), slice_of_rank(all, rank, ranks)) << rank;
+  }
+  EXPECT_EQ(bound_to(ranks + 1, 0, 2), all);  // more threads than a slice has cores
+  EXPECT_EQ(bound_to(1, 0, ranks + 1), all);  // too few to bind anybody
+  EXPECT_EQ(allowed_cores(), all);
+}
+
+TEST(Cores, ARanksMemoryIsItsShareOfWhatTheProcessMayUse) {
+  constexpr size_t kMachine = 2000;
+  EXPECT_EQ(host_share(kMachine, std::nullopt, 1), 1900u);
+  EXPECT_EQ(host_share(kMachine, std::nullopt, 4), 475u);
+  EXPECT_EQ(host_share(kMachine, 400, 2), 190u);   // a container, a job of Slurm
+  EXPECT_EQ(host_share(kMachine, 9000, 2), 950u);  // allowed more than there is
+  EXPECT_EQ(host_share(kMachine, std::nullopt, 0), 1900u);
 }
 
 }  // namespace
