@@ -7,8 +7,7 @@
 
 namespace stretto {
 
-// What really runs: more than one chunk per rank means the interleaved schedule; a single stage
-// takes micro-batches in turn, because no other order could save it any waiting.
+// What really runs (parallel/stage_shape.h).
 PipelineSchedule effective_schedule(const ParallelConfig& parallel);
 
 // Layers per virtual stage.

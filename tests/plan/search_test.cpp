@@ -485,14 +485,5 @@ TEST(Search, BadModelsNameTheField) {
   EXPECT_THROW(make_plan(p.cluster, p.stack, w, {}), Error);
 }
 
-TEST(Search, OwnMemoryIsTheEnginesPlan) {
-  const Place p = place("h100", "stretto");
-  Constraints limits;
-  limits.devices = 64;
-  const Plan plan = make_plan(p.cluster, p.stack, seven_b(), limits);
-  ASSERT_FALSE(plan.ranked.empty());
-  EXPECT_TRUE(plan.ranked.front().memory.exact);
-}
-
 }  // namespace
 }  // namespace stretto::plan
