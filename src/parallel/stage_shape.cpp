@@ -34,7 +34,7 @@ RankShape stage_shape(const RunShape& run, int64_t stage) {
   shape.last_stage = stage + 1 == run.pp;
   shape.chunks = stage_chunks(run.partition, run.pp, stage);
   const PipelineSchedule kind = effective_schedule(run.schedule, run.pp, run.interleave);
-  shape.split_backward = kind == PipelineSchedule::zero_bubble;
+  shape.split_backward = splits_backward(kind);
   shape.in_flight = in_flight(kind, run.pp, shape.accumulation, run.interleave, stage);
   return shape;
 }

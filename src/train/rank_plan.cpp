@@ -117,6 +117,11 @@ PipelineSchedule effective_schedule(const ParallelConfig& parallel) {
   return effective_schedule(parallel.schedule, parallel.pp, parallel.interleave);
 }
 
+RunCut run_cut(const Config& config) {
+  const ParallelConfig& p = config.parallel;
+  return {p.tp, p.pp, splits_backward(effective_schedule(p))};
+}
+
 std::vector<int64_t> layer_partition(const Config& config) {
   const ParallelConfig& p = config.parallel;
   if (p.partition.front() == '[') return partition_list(p.partition);

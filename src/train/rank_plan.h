@@ -1,6 +1,7 @@
 // From a configuration to what one rank holds and runs.
 #pragma once
 
+#include "account/flops.h"
 #include "account/memory.h"
 #include "config/config.h"
 #include "parallel/mesh.h"
@@ -9,6 +10,9 @@ namespace stretto {
 
 // What really runs (parallel/stage_shape.h).
 PipelineSchedule effective_schedule(const ParallelConfig& parallel);
+
+// What FLOP conventions want to know of it.
+RunCut run_cut(const Config& config);
 
 // Layers per virtual stage.
 std::vector<int64_t> layer_partition(const Config& config);
