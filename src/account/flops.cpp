@@ -75,7 +75,7 @@ FlopsPerToken megatron(const Sizes& sizes, bool recompute) {
 
 // P = 12 L C^2 + 7 L C + 6 L C tp + 2 C tp pp: one rank's parameters without embeddings, times
 // tp x pp, so what a rank holds whole (norms, two biases) counts once per rank.
-FlopsPerToken megatron_old(const Sizes& sizes, OldRanks ranks, bool recompute) {
+FlopsPerToken megatron_old(const Sizes& sizes, RunCut ranks, bool recompute) {
   Sizes s = sizes;
   s.f = 4 * s.c;
   const double tp = static_cast<double>(ranks.tp), pp = static_cast<double>(ranks.pp);
@@ -87,15 +87,14 @@ FlopsPerToken megatron_old(const Sizes& sizes, OldRanks ranks, bool recompute) {
 }
 
 // A token attends to (T + 1) / 2 others on average: (T + 1) C per product and layer, forward.
-FlopsPerToken causal(const Sizes& s, bool recompute, bool fused) {
+// `times`: how often the layers' forward pass is repeated.
+FlopsPerToken causal(const Sizes& s, int times, bool fused) {
   const double attention = s.l * s.c * (s.t + 1);
   FlopsPerToken flops{weight_flops(s, 6), {}};
   add_attention(flops.model, 3 * attention);
-  if (recompute) {
-    flops.recompute = weight_flops(s, 2);
-    flops.recompute[Product::down] = flops.recompute[Product::head] = 0;
-    add_attention(flops.recompute, attention);
-  }
+  flops.recompute = weight_flops(s, 2 * times);
+  flops.recompute[Product::down] = flops.recompute[Product::head] = 0;
+  add_attention(flops.recompute, times * attention);
   if (fused) flops.recompute[Product::scores] += attention;
   return flops;
 }
@@ -129,7 +128,7 @@ int64_t parameter_formula(const ModelShape& s) {
 }
 
 FlopsPerToken flops_per_token(Convention convention, const ModelShape& model, int64_t seq,
-                              Checkpointing checkpointing, OldRanks ranks) {
+                              Checkpointing checkpointing, RunCut cut) {
   const Sizes s = sizes_of(model, seq);
   const bool recompute = checkpointing == Checkpointing::full;
   switch (convention) {
@@ -140,11 +139,11 @@ FlopsPerToken flops_per_token(Convention convention, const ModelShape& model, in
     case Convention::megatron:
       return megatron(s, recompute);
     case Convention::megatron_old:
-      return megatron_old(s, ranks, recompute);
+      return megatron_old(s, cut, recompute);
     case Convention::causal:
-      return causal(s, recompute, false);
+      return causal(s, recompute ? 1 : 0, false);
     case Convention::hardware:
-      return causal(s, recompute, true);
+      return causal(s, recompute ? recomputations(cut.split_backward) : 0, true);
   }
   throw Error(ExitCode::internal, "unknown FLOP convention");
 }

@@ -3,7 +3,8 @@
 // One list of matrix products describes what a GPT computes. A convention says how much of it, and
 // of what else, is counted: published figures differ by which one they chose, so every utilisation
 // is named after its convention. A multiply-add counts two. Nothing here depends on how a run is
-// cut into ranks, except the ranks that `megatron-old` needs to reproduce old figures.
+// cut into ranks, except what RunCut says: the ranks that `megatron-old` needs to reproduce old
+// figures, and for `hardware` a backward pass in two parts.
 #pragma once
 
 #include <array>
@@ -52,7 +53,8 @@ std::vector<MatrixProduct> matrix_products(const ModelShape& model, int64_t batc
 // megatron:     72 L C^2 (1 + T/6C + V/16LC); with recompute 96
 // megatron_old: 6P, with recompute 8P; P without embeddings, replicated parts counted per rank
 // causal:       the matrix products of a causal model, nothing for look-ups
-// hardware:     the products that our kernels execute, recomputation included
+// hardware:     the products that our kernels execute, recomputation included: twice where the
+//               backward pass is split (zero bubble)
 enum class Convention { mpt, mosaicgpt, megatron, megatron_old, causal, hardware };
 inline constexpr std::array kConventions = {Convention::mpt,      Convention::mosaicgpt,
                                             Convention::megatron, Convention::megatron_old,
@@ -80,14 +82,14 @@ struct FlopsPerToken {
   double hardware_total() const { return model.total() + recompute.total(); }
 };
 
-// Only megatron_old looks at it: the ranks over which that program summed its parameters.
-struct OldRanks {
-  int64_t tp = 1;
+struct RunCut {
+  int64_t tp = 1;  // megatron_old: the ranks over which that program summed its parameters
   int64_t pp = 1;
+  bool split_backward = false;  // hardware
 };
 
 FlopsPerToken flops_per_token(Convention convention, const ModelShape& model, int64_t seq,
-                              Checkpointing checkpointing, OldRanks ranks = {});
+                              Checkpointing checkpointing, RunCut cut = {});
 
 // Every parameter of the model, by formula (parameters.h has the list; a test holds them equal).
 int64_t parameter_formula(const ModelShape& model);

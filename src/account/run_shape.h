@@ -18,6 +18,15 @@ constexpr Checkpointing kCheckpointings[] = {Checkpointing::none, Checkpointing:
 
 enum class PipelineSchedule { gpipe, one_f_one_b, interleaved, zero_bubble, eager_one_f_one_b };
 
+// Gradients of the weights are tasks of their own.
+constexpr bool splits_backward(PipelineSchedule schedule) {
+  return schedule == PipelineSchedule::zero_bubble;
+}
+
+// How often a step repeats what checkpointing did not keep. Until the weights' gradients come,
+// where they come later, other layers have overwritten it: it is made once more for them.
+constexpr int recomputations(bool split_backward) { return split_backward ? 2 : 1; }
+
 // Element types of a precision. `master`: what the optimizer keeps beside the compute weights: all
 // of an f32 copy, or (u16) its lower half, where the upper one is the compute weight (SplitF32).
 struct PrecisionTypes {

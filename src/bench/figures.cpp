@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "train/batch_plan.h"
+#include "train/rank_plan.h"
 
 namespace stretto {
 namespace {
@@ -14,8 +15,8 @@ using nlohmann::json;
 ConventionFigures convention_figures(const RunRecord& record, Convention convention,
                                      double tokens_per_second) {
   const Config& c = record.config;
-  const FlopsPerToken flops = flops_per_token(
-      convention, c.model, c.seq_len, c.activation_checkpointing, {c.parallel.tp, c.parallel.pp});
+  const FlopsPerToken flops =
+      flops_per_token(convention, c.model, c.seq_len, c.activation_checkpointing, run_cut(c));
   const auto devices = static_cast<double>(record.devices());
   ConventionFigures out;
   out.convention = convention;

@@ -14,6 +14,7 @@
 #include "cli/verbs.h"
 #include "config/reader.h"
 #include "config/rules.h"
+#include "train/rank_plan.h"
 
 namespace stretto::cli {
 namespace {
@@ -37,7 +38,7 @@ struct Work {
 
   FlopsPerToken flops(Convention convention) const {
     return flops_per_token(convention, config.model, seq, config.activation_checkpointing,
-                           {config.parallel.tp, config.parallel.pp});
+                           run_cut(config));
   }
 };
 

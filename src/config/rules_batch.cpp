@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "base/ceil_div.h"
 #include "base/units.h"
@@ -55,19 +54,6 @@ void pipeline_fill(const Config& c, Report& report) {
                          counted(count, "micro-batch"), shown(c, "parallel.pp")),
              fmt::format("use global_batch={} or more",
                          4 * c.parallel.pp * c.parallel.dp * c.micro_batch));
-}
-
-// The fused softmax kernels of GPU stacks want a multiple of 4 rows of heads per launch.
-void fused_softmax(const Config& c, Report& report) {
-  if (c.device != Device::cuda || c.micro_batch == kAuto) return;
-  if (c.model.heads % c.parallel.tp != 0) return;
-  const int64_t heads = c.model.heads / c.parallel.tp;
-  if (heads * c.micro_batch % 4 == 0) return;
-  report.add("micro_batch",
-             fmt::format("x heads / tp is {} with {} and {}; fused softmax kernels need a multiple "
-                         "of 4",
-                         heads * c.micro_batch, shown(c, "model.heads"), shown(c, "parallel.tp")),
-             "use micro_batch=" + multiples_near(c.micro_batch, 4 / std::gcd(heads, int64_t{4})));
 }
 
 bool ramps(const Config& c) { return c.train.ramp_up.start > 0; }
@@ -155,7 +141,6 @@ constexpr Rule kRules[] = {
     {"ramp-up-interleave", Severity::error, ramp_up_interleave},
     {"micro-batch", Severity::advice, micro_batch_size},
     {"pipeline-fill", Severity::advice, pipeline_fill},
-    {"fused-softmax", Severity::advice, fused_softmax},
     {"ramp-up-micro", Severity::advice, ramp_up_micro},
 };
 

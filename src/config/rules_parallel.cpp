@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "account/rank_order.h"
 #include "config/rule_set.h"
 #include "config/schema.h"
 
@@ -158,14 +159,7 @@ void partition(const Config& c, Report& report) {
 }
 
 void rank_order(const Config& c, Report& report) {
-  std::string axes;
-  for (const char ch : c.parallel.order) {
-    if (ch != ' ') axes += ch;
-  }
-  for (const char* known :
-       {"tp,dp,pp", "tp,pp,dp", "dp,tp,pp", "dp,pp,tp", "pp,tp,dp", "pp,dp,tp"}) {
-    if (axes == known) return;
-  }
+  if (parse_rank_order(c.parallel.order)) return;
   report.add("parallel.order", "does not name each of tp, dp and pp once",
              "use tp,dp,pp (tp ranks next to each other)");
 }

@@ -7,35 +7,14 @@
 namespace stretto {
 namespace {
 
-// "tp,dp,pp" -> axes, innermost first.
-std::array<Axis, kAxes> parse_order(const std::string& order) {
-  std::array<Axis, kAxes> axes{};
-  std::array<int, kAxes> seen{};
-  size_t count = 0;
-  size_t begin = 0;
-  bool good = true;
-  while (good && begin <= order.size()) {
-    const size_t comma = std::min(order.find(',', begin), order.size());
-    const std::string word = order.substr(begin, comma - begin);
-    good = false;
-    for (const Axis axis : {Axis::dp, Axis::tp, Axis::pp}) {
-      if (word != name_of(axis) || count == kAxes) continue;
-      good = seen[static_cast<size_t>(axis)]++ == 0;
-      axes[count++] = axis;
-      break;
-    }
-    begin = comma + 1;
-  }
-  if (!good || count != kAxes) {
-    throw Error(ExitCode::bad_config, fmt::format("rank order '{}' of the mesh", order),
-                "name dp, tp and pp once each, innermost first, as in 'tp,dp,pp'");
-  }
-  return axes;
+std::array<Axis, kAxes> axes_of(const std::string& order) {
+  const auto axes = parse_rank_order(order);
+  if (axes) return *axes;
+  throw Error(ExitCode::bad_config, fmt::format("rank order '{}' of the mesh", order),
+              "name dp, tp and pp once each, innermost first, as in 'tp,dp,pp'");
 }
 
 }  // namespace
-
-const char* name_of(Axis axis) { return axis == Axis::dp ? "dp" : axis == Axis::tp ? "tp" : "pp"; }
 
 Mesh::Mesh(int64_t dp, int64_t tp, int64_t pp, const std::string& order, int64_t shard_group)
     : order_(order) {
@@ -47,7 +26,7 @@ Mesh::Mesh(int64_t dp, int64_t tp, int64_t pp, const std::string& order, int64_t
   }
   sizes_ = {static_cast<int>(dp), static_cast<int>(tp), static_cast<int>(pp)};
   int stride = 1;
-  for (const Axis axis : parse_order(order)) {
+  for (const Axis axis : axes_of(order)) {
     strides_[static_cast<size_t>(axis)] = stride;
     stride *= size(axis);
   }

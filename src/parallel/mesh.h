@@ -15,13 +15,10 @@
 #include <string>
 #include <vector>
 
+#include "account/rank_order.h"
 #include "comm/comm.h"
 
 namespace stretto {
-
-enum class Axis { dp, tp, pp };
-constexpr int kAxes = 3;
-const char* name_of(Axis axis);
 
 struct Coordinates {
   int dp = 0;

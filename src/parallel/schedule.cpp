@@ -107,7 +107,7 @@ const char* name_of(TaskKind kind) {
 Schedule make_schedule(PipelineSchedule kind, int p, int m, int v) {
   STRETTO_CHECK(p >= 1 && m >= 1 && v >= 1, "p {}, m {}, v {}", p, m, v);
   STRETTO_CHECK(v == 1 || kind == PipelineSchedule::interleaved, "only interleaved has v {}", v);
-  Schedule schedule{kind, p, m, v, kind == PipelineSchedule::zero_bubble, {}};
+  Schedule schedule{kind, p, m, v, splits_backward(kind), {}};
   const auto tasks_of = [&](int rank) {
     if (kind == PipelineSchedule::gpipe) return gpipe(m);
     if (kind == PipelineSchedule::interleaved) return interleaved(rank, p, m, v);

@@ -60,7 +60,7 @@ class Counter {
     gather_stream(x, 6 * layers);
     if (s_.split_backward) gather_stream(x, 2 * layers);  // both output gradients, kept cut
     if (s_.checkpointing == Checkpointing::full) {
-      const uint64_t times = s_.split_backward ? 2 : 1;
+      const auto times = static_cast<uint64_t>(recomputations(s_.split_backward));
       reduce_stream(x, times * layers);
       gather_stream(x, 2 * times * layers);
     }

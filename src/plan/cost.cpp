@@ -55,8 +55,7 @@ struct TensorCalls {
 TensorCalls tensor_calls(const Stack& stack, const Layout& layout) {
   if (!stack.own_runtime) return {};
   if (!layout.sequence_parallel) return {4, 4, 2};
-  const bool split = layout.schedule == PipelineSchedule::zero_bubble;
-  return {4, split ? 8.0 : 6.0, 3};
+  return {4, splits_backward(layout.schedule) ? 8.0 : 6.0, 3};
 }
 
 // Bytes per parameter that our own optimizer step moves: weights and their state there and back,
@@ -207,6 +206,8 @@ Shares Model::stage(int64_t layers, bool first, bool last) const {
     recompute.passes += 0.5 * layer_forward_.passes;
     recompute.launches = 0.2 * layer_forward_.launches;
   }
+  const double times = recomputations(splits_backward(layout_.schedule));
+  recompute = recompute * times;
   s.compute = layer_forward_ * n;
   s.compute += layer_backward_ * n;
   s.compute += recompute * n;
@@ -214,7 +215,7 @@ Shares Model::stage(int64_t layers, bool first, bool last) const {
   const double reduce_bytes = tokens_ * static_cast<double>(work_.model.hidden) * rates_.element;
   const double call = gather_seconds(cluster_, stack_, tp_, reduce_bytes);
   const TensorCalls calls = tensor_calls(stack_, layout_);
-  const double again = layout_.recompute == Checkpointing::full ? calls.recompute : 0;
+  const double again = layout_.recompute == Checkpointing::full ? times * calls.recompute : 0;
   s.tp = n * (calls.forward + calls.backward + again) * call;
 
   if (last) {

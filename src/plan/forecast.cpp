@@ -4,6 +4,7 @@
 #include <cctype>
 
 #include "config/rules.h"
+#include "parallel/stage_shape.h"
 #include "plan/local.h"
 #include "plan/statistics.h"
 
@@ -63,7 +64,6 @@ std::optional<Candidate> price_run(const Config& config, const MachineFigures& m
   if (!cluster) return std::nullopt;
   const Stack stack = find_stack("stretto", *cluster);
   Candidate c = priced(*cluster, stack, config);
-  c.memory = own_memory(*cluster, stack, workload_of(config), c.layout);
   *interval = interval_of(stack, c.layout.devices());
   return c;
 }
@@ -87,6 +87,7 @@ Workload workload_of(const Config& config) {
   w.activation_offload = config.activation_offload;
   w.optimizer_offload = config.optimizer_offload;
   w.repeatable = config.repeatable;
+  w.deterministic = config.deterministic;
   return w;
 }
 
@@ -101,9 +102,10 @@ Layout layout_of(const Config& config) {
   l.tp = p.tp;
   l.pp = p.pp;
   l.interleave = p.interleave;
-  l.schedule = p.interleave > 1 ? PipelineSchedule::interleaved : p.schedule;
+  l.schedule = effective_schedule(p.schedule, p.pp, p.interleave);
   l.micro_batch = config.micro_batch;
-  l.zero = p.dp > 1 ? p.zero : 0;
+  // One rank's share of the states is all of them; from 2 on there are buffers for units, too.
+  l.zero = p.dp == 1 && p.zero == 1 ? 0 : p.zero;
   l.zero_group = p.zero_group == p.dp ? 0 : p.zero_group;
   l.recompute = config.activation_checkpointing;
   l.sequence_parallel = p.sequence_parallel && p.tp > 1;
@@ -130,7 +132,6 @@ std::optional<Forecast> forecast_run(const Config& config, const std::string& ma
   f.seconds = c->estimate.seconds * factor;
   f.low = f.seconds * (1 - half);
   f.high = f.seconds * (1 + half);
-  f.memory = c->memory.largest.total();
   f.estimate = c->estimate;
   return f;
 }

@@ -13,7 +13,6 @@ namespace stretto::plan {
 struct Forecast {
   double seconds = 0;  // per step
   double low = 0, high = 0;
-  double memory = 0;  // bytes of the rank that needs most
   Estimate estimate;  // where the seconds go
 };
 

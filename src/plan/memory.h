@@ -31,7 +31,9 @@ struct MemoryEstimate {
   double held = 0;  // the most that any stage needs and its allocator holds beside it
   double capacity = 0;
   Fit fit = Fit::fits;
-  bool exact = false;  // our own runtime's plan, not a calibrated formula
+  bool listed = false;  // our own runtime's list of tensors, not a calibrated formula
+  // And nothing else: on CPUs the working memory of kernels comes on top, which the backend knows.
+  bool exact = false;
   // What the run cannot do without: a caching allocator gives its slack back before it fails.
   double needed() const;
   // What a monitor would show: the slack included, but never more than the card has.
@@ -43,6 +45,9 @@ struct MemoryEstimate {
 constexpr double kTight = 0.92;
 
 // Our own runtime: the list of tensors that its arena will hold. A few hundred microseconds.
+// `own_stage`: of the ranks of one pipeline stage.
+StageMemory own_stage(const Cluster& cluster, const Stack& stack, const Workload& work,
+                      const Layout& layout, int64_t stage);
 MemoryEstimate own_memory(const Cluster& cluster, const Stack& stack, const Workload& work,
                           const Layout& layout);
 

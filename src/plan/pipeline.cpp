@@ -19,7 +19,7 @@ std::vector<StageTimes> stage_times(const Estimate& e, const Layout& layout) {
     if (v > 1 && i + 1 == p * v) seconds += std::max(0.0, e.stage_seconds.back() - middle);
     times[i].forward = seconds * e.forward_share;
     const double backward = seconds - times[i].forward;
-    const bool split = layout.schedule == PipelineSchedule::zero_bubble;
+    const bool split = splits_backward(layout.schedule);
     times[i].backward_weight = split ? backward / 2 : 0;
     times[i].backward = backward - times[i].backward_weight;
   }

@@ -265,6 +265,8 @@ std::string explain_text(const Plan& p, const Candidate& c) {
          memory_line("last", c.memory.last);
   if (c.memory.exact) {
     out += "  (the engine's own list of tensors: exact)\n";
+  } else if (c.memory.listed) {
+    out += "  (the engine's own list of tensors, without what its kernels work with)\n";
   } else if (c.memory.reserved() > c.memory.needed()) {
     out += fmt::format("  (a monitor would show {:.1f} GiB: the allocator holds what it can)\n",
                        c.memory.reserved() / kGiB);

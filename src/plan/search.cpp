@@ -122,8 +122,8 @@ bool refine_memory(Plan& plan) {
   bool refined = false;
   for (Candidate& c : plan.ranked) {
     if (kept.size() < plan.constraints.shown || c.tie == tie) {
-      refined = refined || !c.memory.exact;
-      if (!c.memory.exact) c.memory = own_memory(plan.cluster, plan.stack, plan.work, c.layout);
+      refined = refined || !c.memory.listed;
+      if (!c.memory.listed) c.memory = own_memory(plan.cluster, plan.stack, plan.work, c.layout);
       tie = c.tie;
     }
     if (const auto reason = refusal(c.memory, plan.constraints)) {

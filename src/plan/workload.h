@@ -24,6 +24,7 @@ struct Workload {
   int64_t logits_chunk = 0;        // bytes; 0: what suits the device
   bool activation_offload = false, optimizer_offload = false;
   bool repeatable = true;
+  bool deterministic = false;
 };
 
 struct Layout {

@@ -15,8 +15,7 @@
 #include "base/units.h"
 #include "comm/launch.h"
 #include "config/schema.h"
-#include "parallel/schedule.h"
-#include "train/batch_plan.h"
+#include "parallel/stage_shape.h"
 #include "train/cores.h"
 #include "train/launch.h"
 
@@ -120,8 +119,12 @@ size_t host_share(size_t machine, std::optional<int64_t> limit, int64_t ranks_he
 }
 
 PipelineSchedule effective_schedule(const ParallelConfig& parallel) {
-  if (parallel.pp == 1) return PipelineSchedule::one_f_one_b;
-  return parallel.interleave > 1 ? PipelineSchedule::interleaved : parallel.schedule;
+  return effective_schedule(parallel.schedule, parallel.pp, parallel.interleave);
+}
+
+RunCut run_cut(const Config& config) {
+  const ParallelConfig& p = config.parallel;
+  return {p.tp, p.pp, splits_backward(effective_schedule(p))};
 }
 
 std::vector<int64_t> layer_partition(const Config& config) {
@@ -133,33 +136,30 @@ std::vector<int64_t> layer_partition(const Config& config) {
 
 RankShape rank_shape(const Config& config, const Coordinates& at) {
   const ParallelConfig& p = config.parallel;
-  RankShape shape;
-  shape.model = config.model;
-  shape.micro_batch = config.micro_batch;
-  shape.seq_len = config.sequence_length();
-  shape.tp = p.tp;
-  shape.dp = p.zero_group > 0 ? p.zero_group : p.dp;
-  shape.zero = p.zero;
-  shape.sequence_parallel = p.sequence_parallel;
-  shape.deterministic = config.deterministic;
-  shape.precision = config.precision;
-  shape.gradient_type = config.gradient_dtype;
-  shape.reduce_type = p.reduce_dtype;
-  shape.checkpointing = config.activation_checkpointing;
-  shape.accumulation = rounds(config.global_batch, config.micro_batch, p.dp);
-  shape.first_stage = at.pp == 0;
-  shape.last_stage = at.pp == p.pp - 1;
-  shape.activation_offload = config.activation_offload;
-  shape.optimizer_offload = config.optimizer_offload;
-  if (config.device == Device::cuda) shape.loss_chunk_bytes = kGpuLossChunkBytes;
-  if (config.logits_chunk > 0) shape.loss_chunk_bytes = config.logits_chunk;
-  shape.chunks = stage_chunks(layer_partition(config), p.pp, at.pp);
-  const Schedule schedule =
-      make_schedule(effective_schedule(p), static_cast<int>(p.pp),
-                    static_cast<int>(shape.accumulation), static_cast<int>(p.interleave));
-  shape.split_backward = schedule.split_backward;
-  const auto peak = check_schedule(schedule).peak[static_cast<size_t>(at.pp)];
-  shape.in_flight.assign(peak.begin(), peak.end());
+  RunShape run;
+  run.rank.model = config.model;
+  run.rank.micro_batch = config.micro_batch;
+  run.rank.seq_len = config.sequence_length();
+  run.rank.tp = p.tp;
+  run.rank.zero = p.zero;
+  run.rank.sequence_parallel = p.sequence_parallel;
+  run.rank.deterministic = config.deterministic;
+  run.rank.precision = config.precision;
+  run.rank.gradient_type = config.gradient_dtype;
+  run.rank.reduce_type = p.reduce_dtype;
+  run.rank.checkpointing = config.activation_checkpointing;
+  run.rank.activation_offload = config.activation_offload;
+  run.rank.optimizer_offload = config.optimizer_offload;
+  run.global_batch = config.global_batch;
+  run.dp = p.dp;
+  run.zero_group = p.zero_group;
+  run.pp = p.pp;
+  run.interleave = p.interleave;
+  run.schedule = p.schedule;
+  run.partition = layer_partition(config);
+  run.on_gpu = config.device == Device::cuda;
+  run.logits_chunk = config.logits_chunk;
+  RankShape shape = stage_shape(run, at.pp);
   if (config.device == Device::cpu) {
     shape.workspace = cpu_workspace(shape, threads_per_rank(config, ranks_here(config)));
   }

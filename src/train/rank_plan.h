@@ -3,15 +3,18 @@
 
 #include <optional>
 
+#include "account/flops.h"
 #include "account/memory.h"
 #include "config/config.h"
 #include "parallel/mesh.h"
 
 namespace stretto {
 
-// What really runs: more than one chunk per rank means the interleaved schedule; a single stage
-// takes micro-batches in turn, because no other order could save it any waiting.
+// What really runs (parallel/stage_shape.h).
 PipelineSchedule effective_schedule(const ParallelConfig& parallel);
+
+// What FLOP conventions want to know of it.
+RunCut run_cut(const Config& config);
 
 // Layers per virtual stage.
 std::vector<int64_t> layer_partition(const Config& config);

@@ -94,7 +94,7 @@ TEST(Flops, FullRecomputesEachLayerUpToItsLastProduct) {
 TEST(Flops, OnlyTheOldConventionKnowsRanks) {
   EXPECT_TRUE(rc::check([] {
     const ModelShape shape = arbitrary_shape();
-    const OldRanks ranks{*rc::gen::inRange<int64_t>(2, 9), *rc::gen::inRange<int64_t>(2, 9)};
+    const RunCut ranks{*rc::gen::inRange<int64_t>(2, 9), *rc::gen::inRange<int64_t>(2, 9)};
     const Checkpointing plan = arbitrary_checkpointing();
     for (Convention convention : kConventions) {
       const double one = flops_per_token(convention, shape, 16, plan).hardware_total();

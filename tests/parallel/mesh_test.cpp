@@ -5,6 +5,8 @@
 #include <set>
 
 #include "comm/threads.h"
+#include "config/reader.h"
+#include "config/rules.h"
 
 namespace stretto {
 namespace {
@@ -49,10 +51,29 @@ TEST(Mesh, RefusesWithAFix) {
   EXPECT_THROW(Mesh(0, 1, 1), Error);
   EXPECT_THROW(Mesh(1 << 20, 1 << 20, 1), Error);
   EXPECT_THROW(Mesh(4, 1, 1, "tp,dp,pp", 3), Error);
-  for (const char* order :
-       {"", "tp", "tp,dp", "tp,dp,dp", "tp,dp,pp,", "tp,dp,pp,tp", "tp, dp,pp"}) {
+  for (const char* order : {"", "tp", "tp,dp", "tp,dp,dp", "tp,dp,pp,", "tp,dp,pp,tp", "t p,dp,pp",
+                            ",tp,dp,pp", "tp dp pp"}) {
     EXPECT_THROW(Mesh(1, 1, 1, order), Error) << order;
   }
+}
+
+// What the configuration's rule lets through, the ranks can be placed by; and nothing else.
+TEST(Mesh, TakesTheOrdersThatTheRuleTakes) {
+  Config config = load_config({"tiny"}).config;
+  int taken = 0;
+  for (const char* order :
+       {"tp,dp,pp", "tp, dp, pp", " pp ,dp,tp ", "t p,dp,pp", "tp,dp", "tp,dp,dp", "tp,dp,pp,",
+        ",tp,dp,pp", "TP,dp,pp", "tp,\tdp,pp", "", " ", ",,"}) {
+    config.parallel.order = order;
+    if (is_valid(config)) {
+      ++taken;
+      EXPECT_EQ(Mesh(2, 2, 2, order).ranks(), 8) << order;
+    } else {
+      EXPECT_THROW(Mesh(2, 2, 2, order), Error) << order;
+    }
+  }
+  EXPECT_EQ(taken, 3);
+  EXPECT_EQ(Mesh(2, 2, 2, " pp, dp, tp").group(Axis::pp, 5), (std::vector<int>{4, 5}));
 }
 
 void check_comms(const Mesh& mesh, Comm& world) {

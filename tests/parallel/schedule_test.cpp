@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "comm/threads.h"
 #include "parallel/simulate.h"
+#include "parallel/stage_shape.h"
 
 namespace stretto {
 namespace {
@@ -350,6 +351,26 @@ TEST(Schedule, RunsOnRealRanks) {
           if (v > 1 && kind != PipelineSchedule::interleaved) continue;
           const Schedule s = make_schedule(kind, p, m, v);
           run_thread_ranks(p, [&](Comm& pp) { execute(s, pp); });
+        }
+      }
+    }
+  }
+}
+
+// What the memory plan counts, of a schedule cut short, is what the whole schedule needs.
+TEST(Schedule, InFlightIsThePeakOfTheWholeSchedule) {
+  for (const PipelineSchedule kind : kAll) {
+    for (int p = 1; p <= 6; ++p) {
+      for (const int m : {1, 2, 3, 5, 8, 4 * p - 1, 4 * p, 4 * p + 1, 5 * p, 7 * p + 2, 64}) {
+        for (int v = 1; v <= (kind == PipelineSchedule::interleaved ? 4 : 1); ++v) {
+          const Schedule whole = make_schedule(kind, p, m, v);
+          const auto peaks = check_schedule(whole).peak;
+          for (int rank = 0; rank < p; ++rank) {
+            const std::vector<int>& peak = peaks[static_cast<size_t>(rank)];
+            EXPECT_EQ(in_flight(kind, p, m, v, rank),
+                      std::vector<int64_t>(peak.begin(), peak.end()))
+                << label(whole) << " rank " << rank;
+          }
         }
       }
     }

@@ -57,7 +57,21 @@ TEST(Calibrate, FindsTheRateThatMadeTheRowsAndFlagsTheOddOne) {
   ASSERT_EQ(c.suspects.size(), 1u);
   EXPECT_EQ(c.suspects[0].id, "row5");
   EXPECT_FALSE(c.proposals.empty());
-  for (const ProposedRun& run : c.proposals) EXPECT_GE(run.gain, 0);
+  // Each gain is what its run adds to those before it: with the first run done, and measured as
+  // predicted, the others are left as they were.
+  ASSERT_EQ(c.proposals.size(), 4u);
+  Observation done = rows[0];
+  done.work = c.proposals[0].work;
+  done.layout = c.proposals[0].layout;
+  done.seconds = c.proposals[0].predicted_seconds;
+  std::vector<Observation> more = rows;
+  more.push_back(done);
+  const Calibration next = calibrate(p.cluster, p.stack, more, rows, 3);
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_GT(c.proposals[i].gain, c.proposals[i + 1].gain);
+    EXPECT_TRUE(next.proposals[i].layout == c.proposals[i + 1].layout) << i;
+    EXPECT_NEAR(next.proposals[i].gain, c.proposals[i + 1].gain, 1e-4 * c.proposals[i].gain);
+  }
   EXPECT_NE(calibration_text(c).find("  (mbs: micro-batch"), std::string::npos);
   EXPECT_LT(c.spread, 0.01);
 }

@@ -36,6 +36,31 @@ TEST(Mechanisms, RecomputationStopsBeforeTheLastProduct) {
   EXPECT_EQ(gain(kept, sharded(1, Checkpointing::none)), 1);
 }
 
+// Weight gradients that come later need what was made for the input gradients once more.
+TEST(Mechanisms, ASplitBackwardPassRecomputesTwice) {
+  const Place p = place("h100", "stretto");
+  const Workload w{shape(24, 2048, 16, 50368), 2048, 64, Precision::amp_bf16};
+  Layout l;
+  l.tp = l.pp = 2;
+  l.sequence_parallel = true;
+  const auto added = [&](PipelineSchedule schedule, Checkpointing mode, double Estimate::*term) {
+    l.schedule = schedule;
+    l.recompute = mode;
+    const double with = estimate(p.cluster, p.stack, w, l).*term;
+    l.recompute = Checkpointing::none;
+    return with - estimate(p.cluster, p.stack, w, l).*term;
+  };
+  const auto expect_twice = [&](Checkpointing mode, double Estimate::*term) {
+    const double once = added(PipelineSchedule::one_f_one_b, mode, term);
+    EXPECT_GT(once, 0);
+    EXPECT_NEAR(added(PipelineSchedule::zero_bubble, mode, term), 2 * once, 1e-9 * once);
+  };
+  expect_twice(Checkpointing::full, &Estimate::gemm);
+  expect_twice(Checkpointing::full, &Estimate::attention);
+  expect_twice(Checkpointing::full, &Estimate::tp_exposed);
+  expect_twice(Checkpointing::selective, &Estimate::passes);
+}
+
 TEST(Mechanisms, Fp8LeavesTheLogitsInBf16) {
   const Place p = place("h100", "composer-fsdp");
   Workload w{shape(32, 2560, 20, 50368), 2048, 480, Precision::amp_bf16};

@@ -1,0 +1,42 @@
+#include "parallel/stage_shape.h"
+
+#include <algorithm>
+
+#include "account/stages.h"
+#include "base/ceil_div.h"
+
+namespace stretto {
+
+PipelineSchedule effective_schedule(PipelineSchedule asked, int64_t pp, int64_t interleave) {
+  if (pp == 1) return PipelineSchedule::one_f_one_b;
+  return interleave > 1 ? PipelineSchedule::interleaved : asked;
+}
+
+std::vector<int64_t> in_flight(PipelineSchedule kind, int64_t pp, int64_t micro_batches,
+                               int64_t chunks, int64_t stage) {
+  if (kind == PipelineSchedule::gpipe) return {micro_batches};
+  if (kind == PipelineSchedule::one_f_one_b) return {std::min(micro_batches, pp - stage)};
+  // The others are in their steady state, where the peak is, well before this many.
+  const int64_t few = std::min(micro_batches, 4 * pp);
+  const Schedule schedule =
+      make_schedule(kind, static_cast<int>(pp), static_cast<int>(few), static_cast<int>(chunks));
+  const std::vector<int> peak = check_schedule(schedule).peak[static_cast<size_t>(stage)];
+  return {peak.begin(), peak.end()};
+}
+
+RankShape stage_shape(const RunShape& run, int64_t stage) {
+  RankShape shape = run.rank;
+  shape.dp = run.zero_group > 0 ? run.zero_group : run.dp;
+  shape.accumulation = ceil_div(run.global_batch, run.dp * shape.micro_batch);
+  if (run.on_gpu) shape.loss_chunk_bytes = kGpuLossChunkBytes;
+  if (run.logits_chunk > 0) shape.loss_chunk_bytes = run.logits_chunk;
+  shape.first_stage = stage == 0;
+  shape.last_stage = stage + 1 == run.pp;
+  shape.chunks = stage_chunks(run.partition, run.pp, stage);
+  const PipelineSchedule kind = effective_schedule(run.schedule, run.pp, run.interleave);
+  shape.split_backward = splits_backward(kind);
+  shape.in_flight = in_flight(kind, run.pp, shape.accumulation, run.interleave, stage);
+  return shape;
+}
+
+}  // namespace stretto
