@@ -60,6 +60,10 @@ std::optional<int64_t> batch_tokens(const Config& config) {
   return tokens;
 }
 
+int zero_in_effect(const Config& config) {
+  return config.parallel.dp > 1 ? config.parallel.zero : 0;
+}
+
 Figures derive(const RunRecord& record) {
   Figures f;
   f.loss_first = f.loss_last = NAN;

@@ -29,6 +29,7 @@ struct SweepPoint {
   std::vector<Place> places;       // where a file has these words; empty: flags
   double timeout = 0;              // seconds; 0: the sweep's
   std::string reason;              // why flags gave no configuration; empty: they did
+  int64_t ranks = 0;               // that flags asked for; 0: none did
 };
 
 struct SweepSpec {
@@ -76,7 +77,7 @@ struct PlannedPoint {
   RunStatus status = RunStatus::ok;  // rejected or oom otherwise
 };
 
-// Reads and checks every point, in order; points with equal configurations appear once. Words that
+// Reads and checks every point, in order; points that run the same steps appear once. Words that
 // cannot be read at all (an unknown key) throw: that is a mistake in the spec, not a result.
 // `machine`: what `stretto doctor --json` says of it; empty: no times are predicted.
 // `launcher`: what starts the ranks of points that have several: threads, mpirun or srun.

@@ -9,6 +9,8 @@
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/units.h"
+#include "comm/launch.h"
+#include "config/rules.h"
 #include "config/suggest.h"
 #include "data/corpus.h"
 #include "train/lr_schedule.h"
@@ -46,6 +48,15 @@ std::string warmup_note(const TrainConfig& train) {
       train.warmup, train.steps, learning_rate(train, train.steps), train.lr);
 }
 
+std::string zero_note(const Config& config) {
+  for (const Finding& finding : check_config(config)) {
+    if (finding.rule != "zero-dp") continue;
+    return fmt::format("{}={} {}; {}", finding.key, config.parallel.zero, finding.message,
+                       finding.fix);
+  }
+  return "";
+}
+
 std::string json_note(const std::string& path, TokenFormat format) {
   const bool json = named_json_lines(path) || path.ends_with(".json");
   if (!json || format != TokenFormat::detect || !posix_fs().info(path)) return "";
@@ -53,6 +64,13 @@ std::string json_note(const std::string& path, TokenFormat format) {
       "{0} is read as plain text, JSON's brackets and quotes included; `stretto data prepare {0}` "
       "takes the documents out of it, and the format `bytes` says that this is meant",
       printable(path));
+}
+
+const char* stop_note(bool saves) {
+  if (detect_launch().rank != 0) return nullptr;
+  // The terminal shows ^C on the line of whatever was written last.
+  return saves ? "\nfinishing this step; Ctrl-C again ends without saving\n"
+               : "\nfinishing this step; Ctrl-C again ends at once\n";
 }
 
 std::string busy_note(const CoreUse& use) {

@@ -81,7 +81,7 @@ void train(const Options& options) {
   require_valid(resolved);
   Config& config = resolved.config;
   fit_memory(config);
-  install_stop_signals();
+  install_stop_signals(stop_note(!config.output.empty()));
   ExitCode code = ExitCode::ok;
   TrainingRecord record(config, command_of(options));
   const auto recorded = [&](const std::function<void()>& run) {
@@ -101,9 +101,9 @@ void train(const Options& options) {
     const double bytes = static_cast<double>(trainer.gpt().memory().planned_bytes());
     if (trainer.state().step < config.train.steps) {
       spdlog::info("{}", start_note(config, bytes));
-      for (const std::string& note :
-           {warmup_note(config.train), json_note(config.data.path, config.data.format),
-            json_note(config.data.eval_path, config.data.format)}) {
+      for (const std::string& note : {warmup_note(config.train), zero_note(config),
+                                      json_note(config.data.path, config.data.format),
+                                      json_note(config.data.eval_path, config.data.format)}) {
         if (!note.empty()) spdlog::warn("{}", note);
       }
     }

@@ -14,6 +14,7 @@
 
 #include "base/random.h"
 #include "base/strict_json.h"
+#include "bench/launcher.h"
 #include "bench/report.h"
 #include "bench/safe_text.h"
 #include "bench/sample_record.h"
@@ -182,6 +183,13 @@ TEST(SweepSpec, FlagsThatDoNotComeOutEvenAreRejectedPoints) {
   EXPECT_EQ(reasons["tiny_s32_tp2_pp1_b256_g3"], "3 ranks cannot be tp 2 x pp 1");
   EXPECT_EQ(reasons["tiny_s32_tp2_pp1_b256_g4"], "");
   EXPECT_EQ(reasons["tiny_s512_tp2_pp1_b256_g4"], "256 tokens are less than one sequence of 512");
+  // Their rows have the ranks that were asked for, and no command: it would run something else.
+  for (const PlannedPoint& p : plan_points(points_of(flags))) {
+    const RunRecord made = record_for(p, {});
+    const RunRecord r = parse_record(record_text(made), p.point.label);
+    EXPECT_TRUE(p.point.label.ends_with(fmt::format("_g{}", r.devices()))) << p.point.label;
+    EXPECT_EQ(command_line(r).empty(), !p.point.reason.empty()) << p.point.label;
+  }
 
   SweepFlags batch;
   batch.models = {"tiny"};
@@ -252,6 +260,25 @@ TEST(SweepPlan, RejectedPointsSayWhyAndDuplicatesVanish) {
   EXPECT_NE(planned[1].reason.find("; fix: use 1, 2 or 4; "), std::string::npos)
       << planned[1].reason;
   EXPECT_EQ(planned[1].reason.find(") fix:"), std::string::npos) << planned[1].reason;
+}
+
+// One data-parallel rank has nobody to share with: three stages would be one run, three times.
+TEST(SweepPlan, ZeroOfOneReplicaIsMeasuredOnce) {
+  SweepFlags flags;
+  flags.models = {"tiny"};
+  flags.tp = {1, 2, 4};
+  flags.pp = {1, 2};
+  flags.zero = {3, 0, 1};
+  flags.ranks = {2};
+  const auto planned = plan_points(points_of(flags));
+  EXPECT_EQ(planned.size(), 15u);  // of 18: what cannot be cut has its row whatever the stage
+  std::set<std::string> runs;
+  for (const PlannedPoint& p : planned) {
+    if (p.reason.empty()) runs.insert(p.point.label);
+  }
+  EXPECT_EQ(runs, (std::set<std::string>{"tiny_tp1_pp1_zero0_g2", "tiny_tp1_pp1_zero1_g2",
+                                         "tiny_tp1_pp1_zero3_g2", "tiny_tp1_pp2_zero0_g2",
+                                         "tiny_tp2_pp1_zero3_g2"}));
 }
 
 // Whatever was asked for: its row is read again and stands in every table and page.
