@@ -36,6 +36,10 @@ int64_t grad_accumulation(const Config& config) {
   return rounds(config.global_batch, micro_batch, config.parallel.dp);
 }
 
+int zero_in_effect(const Config& config) {
+  return config.parallel.dp > 1 ? config.parallel.zero : 0;
+}
+
 Figures derive(const RunRecord& record) {
   Figures f;
   f.loss_first = f.loss_last = NAN;

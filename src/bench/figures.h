@@ -39,4 +39,7 @@ nlohmann::json to_json(const Figures& figures);
 // Micro-batches per step and data-parallel rank.
 int64_t grad_accumulation(const Config& config);
 
+// The ZeRO stage that a run has: 0 where one data-parallel rank has nobody to share with.
+int zero_in_effect(const Config& config);
+
 }  // namespace stretto

@@ -234,7 +234,7 @@ json row_json(const RunRecord& r, const RecordForecast& forecast, int64_t stretc
           {"dp", c.parallel.dp},
           {"tp", c.parallel.tp},
           {"pp", c.parallel.pp},
-          {"zero", c.parallel.zero},
+          {"zero", zero_in_effect(c)},
           {"checkpointing", name_of(c.activation_checkpointing)},
           {"micro", c.micro_batch},
           {"accum", grad_accumulation(c)},

@@ -38,7 +38,7 @@ std::string short_name(const ModelShape& model) {
 
 std::string sharding(const Config& c) {
   constexpr const char* kNames[] = {"NO_SHARD", "ZeRO-1", "SHARD_GRAD_OP", "FULL_SHARD"};
-  return kNames[std::clamp(c.parallel.zero, 0, 3)];
+  return kNames[static_cast<size_t>(std::clamp(zero_in_effect(c), 0, 3))];
 }
 
 std::optional<double> mfu(F f, Convention convention, double Utilization::*figure) {
@@ -200,7 +200,7 @@ Columns full_columns() {
   for (TableColumn& column : mpt_columns()) columns.push_back(std::move(column));
   add_topology(columns);
   const Columns more = {
-      {"ZeRO", false, [](F f) { return whole(f.record.config.parallel.zero); }},
+      {"ZeRO", false, [](F f) { return whole(zero_in_effect(f.record.config)); }},
       {"Sec/it", true, [](F f) { return fmt::format("{:.6g}", f.figures.step.median); }},
       {"Sec/it low", true, [](F f) { return fmt::format("{:.6g}", f.figures.step.low); }},
       {"Sec/it high", true, [](F f) { return fmt::format("{:.6g}", f.figures.step.high); }},

@@ -385,20 +385,39 @@ void require_readable(const std::vector<SweepPoint>& points) {
   for (const SweepPoint& point : points) load_config(point.words, point.places);
 }
 
+namespace {
+
+// Equal for points that would run the same steps. One that breaks a rule keeps its own, so that a
+// valid one behind it is not left out for it.
+std::string hash_of_run(const Config& config) {
+  if (zero_in_effect(config) == config.parallel.zero || !is_valid(config)) {
+    return config_hash(config);
+  }
+  Config plain = config;
+  plain.parallel.zero = 0;
+  plain.parallel.zero_group = 0;
+  return config_hash(plain);
+}
+
+}  // namespace
+
 std::vector<PlannedPoint> plan_points(const std::vector<SweepPoint>& points,
                                       const std::string& machine, const std::string& launcher) {
   std::vector<PlannedPoint> planned;
-  std::map<std::string, std::string> seen;  // by their settings: names
+  std::map<std::string, std::pair<std::string, std::string>> seen;  // names and hashes, by work
   for (const SweepPoint& point : points) {
     PlannedPoint p;
     p.point = point;
     const ResolvedConfig resolved = load_config(point.words, point.places);
     p.config = resolved.config;
     const std::string hash = config_hash(p.config);
-    const auto [twin, first] = seen.emplace(hash + point.reason, point.label);
+    const std::string work = point.reason.empty() ? hash_of_run(p.config) : hash + point.reason;
+    const auto [at, first] = seen.emplace(work, std::pair(point.label, hash));
     if (!first) {
-      if (point.label != twin->second) {
-        spdlog::info("{}: left out, since it is the same as {}", point.label, twin->second);
+      const auto& [twin, its_hash] = at->second;
+      if (point.label != twin) {
+        spdlog::info("{}: left out, since it is the same as {}{}", point.label, twin,
+                     hash == its_hash ? "" : ": with dp 1, ZeRO has nothing to shard");
       }
       continue;
     }

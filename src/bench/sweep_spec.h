@@ -76,7 +76,7 @@ struct PlannedPoint {
   RunStatus status = RunStatus::ok;  // rejected or oom otherwise
 };
 
-// Reads and checks every point, in order; points with equal configurations appear once. Words that
+// Reads and checks every point, in order; points that run the same steps appear once. Words that
 // cannot be read at all (an unknown key) throw: that is a mistake in the spec, not a result.
 // `machine`: what `stretto doctor --json` says of it; empty: no times are predicted.
 // `launcher`: what starts the ranks of points that have several: threads, mpirun or srun.

@@ -14,6 +14,7 @@
 #include "bench/survey.h"
 #include "bench/turns.h"
 #include "cli/keep_inputs.h"
+#include "cli/run_notes.h"
 #include "cli/verbs.h"
 #include "comm/launch.h"
 #include "config/reader.h"
@@ -225,6 +226,8 @@ void bench(const Options& options) {
   how.command = command_of(options);
   how.label = options.label;
   const Config config = load(options);
+  const std::string unsharded = detect_launch().rank == 0 ? zero_note(config) : "";
+  if (!unsharded.empty()) spdlog::warn("{}", unsharded);
   if (!options.out.empty() && detect_launch().rank == 0) require_room(options, config);
   if (!options.machine.empty()) {
     how.machine = read_machine_file(posix_fs(), options.machine);

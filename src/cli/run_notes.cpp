@@ -9,6 +9,8 @@
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/units.h"
+#include "comm/launch.h"
+#include "config/rules.h"
 #include "config/suggest.h"
 #include "data/corpus.h"
 #include "train/lr_schedule.h"
@@ -44,6 +46,15 @@ std::string warmup_note(const TrainConfig& train) {
       "train.warmup={} is longer than train.steps={}: the learning rate ends at {:.2e}, on its way "
       "to {:.2e}",
       train.warmup, train.steps, learning_rate(train, train.steps), train.lr);
+}
+
+std::string zero_note(const Config& config) {
+  for (const Finding& finding : check_config(config)) {
+    if (finding.rule != "zero-dp") continue;
+    return fmt::format("{}={} {}; {}", finding.key, config.parallel.zero, finding.message,
+                       finding.fix);
+  }
+  return "";
 }
 
 std::string json_note(const std::string& path, TokenFormat format) {

@@ -15,6 +15,9 @@ std::string start_note(const Config& config, double bytes);
 // That a run ends before its learning rate has risen to the top; empty: it does not.
 std::string warmup_note(const TrainConfig& train);
 
+// That ZeRO shards nothing; empty: it does, or is off.
+std::string zero_note(const Config& config);
+
 // That a file of documents is read as one text, JSON's brackets and quotes included; empty: it is
 // not.
 std::string json_note(const std::string& path, TokenFormat format);

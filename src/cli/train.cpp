@@ -101,9 +101,9 @@ void train(const Options& options) {
     const double bytes = static_cast<double>(trainer.gpt().memory().planned_bytes());
     if (trainer.state().step < config.train.steps) {
       spdlog::info("{}", start_note(config, bytes));
-      for (const std::string& note :
-           {warmup_note(config.train), json_note(config.data.path, config.data.format),
-            json_note(config.data.eval_path, config.data.format)}) {
+      for (const std::string& note : {warmup_note(config.train), zero_note(config),
+                                      json_note(config.data.path, config.data.format),
+                                      json_note(config.data.eval_path, config.data.format)}) {
         if (!note.empty()) spdlog::warn("{}", note);
       }
     }

@@ -254,6 +254,25 @@ TEST(SweepPlan, RejectedPointsSayWhyAndDuplicatesVanish) {
   EXPECT_EQ(planned[1].reason.find(") fix:"), std::string::npos) << planned[1].reason;
 }
 
+// One data-parallel rank has nobody to share with: three stages would be one run, three times.
+TEST(SweepPlan, ZeroOfOneReplicaIsMeasuredOnce) {
+  SweepFlags flags;
+  flags.models = {"tiny"};
+  flags.tp = {1, 2, 4};
+  flags.pp = {1, 2};
+  flags.zero = {3, 0, 1};
+  flags.ranks = {2};
+  const auto planned = plan_points(points_of(flags));
+  EXPECT_EQ(planned.size(), 15u);  // of 18: what cannot be cut has its row whatever the stage
+  std::set<std::string> runs;
+  for (const PlannedPoint& p : planned) {
+    if (p.reason.empty()) runs.insert(p.point.label);
+  }
+  EXPECT_EQ(runs, (std::set<std::string>{"tiny_tp1_pp1_zero0_g2", "tiny_tp1_pp1_zero1_g2",
+                                         "tiny_tp1_pp1_zero3_g2", "tiny_tp1_pp2_zero0_g2",
+                                         "tiny_tp2_pp1_zero3_g2"}));
+}
+
 // Whatever was asked for: its row is read again and stands in every table and page.
 TEST(SweepPlan, RejectedPointsAreRowsThatCanBeRead) {
   const auto planned = plan_points(parse(

@@ -241,6 +241,23 @@ TEST(Tables, OnlyFullCheckpointingIsThatOfThePublishedTables) {
   }
 }
 
+// One data-parallel rank has nobody to share with.
+TEST(Tables, ZeroOfOneReplicaIsNoSharding) {
+  RunRecord r = sample_record();
+  r.config.parallel.zero = 3;
+  const auto cell = [&](TableStyle style, const std::string& name) {
+    const ResultTable table = make_table(style, {r});
+    const auto at = std::find(table.header.begin(), table.header.end(), name);
+    EXPECT_NE(at, table.header.end()) << name;
+    return table.rows[0][static_cast<size_t>(at - table.header.begin())];
+  };
+  EXPECT_EQ(cell(TableStyle::mpt, "Sharding Strategy"), "NO_SHARD");
+  EXPECT_EQ(cell(TableStyle::full, "ZeRO"), "0");
+  r.config.parallel.dp = 2;
+  EXPECT_EQ(cell(TableStyle::mpt, "Sharding Strategy"), "FULL_SHARD");
+  EXPECT_EQ(cell(TableStyle::full, "ZeRO"), "3");
+}
+
 // `train` does not measure it.
 TEST(Tables, MemoryThatNobodyMeasuredIsNotZero) {
   RunRecord r = sample_record();

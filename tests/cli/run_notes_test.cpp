@@ -22,6 +22,14 @@ TEST(RunNotes, TheStartSaysWhatTrainsOnWhat) {
   EXPECT_NE(cut.find(" of 128 tokens of my.txt a step"), std::string::npos) << cut;
 }
 
+TEST(RunNotes, ZeroThatShardsNothingIsSaid) {
+  EXPECT_EQ(zero_note(load_config({"tiny"}).config), "");
+  EXPECT_EQ(zero_note(load_config({"tiny", "parallel.zero=3", "parallel.dp=2"}).config), "");
+  EXPECT_EQ(zero_note(load_config({"tiny", "parallel.zero=3"}).config),
+            "parallel.zero=3 has nothing to shard with parallel.dp: 1; set parallel.zero=0, or "
+            "parallel.dp=2 or more");
+}
+
 TEST(RunNotes, DocumentsReadAsOneTextAreSaid) {
   const TempDir dir;
   for (const char* name : {"a.jsonl", "a.ndjson", "a.json"}) {
