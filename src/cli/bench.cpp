@@ -250,7 +250,7 @@ void bench(const Options& options) {
     if (live)
       fmt::print(stderr, "\rstep {}{}", step, step < steps ? fmt::format("/{}", steps) : "");
   };
-  install_stop_signals();
+  install_stop_signals(stop_note(false));
   const std::optional<RunRecord> measured = measure(config, how);
   if (live) fmt::print(stderr, "\r\033[K");
   if (!measured) return;  // another process speaks for the job

@@ -66,6 +66,13 @@ std::string json_note(const std::string& path, TokenFormat format) {
       printable(path));
 }
 
+const char* stop_note(bool saves) {
+  if (detect_launch().rank != 0) return nullptr;
+  // The terminal shows ^C on the line of whatever was written last.
+  return saves ? "\nfinishing this step; Ctrl-C again ends without saving\n"
+               : "\nfinishing this step; Ctrl-C again ends at once\n";
+}
+
 std::string busy_note(const CoreUse& use) {
   if (!use.disturbed()) return "";
   return fmt::format("{}: steps take longer than they would on an idle machine", describe(use));

@@ -22,6 +22,9 @@ std::string zero_note(const Config& config);
 // not.
 std::string json_note(const std::string& path, TokenFormat format);
 
+// What the first Ctrl-C says at once; nullptr on ranks of a job that leave it to the first one.
+const char* stop_note(bool saves);
+
 // That others take cores which this run wants; empty: they do not.
 std::string busy_note(const CoreUse& use);
 

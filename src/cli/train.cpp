@@ -81,7 +81,7 @@ void train(const Options& options) {
   require_valid(resolved);
   Config& config = resolved.config;
   fit_memory(config);
-  install_stop_signals();
+  install_stop_signals(stop_note(!config.output.empty()));
   ExitCode code = ExitCode::ok;
   TrainingRecord record(config, command_of(options));
   const auto recorded = [&](const std::function<void()>& run) {

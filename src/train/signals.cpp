@@ -4,23 +4,37 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <csignal>
+#include <cstring>
 
 namespace stretto {
 namespace {
 
 // Process-wide because signals are.
 std::atomic<int> g_signal{0};
+std::atomic<const char*> g_note{nullptr};
+
+// Async-signal-safe: write() alone, of bytes that were ready before.
+void say_note() {
+  const char* note = g_note.exchange(nullptr);
+  if (note == nullptr) return;
+  const int saved = errno;
+  // A terminal that is gone is no reason to fail.
+  if (write(STDERR_FILENO, note, std::strlen(note)) < 0) errno = saved;
+}
 
 void on_signal(int signal) {
   if (signal == SIGINT && g_signal.load() == SIGINT) _exit(128 + SIGINT);
   if (signal == SIGPIPE && g_signal.load() != 0) return;  // it follows from the first request
   g_signal.store(signal);
+  if (signal == SIGINT) say_note();
 }
 
 }  // namespace
 
-void install_stop_signals() {
+void install_stop_signals(const char* note) {
+  g_note.store(note != nullptr && isatty(STDERR_FILENO) == 1 ? note : nullptr);
   struct sigaction action = {};
   action.sa_handler = on_signal;
   sigemptyset(&action.sa_mask);

@@ -9,7 +9,9 @@
 
 namespace stretto {
 
-void install_stop_signals();
+// `note`: a line for the terminal, if stderr is one, at the first Ctrl-C: a step may take minutes,
+// and until its end nothing else is seen to happen. It must live as long as the process.
+void install_stop_signals(const char* note = nullptr);
 // The signal that asked (0: none so far).
 int stop_signal();
 bool stop_file_exists(const std::string& run_directory);
