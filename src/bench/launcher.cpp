@@ -84,6 +84,7 @@ std::string launcher_here() {
 }
 
 std::string command_line(const RunRecord& r) {
+  if (r.command.empty()) return "";
   std::string text;
   if (r.launcher == "mpirun") text = fmt::format("mpirun -n {}", r.devices());
   if (r.launcher == "srun") text = fmt::format("srun --ntasks={}", r.devices());

@@ -93,7 +93,7 @@ struct RunRecord {
 
   std::string source = "measured";   // or "published mpt-060"
   std::string label;                 // what a sweep calls the point; may be empty
-  std::vector<std::string> command;  // argv
+  std::vector<std::string> command;  // argv; empty: none leads to this row
   // What started the ranks, in the words of `sweep --launcher`: threads, mpirun (MPICH's too) or
   // srun. Empty: a record older than the word.
   std::string launcher;
@@ -125,6 +125,8 @@ struct RunRecord {
   RunMemory memory;
   RunPrediction predicted;
   int64_t nodes = 1;  // machines
+  // That `config` cannot be cut for, which is why it never ran; 0: it has its own.
+  int64_t asked_ranks = 0;
   RunGpu gpu;
   CoreUse cores;  // during the timed steps, of the ranks that lost most to others
 
@@ -136,7 +138,7 @@ struct RunRecord {
   // Ended well with timed steps, or was stopped after as many as a benchmark takes; others have a
   // word for figures.
   bool counts() const;
-  int64_t devices() const { return config.world_size(); }
+  int64_t devices() const { return asked_ranks > 0 ? asked_ranks : config.world_size(); }
 };
 
 // In one line: a configuration's problems are several, each with its fix.

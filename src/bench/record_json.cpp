@@ -270,6 +270,7 @@ void read_optional(const Reader& in, RunRecord& r) {
   r.parts_wall = in.number_if_there("attribution_wall");
   r.timing_overhead = in.number_if_there("timing_overhead");
   if (in.has("nodes")) r.nodes = std::max<int64_t>(1, in.integer("nodes", 1 << 20));
+  if (in.has("asked_ranks")) r.asked_ranks = in.integer("asked_ranks", 1 << 20);
   if (in.has("operators")) read_operators(in.at("operators"), r);
   if (in.has("timeline")) read_timeline(in, r);
   if (in.has("turns")) r.turns = in.text("turns");
@@ -373,6 +374,7 @@ std::string record_text(const RunRecord& r) {
     document["predicted"] = {{"seconds", p.seconds}, {"low", p.low}, {"high", p.high}};
   }
   if (!r.launcher.empty()) document["launcher"] = r.launcher;
+  if (r.asked_ranks > 0) document["asked_ranks"] = r.asked_ranks;
   if (!r.turns.empty()) document["turns"] = r.turns;
   if (r.gpu.samples > 0) document["gpu"] = gpu_json(r.gpu);
   if (r.cores.usable > 0) document["cores"] = cores_json(r.cores);

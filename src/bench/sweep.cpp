@@ -167,9 +167,15 @@ RunRecord finish(const PlannedPoint& point, const SweepOptions& options, const P
 RunRecord record_for(const PlannedPoint& point, const SweepOptions& options) {
   RunRecord record;
   record.label = point.point.label;
-  record.command = {"stretto", "bench"};
-  record.command.insert(record.command.end(), point.point.words.begin(), point.point.words.end());
   record.config = point.config;
+  // Flags that do not come out even: the words leave a configuration which nobody asked for.
+  const bool uneven = !point.point.reason.empty();
+  if (!uneven) {
+    record.command = {"stretto", "bench"};
+    record.command.insert(record.command.end(), point.point.words.begin(), point.point.words.end());
+  } else if (point.point.ranks != point.config.world_size()) {
+    record.asked_ranks = std::min<int64_t>(point.point.ranks, 1 << 20);
+  }
   record.launcher = point.config.world_size() > 1 ? options.launcher : "threads";
   record.memory = point.memory;
   record.predicted = point.predicted;

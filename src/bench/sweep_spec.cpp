@@ -372,6 +372,7 @@ std::vector<SweepPoint> points_of(const SweepFlags& flags) {
           if (batch > 0) point.label += fmt::format("_b{}", batch);
           if (ranks > 0) point.label += fmt::format("_g{}", ranks);
           if (accumulation > 0) point.label += fmt::format("_ga{}", accumulation);
+          point.ranks = ranks;
           finish_point(point, flags, batch, ranks, accumulation);
           points.push_back(std::move(point));
         }

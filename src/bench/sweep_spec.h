@@ -29,6 +29,7 @@ struct SweepPoint {
   std::vector<Place> places;       // where a file has these words; empty: flags
   double timeout = 0;              // seconds; 0: the sweep's
   std::string reason;              // why flags gave no configuration; empty: they did
+  int64_t ranks = 0;               // that flags asked for; 0: none did
 };
 
 struct SweepSpec {

@@ -14,6 +14,7 @@
 
 #include "base/random.h"
 #include "base/strict_json.h"
+#include "bench/launcher.h"
 #include "bench/report.h"
 #include "bench/safe_text.h"
 #include "bench/sample_record.h"
@@ -182,6 +183,13 @@ TEST(SweepSpec, FlagsThatDoNotComeOutEvenAreRejectedPoints) {
   EXPECT_EQ(reasons["tiny_s32_tp2_pp1_b256_g3"], "3 ranks cannot be tp 2 x pp 1");
   EXPECT_EQ(reasons["tiny_s32_tp2_pp1_b256_g4"], "");
   EXPECT_EQ(reasons["tiny_s512_tp2_pp1_b256_g4"], "256 tokens are less than one sequence of 512");
+  // Their rows have the ranks that were asked for, and no command: it would run something else.
+  for (const PlannedPoint& p : plan_points(points_of(flags))) {
+    const RunRecord made = record_for(p, {});
+    const RunRecord r = parse_record(record_text(made), p.point.label);
+    EXPECT_TRUE(p.point.label.ends_with(fmt::format("_g{}", r.devices()))) << p.point.label;
+    EXPECT_EQ(command_line(r).empty(), !p.point.reason.empty()) << p.point.label;
+  }
 
   SweepFlags batch;
   batch.models = {"tiny"};

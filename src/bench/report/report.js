@@ -143,7 +143,7 @@ function reproduce() {
   const s = section('Run it again', 'The exact command of each row; log tails of those that failed.');
   for (const r of rows) {
     const d = el('details'), summary = el('summary', `${r.label} — ${r.status}`);
-    d.append(summary, el('pre', r.command));
+    d.append(summary, r.command ? el('pre', r.command) : el('p', 'No command: what was asked for gives no configuration.'));
     if (r.reason) d.append(el('p', r.reason));
     if (r.log_tail) d.append(el('pre', r.log_tail));
     s.append(d);
