@@ -5,13 +5,15 @@
 #include <algorithm>
 #include <utility>
 
+#include "bench/run_names.h"
+
 namespace stretto {
 namespace {
 
 // Runs of one configuration whose ranks were started in one way; older records do not say how, and
 // count as threads.
 struct Side {
-  std::string hash, launcher;
+  std::string hash, launcher, name;
   std::vector<std::vector<double>> runs;  // those that succeeded
   std::vector<const RunRecord*> of;       // whose they are
   const RunRecord* first = nullptr;
@@ -26,7 +28,7 @@ std::vector<Side> sides_of(const std::vector<RunRecord>& records) {
     const auto same = [&](const Side& s) { return s.hash == hash && s.launcher == launcher; };
     auto side = std::find_if(sides.begin(), sides.end(), same);
     if (side == sides.end()) {
-      side = sides.insert(sides.end(), Side{hash, launcher, {}, {}, &r});
+      side = sides.insert(sides.end(), Side{hash, launcher, "", {}, {}, &r});
     }
     ++side->records;
     side->failed += r.failed() ? 1 : 0;
@@ -34,6 +36,10 @@ std::vector<Side> sides_of(const std::vector<RunRecord>& records) {
     side->runs.push_back(r.timed_seconds());
     side->of.push_back(&r);
   }
+  std::vector<const RunRecord*> firsts;
+  for (const Side& side : sides) firsts.push_back(side.first);
+  const std::vector<std::string> names = run_names(firsts);
+  for (size_t i = 0; i < sides.size(); ++i) sides[i].name = names[i];
   return sides;
 }
 
@@ -89,7 +95,7 @@ Comparison compare_sides(const Side& a, const Side& b, double tolerance) {
   Comparison c;
   c.hash = a.hash;
   if (a.launcher == b.launcher) c.launcher = a.launcher;
-  c.label = a.first->label.empty() ? c.hash : a.first->label;
+  c.label = a.name;
   c.runs_a = a.records;
   c.runs_b = b.records;
   const auto note = [&](const std::string& text) {
@@ -123,6 +129,9 @@ Comparison compare_sides(const Side& a, const Side& b, double tolerance) {
   const size_t samples = c.in_turns ? count(neighbours) : std::min(count(a.runs), count(b.runs));
   c.verdict = samples < 2 ? Verdict::unclear : verdict_of(c.ratio, tolerance);
   if (samples < 2) note("too few steps");
+  // The interval is of steps: it does not know how much one start differs from the next.
+  const bool decided = c.verdict == Verdict::slower || c.verdict == Verdict::faster;
+  if (decided && a.runs.size() == 1 && b.runs.size() == 1) note("one run each");
   note(failures_of(a, b));
   return c;
 }
@@ -145,12 +154,12 @@ std::vector<Comparison> compare_records(const std::vector<RunRecord>& a,
   return out;
 }
 
-std::vector<const RunRecord*> not_compared(const std::vector<RunRecord>& side,
-                                           const std::vector<RunRecord>& other) {
+std::vector<Lonely> not_compared(const std::vector<RunRecord>& side,
+                                 const std::vector<RunRecord>& other) {
   const std::vector<Side> ours = sides_of(side), theirs = sides_of(other);
-  std::vector<const RunRecord*> lonely;
+  std::vector<Lonely> lonely;
   for (const Side& s : ours) {
-    if (counterpart(s, ours, theirs) == nullptr) lonely.push_back(s.first);
+    if (counterpart(s, ours, theirs) == nullptr) lonely.push_back({s.first, s.name});
   }
   return lonely;
 }

@@ -13,7 +13,7 @@ enum class Verdict { same, slower, faster, unclear, broken, repaired };
 const char* name_of(Verdict verdict);
 
 struct Comparison {
-  std::string label;  // of the first record, else its hash
+  std::string label;  // of the first record: see run_names()
   std::string hash;
   std::string launcher;  // what started the ranks of both; empty: not the same
   Verdict verdict = Verdict::same;
@@ -33,8 +33,13 @@ struct Comparison {
 std::vector<Comparison> compare_records(const std::vector<RunRecord>& a,
                                         const std::vector<RunRecord>& b, double tolerance);
 
-// What `side` holds and `other` has nothing to compare with: the first record of each kind.
-std::vector<const RunRecord*> not_compared(const std::vector<RunRecord>& side,
-                                           const std::vector<RunRecord>& other);
+// What `side` holds and `other` has nothing to compare with: the first record of each kind, with
+// its name among all of `side`.
+struct Lonely {
+  const RunRecord* record;
+  std::string name;
+};
+std::vector<Lonely> not_compared(const std::vector<RunRecord>& side,
+                                 const std::vector<RunRecord>& other);
 
 }  // namespace stretto

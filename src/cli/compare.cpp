@@ -74,9 +74,8 @@ std::string named(const std::string& label, const std::string& launcher) {
 // What only one side holds cannot be compared, but must not vanish.
 void warn_of_lonely(const std::vector<RunRecord>& side, const std::vector<RunRecord>& other,
                     const std::string& name) {
-  for (const RunRecord* r : not_compared(side, other)) {
-    spdlog::warn("{} is in {} alone: not compared",
-                 named(r->label.empty() ? config_hash(r->config) : r->label, r->launcher),
+  for (const Lonely& run : not_compared(side, other)) {
+    spdlog::warn("{} is in {} alone: not compared", named(run.name, run.record->launcher),
                  printable(name));
   }
 }

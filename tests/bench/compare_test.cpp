@@ -67,6 +67,29 @@ TEST(Compare, RunsInTurnsAreComparedStepByStep) {
   EXPECT_LT(found_apart, 15);  // without neighbours the weather hides it
 }
 
+TEST(Compare, RunsWithoutALabelAreNamedByWhatTheyAre) {
+  std::vector<RunRecord> a(3, timed(0.1, 0));
+  for (RunRecord& r : a) r.label.clear();
+  a[1].config.parallel.tp = 2;
+  a[2].config.seed = 99;
+  const std::vector<Comparison> all = compare_records(a, a, 0.01);
+  ASSERT_EQ(all.size(), 3u);
+  EXPECT_EQ(all[0].label, fmt::format("tiny dp1 tp1 pp1 mbs4 zero0 seed={}", a[0].config.seed));
+  EXPECT_EQ(all[1].label, "tiny dp1 tp2 pp1 mbs4 zero0 sp");
+  EXPECT_EQ(all[2].label, "tiny dp1 tp1 pp1 mbs4 zero0 seed=99");
+  const auto lonely = not_compared(a, {a[0], a[2]});
+  ASSERT_EQ(lonely.size(), 1u);
+  EXPECT_EQ(lonely[0].name, all[1].label);
+}
+
+TEST(Compare, VerdictsOfOneRunEachSaySo) {
+  const RunRecord fast = timed(0.1, 0), slow = timed(0.2, 1);
+  EXPECT_EQ(compare_records({fast}, {slow}, 0.01)[0].note, "one run each");
+  EXPECT_EQ(compare_records({slow}, {fast}, 0.01)[0].note, "one run each");
+  EXPECT_EQ(compare_records({fast}, {fast}, 0.01)[0].note, "");
+  EXPECT_EQ(compare_records({fast}, {slow, timed(0.2, 2)}, 0.01)[0].note, "");
+}
+
 TEST(Compare, ARunThatNoLongerWorksIsBroken) {
   RunRecord bad = timed(0.1, 1);
   bad.status = RunStatus::oom;
@@ -163,13 +186,13 @@ TEST(Compare, OneWayOfStartingOnEachSideIsComparedWithANote) {
   EXPECT_EQ(compare_records({unknown}, {mpirun}, 0.01).at(0).note, "");
   // Among both it counts as threads, as most runs were.
   EXPECT_EQ(compare_records({unknown}, {threads, mpirun}, 0.01).at(0).launcher, "threads");
-  EXPECT_EQ(not_compared({threads, mpirun}, {unknown}).at(0)->launcher, "mpirun");
+  EXPECT_EQ(not_compared({threads, mpirun}, {unknown}).at(0).record->launcher, "mpirun");
   EXPECT_EQ(compare_records({unknown, threads}, {threads}, 0.01).at(0).runs_a, 2);
   // The one that has its like is compared, the other is named.
   all = compare_records({threads, mpirun}, {mpirun}, 0.01);
   ASSERT_EQ(all.size(), 1u);
   EXPECT_EQ(all[0].launcher, "mpirun");
-  EXPECT_EQ(not_compared({threads, mpirun}, {mpirun}).at(0)->launcher, "threads");
+  EXPECT_EQ(not_compared({threads, mpirun}, {mpirun}).at(0).record->launcher, "threads");
 }
 
 TEST(Compare, WideIntervalsAreCalledUnclear) {
