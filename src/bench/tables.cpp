@@ -6,10 +6,12 @@
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <tuple>
 
 #include "base/error.h"
 #include "base/log.h"
+#include "bench/run_names.h"
 #include "bench/safe_text.h"
 #include "bench/statistics.h"
 #include "bench/styles.h"
@@ -105,6 +107,47 @@ std::string ResultTable::markdown() const {
   return out;
 }
 
+namespace {
+
+// Whether two rows differ in nothing but what was measured of them.
+bool has_twins(const std::vector<TableColumn>& columns,
+               const std::vector<std::vector<std::string>>& rows) {
+  std::set<std::string> seen;
+  for (const auto& row : rows) {
+    std::string key;
+    for (size_t c = 0; c < columns.size(); ++c) {
+      const bool told = !columns[c].needs_time && columns[c].name != "Mem";
+      if (told) key += row[c] + "\n";
+    }
+    if (!seen.insert(key).second) return true;
+  }
+  return false;
+}
+
+// Whether rows are cut differently over ranks and no column says so.
+bool hides_layout(const std::vector<TableColumn>& columns, const std::vector<RunRecord>& records) {
+  const auto shows = [](const TableColumn& column) { return column.name == "TP"; };
+  if (std::any_of(columns.begin(), columns.end(), shows)) return false;
+  return std::any_of(records.begin(), records.end(), [&](const RunRecord& r) {
+    const ParallelConfig &first = records.front().config.parallel, &p = r.config.parallel;
+    return p.tp != first.tp || p.pp != first.pp;
+  });
+}
+
+void add_names(ResultTable& table, const std::vector<RunRecord>& records) {
+  std::vector<const RunRecord*> all;
+  for (const RunRecord& r : records) all.push_back(&r);
+  const std::vector<std::string> names = run_names(all);
+  table.header.push_back("Label");  // behind those that readers may count on
+  for (size_t i = 0; i < records.size(); ++i) {
+    const std::string& by = records[i].launcher;
+    const bool usual = by.empty() || by == "threads";
+    table.rows[i].push_back(usual ? names[i] : fmt::format("{} ({})", names[i], by));
+  }
+}
+
+}  // namespace
+
 ResultTable make_table(TableStyle style, std::vector<RunRecord> records,
                        const std::vector<ReferenceRow>* published) {
   std::stable_sort(records.begin(), records.end(), published_before);
@@ -123,6 +166,9 @@ ResultTable make_table(TableStyle style, std::vector<RunRecord> records,
     }
     table.rows.push_back(std::move(cells));
   }
+  const bool named = table.header.front() == "Label";
+  const bool hidden = has_twins(columns, table.rows) || hides_layout(columns, records);
+  if (!named && hidden) add_names(table, records);
   return table;
 }
 

@@ -23,6 +23,8 @@ struct ResultTable {
 
 // Rows sorted as published: device, then larger models, longer sequences, more devices and larger
 // batches first. Runs that failed keep their row; the status stands where the figures would.
+// Where rows cannot be told apart by the columns of a style, or differ in a layout for which it has
+// none, a last column names them (Label).
 // With `published`, the nearest published row and its figures follow each of ours.
 ResultTable make_table(TableStyle style, std::vector<RunRecord> records,
                        const std::vector<ReferenceRow>* published = nullptr);

@@ -241,6 +241,32 @@ TEST(Tables, OnlyFullCheckpointingIsThatOfThePublishedTables) {
   }
 }
 
+// No published style has columns for tp and pp.
+TEST(Tables, RowsThatLookAlikeAreNamed) {
+  std::vector<RunRecord> records(3, sample_record());
+  for (RunRecord& r : records) r.config.parallel.dp = 2;
+  records[1].config.parallel = {};
+  records[1].config.parallel.tp = 2;
+  records[1].label.clear();
+  records[2].config.seed = 99;
+  const ResultTable alone = make_table(TableStyle::mpt, {records[0]});
+  ASSERT_EQ(alone.header.size(), 20u);
+  const ResultTable table = make_table(TableStyle::mpt, {records[0], records[1]});
+  ASSERT_EQ(table.header.size(), 21u);
+  EXPECT_EQ(table.header[20], "Label");
+  EXPECT_TRUE(std::equal(alone.header.begin(), alone.header.end(), table.header.begin()));
+  EXPECT_TRUE(std::equal(alone.rows[0].begin(), alone.rows[0].end(), table.rows[0].begin()));
+  EXPECT_EQ(table.rows[0][20], "sample");
+  EXPECT_EQ(table.rows[1][20], "tiny dp1 tp2 pp1 mbs4 zero0 sp");
+  const ResultTable seeds = make_table(TableStyle::mpt, {records[0], records[2]});
+  ASSERT_EQ(seeds.header.size(), 21u);
+  EXPECT_EQ(seeds.rows[1][20], "sample seed=99");
+  records[2].config.seq_len = 64;  // which has a column
+  EXPECT_EQ(make_table(TableStyle::mpt, {records[0], records[2]}).header.size(), 20u);
+  const ResultTable bloom = make_table(TableStyle::bloom, {records[0], records[1]});
+  EXPECT_EQ(bloom.header.back(), "Notes") << "has columns for dp, tp and pp";
+}
+
 // One data-parallel rank has nobody to share with.
 TEST(Tables, ZeroOfOneReplicaIsNoSharding) {
   RunRecord r = sample_record();
