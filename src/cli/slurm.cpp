@@ -6,11 +6,14 @@
 #include <string>
 #include <vector>
 
+#include "base/ceil_div.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/units.h"
 #include "cli/verbs.h"
 #include "config/reader.h"
 #include "config/rules.h"
+#include "config/suggest.h"
 #include "train/launch.h"
 #include "train/sbatch.h"
 
@@ -47,6 +50,37 @@ std::string name_for(const Config& config) {
   return is_run_name(name) ? name : "stretto";
 }
 
+// Counts of nodes that give each the same number of ranks.
+std::vector<std::string> even_nodes(int64_t ranks) {
+  std::vector<std::string> counts;
+  for (int64_t n = 1; n <= ranks; ++n) {
+    if (ranks % n == 0) counts.push_back(fmt::format("{}", n));
+  }
+  return counts;
+}
+
+int64_t ranks_per_node(const Config& config, int64_t nodes) {
+  const int64_t ranks = config.world_size();
+  if (ranks > nodes && ranks % nodes != 0) {
+    throw Error(ExitCode::usage,
+                fmt::format("-N {}: {} (dp {} x tp {} x pp {}) are not the same number on each",
+                            nodes, counted(ranks, "rank"), config.parallel.dp, config.parallel.tp,
+                            config.parallel.pp),
+                fmt::format("use -N {}", join_or(even_nodes(ranks))));
+  }
+  return std::max<int64_t>(1, ranks / nodes);
+}
+
+void warn_of_many_gpus(const SbatchJob& job) {
+  constexpr int64_t kUsual = 8;
+  if (job.gpus_per_node <= kUsual) return;
+  const int64_t ranks = job.nodes * job.tasks_per_node;
+  int64_t nodes = ceil_div(ranks, kUsual);
+  while (ranks % nodes != 0) ++nodes;
+  spdlog::warn("{} GPUs on each node, more than nodes usually have; -N {} puts {} on each",
+               job.gpus_per_node, nodes, ranks / nodes);
+}
+
 void slurm(const Options& options) {
   ResolvedConfig resolved = load_config(options.words);
   Config& config = resolved.config;
@@ -58,9 +92,7 @@ void slurm(const Options& options) {
   SbatchJob job = options.job;
   job.nodes = options.nodes;
   job.tasks_per_node = options.tasks;
-  if (job.tasks_per_node == 0) {
-    job.tasks_per_node = std::max<int64_t>(1, config.world_size() / job.nodes);
-  }
+  if (job.tasks_per_node == 0) job.tasks_per_node = ranks_per_node(config, job.nodes);
   fit_world(resolved, job.nodes * job.tasks_per_node);
   require_valid(resolved);
   if (job.name.empty()) job.name = name_for(config);
@@ -72,7 +104,9 @@ void slurm(const Options& options) {
   if (config.output.empty()) {
     spdlog::warn("no `output` directory: the job cannot go on after a stop");
   }
-  fmt::print("{}", sbatch_file(job));
+  const std::string file = sbatch_file(job);
+  warn_of_many_gpus(job);
+  fmt::print("{}", file);
 }
 
 }  // namespace

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <string_view>
+#include <utility>
 
 #include "base/error.h"
 
@@ -22,12 +24,6 @@ void require(bool good, const char* what, const std::string& value, const char* 
   throw Error(ExitCode::usage, fmt::format("{} '{}' in a batch file", what, value), hint);
 }
 
-bool is_time(const std::string& text) {
-  return !text.empty() && text.size() <= 32 && std::all_of(text.begin(), text.end(), [](char c) {
-    return (c >= '0' && c <= '9') || c == ':' || c == '-';
-  }) && text.front() != '-';
-}
-
 bool has_control_characters(const std::string& text) {
   return std::any_of(text.begin(), text.end(),
                      [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
@@ -36,8 +32,12 @@ bool has_control_characters(const std::string& text) {
 void require_safe(const SbatchJob& job) {
   constexpr const char* kLetters = "use letters, digits, '.', '_' and '-', at most 128 of them";
   require(is_run_name(job.name), "run name", job.name, kLetters);
-  require(is_time(job.time), "time limit", job.time,
+  const auto limit = seconds_of_limit(job.time);
+  require(limit.has_value(), "time limit", job.time,
           "write it as hours:minutes:seconds or minutes");
+  // The signal would come at once, and the job would save, end and start again for ever.
+  require(*limit == 0 || *limit > kSignalBefore, "time limit", job.time,
+          "give more than two minutes: that long before the end the job saves");
   require(job.partition.empty() || is_run_name(job.partition), "partition", job.partition,
           kLetters);
   require(job.account.empty() || is_run_name(job.account), "account", job.account, kLetters);
@@ -65,7 +65,7 @@ std::string directives(const SbatchJob& job) {
   if (!job.partition.empty()) add("partition=" + job.partition);
   if (!job.account.empty()) add("account=" + job.account);
   out += "# Two minutes before the time limit every rank gets SIGUSR1, saves and ends with 75.\n";
-  add("signal=USR1@120");
+  add(fmt::format("signal=USR1@{}", kSignalBefore));
   add("requeue");
   add("open-mode=append");
   add("output=" + job.name + "-%j.log");
@@ -73,6 +73,41 @@ std::string directives(const SbatchJob& job) {
 }
 
 }  // namespace
+
+std::optional<int64_t> seconds_of_limit(const std::string& text) {
+  constexpr size_t kMostDigits = 9;
+  std::vector<int64_t> numbers(1, 0);
+  std::string shape;  // the signs between the numbers
+  size_t digits = 0;
+  for (const char c : text) {
+    if (c >= '0' && c <= '9') {
+      numbers.back() = 10 * numbers.back() + (c - '0');
+      if (++digits > kMostDigits) return std::nullopt;
+    } else {
+      if (digits == 0) return std::nullopt;
+      shape += c;
+      numbers.push_back(0);
+      digits = 0;
+    }
+  }
+  if (digits == 0) return std::nullopt;
+  // Without days, a single number is minutes and two are minutes and seconds.
+  constexpr int64_t kMinute = 60, kHour = 60 * kMinute, kDay = 24 * kHour;
+  constexpr std::pair<const char*, std::array<int64_t, 4>> kForms[] = {
+      {"", {kMinute}},
+      {":", {kMinute, 1}},
+      {"::", {kHour, kMinute, 1}},
+      {"-", {kDay, kHour}},
+      {"-:", {kDay, kHour, kMinute}},
+      {"-::", {kDay, kHour, kMinute, 1}}};
+  for (const auto& [form, units] : kForms) {
+    if (shape != form) continue;
+    int64_t seconds = 0;
+    for (size_t i = 0; i < numbers.size(); ++i) seconds += numbers[i] * units[i];
+    return seconds;
+  }
+  return std::nullopt;
+}
 
 std::string shell_quoted(const std::string& text) {
   std::string out = "'";

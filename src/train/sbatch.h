@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,12 @@ struct SbatchJob {
   std::vector<std::string> words;  // of `stretto train`
   std::string output;              // directory of the run, or empty
 };
+
+// Seconds of a time limit as sbatch takes it ("90", "90:00", "01:30:00", "2-0", "2-00:00:00");
+// empty: it is none. 0 is no limit.
+std::optional<int64_t> seconds_of_limit(const std::string& text);
+
+constexpr int64_t kSignalBefore = 120;  // the end of a job, in seconds
 
 // Throws Error(usage) for a value that cannot be placed safely.
 std::string sbatch_file(const SbatchJob& job);

@@ -334,5 +334,29 @@ TEST(Usage, TuneSaysWhatItCannotTune) {
   refused({"--settle", "nan"}, 64, "--settle: nan is not between 0");
 }
 
+TEST(SlurmVerb, NodesAreThoseThatRanksCanBeDealtTo) {
+  const std::vector<std::string> job = {"slurm",           "mpt-7b",      "parallel.dp=64",
+                                        "global_batch=64", "device=cuda", "output=runs/a"};
+  const auto with = [&](std::vector<std::string> more) {
+    std::vector<std::string> words = job;
+    words.insert(words.end(), more.begin(), more.end());
+    return run_verb(words);
+  };
+  VerbAnswer answer = with({});
+  EXPECT_EQ(answer.code, 0) << answer.err;
+  EXPECT_NE(answer.err.find("64 GPUs on each node, more than nodes usually have; -N 8 puts 8 on "
+                            "each"),
+            std::string::npos)
+      << answer.err;
+  answer = with({"-N", "8"});
+  EXPECT_EQ(answer.code, 0) << answer.err;
+  EXPECT_EQ(answer.err.find("GPUs on each node"), std::string::npos) << answer.err;
+  EXPECT_NE(answer.out.find("--gpus-per-node=8\n"), std::string::npos) << answer.out;
+  answer = with({"-N", "3"});
+  EXPECT_EQ(answer.code, 64) << answer.err;
+  EXPECT_EQ(answer.out, "");
+  EXPECT_NE(answer.err.find("use -N 1, 2, 4, 8, 16, 32 or 64"), std::string::npos) << answer.err;
+}
+
 }  // namespace
 }  // namespace stretto

@@ -157,6 +157,27 @@ TEST(Sbatch, WordsArriveAsTheyAre) {
   }
 }
 
+// The signal comes two minutes before the end: the job would save, end and start again for ever.
+TEST(Sbatch, TimeLimitsAreLongerThanTheSignalBeforeThem) {
+  const std::pair<const char*, int64_t> good[] = {
+      {"3", 180},          {"02:01", 121},        {"00:02:01", 121},   {"1-0", 86400},
+      {"2-01:30", 178200}, {"1-00:00:05", 86405}, {"24:00:00", 86400}, {"0", 0}};
+  for (const auto& [text, seconds] : good) {
+    EXPECT_EQ(seconds_of_limit(text), seconds) << text;
+    SbatchJob one = job();
+    one.time = text;
+    EXPECT_NE(sbatch_file(one).find(fmt::format("--time={}\n", text)), std::string::npos);
+  }
+  for (const char* text : {"00:01:30", "2", "2:00", "00:02:00", "1", "0-00:02"}) {
+    SbatchJob one = job();
+    one.time = text;
+    EXPECT_ERROR(sbatch_file(one), ExitCode::usage, "time limit");
+  }
+  for (const char* text : {"", "a", ":", "1:", "1::2", "1:2:3:4", "1-2-3", "-1", "1-", "1:2-3"}) {
+    EXPECT_EQ(seconds_of_limit(text), std::nullopt) << text;
+  }
+}
+
 TEST(Sbatch, NamesAreHeldToAnAlphabet) {
   for (const char* text : kInjections) {
     SbatchJob one = job();
