@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "base/units.h"
 #include "checkpoint/store.h"
 #include "cli/checkpoint_text.h"
@@ -22,6 +23,7 @@ constexpr const char* kExportHelp =
     "Examples:\n"
     "  stretto export runs/a -o my-model                    the newest good checkpoint\n"
     "  stretto export runs/a/checkpoints/step-500 -o my-model --tokenizer tokenizer.json\n"
+    "  stretto export runs/a -o my-model --dtype bf16       half the bytes\n"
     "  then: AutoModelForCausalLM.from_pretrained(\"my-model\")\n";
 
 constexpr const char* kImportHelp =
@@ -32,7 +34,7 @@ constexpr const char* kImportHelp =
     "  stretto train runs/gpt2/model.yaml output=runs/gpt2 data.path=my.bin   trains it further\n";
 
 struct Options {
-  std::string source, target, tokenizer, format = "hf";
+  std::string source, target, tokenizer, format = "hf", dtype = "fp32";
   double shard_gb = 5;
   bool json = false;
 };
@@ -54,12 +56,22 @@ void report(const Options& o, const ExchangeResult& result) {
              result.tokenizer ? ", with its tokenizer" : "");
 }
 
+DType dtype_from(const std::string& name) {
+  if (name == "fp32") return DType::f32;
+  if (name == "bf16") return DType::bf16;
+  if (name == "fp16") return DType::f16;
+  throw Error(ExitCode::usage, fmt::format("--dtype {}", printable(name)),
+              "use fp32, bf16 or fp16");
+}
+
 void run_export(const Options& o) {
   if (o.format != "hf") {
     throw Error(ExitCode::usage, fmt::format("--format {}", o.format), "hf is the format there is");
   }
+  const DType dtype = dtype_from(o.dtype);
   const Checkpoint checkpoint = checkpoint_at(posix_fs(), o.source);
   ExportOptions options;
+  options.dtype = dtype;
   options.tokenizer = tokenizer_name(checkpoint, o.tokenizer);
   // A vocabulary of fewer than all bytes has no tokenizer that others could use.
   const bool too_small = config_of(checkpoint.manifest()).model.vocab < 256;
@@ -83,6 +95,8 @@ void add_exchange(Command& app) {
   verb->add_option("CHECKPOINT", o->source, "a run, or one step-N of it")->required();
   verb->add_option("-o,--output", o->target, "a new directory")->required();
   verb->add_option("--format", o->format, "hf")->capture_default_str();
+  verb->add_option("--dtype", o->dtype, "fp32, bf16 or fp16: type of every tensor")
+      ->capture_default_str();
   verb->add_option("--tokenizer", o->tokenizer, "instead of the one the run names");
   verb->add_option("--shard-gb", o->shard_gb, "files above this size are cut")
       ->capture_default_str()

@@ -140,12 +140,15 @@ ModelShape from_mpt(const json& config, const std::string& name) {
 
 }  // namespace
 
-std::string hf_config_json(const ModelShape& model, int64_t trained, int64_t end_token) {
+std::string hf_config_json(const ModelShape& model, int64_t trained, int64_t end_token,
+                           DType dtype) {
   const HfFamily family = family_of(model);
   ordered_json config =
       family == HfFamily::gpt2 ? gpt2_config(model, trained) : mpt_config(model, trained);
   config["tie_word_embeddings"] = model.tied_embedding;
-  config["torch_dtype"] = "float32";
+  config["torch_dtype"] = dtype == DType::bf16  ? "bfloat16"
+                          : dtype == DType::f16 ? "float16"
+                                                : "float32";
   config["use_cache"] = true;
   // Said even when there is none: readers would take GPT-2's own.
   ordered_json end = nullptr;

@@ -4,6 +4,7 @@
 #include <functional>
 #include <string>
 
+#include "base/dtype.h"
 #include "base/fs.h"
 #include "checkpoint/checkpoint.h"
 
@@ -12,6 +13,7 @@ namespace stretto {
 struct ExportOptions {
   std::string tokenizer;  // tokenizer.json or its directory, or "bytes"; empty: none known
   int64_t shard_bytes = 5'000'000'000;  // files above this are cut
+  DType dtype = DType::f32;             // of every tensor: f32, bf16 or f16
   // Asked before each tensor; true: nothing is left behind, resumable is thrown.
   std::function<bool()> stop = {};
 };
@@ -31,6 +33,7 @@ ExchangeResult export_hf(Fs& fs, const Checkpoint& checkpoint, const std::string
 
 // Reads such a directory and saves it as step 0 of a run, for training, generation and evaluation,
 // with a model.yaml that describes the model to `train`.
+// The model is called like the directory, as far as a name may hold its letters.
 // A tokenizer that cannot be used is left out, with a warning.
 ExchangeResult import_hf(Fs& fs, const std::string& directory, const std::string& run_directory);
 

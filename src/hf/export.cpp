@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
@@ -48,11 +49,31 @@ std::vector<float> stored_values(const Checkpoint& checkpoint, const HfTensor& t
   return turned;
 }
 
+const char* stored_name(DType type) {
+  return type == DType::bf16 ? "BF16" : type == DType::f16 ? "F16" : "F32";
+}
+
+// Rounded to nearest even. A value that fp16 has no number for would be read as infinity.
+std::vector<uint16_t> narrowed(const std::vector<float>& values, DType type,
+                               const std::string& name) {
+  constexpr float kMostF16 = 65504;
+  std::vector<uint16_t> bits(values.size());
+  for (size_t i = 0; i < values.size(); ++i) {
+    bits[i] = type == DType::bf16 ? to_bf16(values[i]).bits : to_f16(values[i]).bits;
+    if (type == DType::f16 && std::abs(to_float(f16_t{bits[i]})) > kMostF16) {
+      throw Error(ExitCode::bad_data,
+                  fmt::format("{} holds {:g}, which fp16 cannot", name, values[i]),
+                  "use --dtype bf16 or fp32");
+    }
+  }
+  return bits;
+}
+
 void write_tensors(Fs& fs, const std::string& path, const Checkpoint& checkpoint,
                    const std::vector<HfTensor>& tensors, const ExportOptions& options) {
   std::vector<StTensor> entries;
   for (const HfTensor& tensor : tensors)
-    entries.push_back({tensor.name, "F32", tensor.shape(), 0, 0});
+    entries.push_back({tensor.name, stored_name(options.dtype), tensor.shape(), 0, 0});
   const std::string head = safetensors_head(entries, {{"format", "pt"}});
   const auto file = fs.create(path);
   file->preallocate(entries.empty() ? 0 : entries.back().end);
@@ -63,18 +84,24 @@ void write_tensors(Fs& fs, const std::string& path, const Checkpoint& checkpoint
                   "run the same command again");
     }
     const std::vector<float> values = stored_values(checkpoint, tensor);
-    file->append({reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)});
+    if (options.dtype == DType::f32) {
+      file->append({reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)});
+      continue;
+    }
+    const std::vector<uint16_t> narrow = narrowed(values, options.dtype, tensor.name);
+    file->append({reinterpret_cast<const char*>(narrow.data()), narrow.size() * sizeof(uint16_t)});
   }
   file->sync();
   file->close();
 }
 
 // Cuts the list so that no file exceeds `limit`, except by a single tensor.
-std::vector<std::vector<HfTensor>> cut(std::vector<HfTensor> tensors, int64_t limit) {
+std::vector<std::vector<HfTensor>> cut(std::vector<HfTensor> tensors, int64_t limit,
+                                       int64_t element) {
   std::vector<std::vector<HfTensor>> files(1);
   int64_t bytes = 0;
   for (HfTensor& tensor : tensors) {
-    const int64_t size = 4 * tensor.spec.count();
+    const int64_t size = element * tensor.spec.count();
     if (bytes + size > limit && !files.back().empty()) {
       files.emplace_back();
       bytes = 0;
@@ -132,15 +159,17 @@ ExchangeResult export_hf(Fs& fs, const Checkpoint& checkpoint, const std::string
 
   const std::vector<HfTensor> tensors = hf_tensors(family, config.model);
   ExchangeResult result{name_of(family), tensors.size(), 0, 0, tokenizer.has_value()};
-  for (const HfTensor& tensor : tensors) result.bytes += 4 * tensor.spec.count();
-  const auto files = cut(tensors, options.shard_bytes);
+  const auto element = static_cast<int64_t>(dtype_size(options.dtype));
+  for (const HfTensor& tensor : tensors) result.bytes += element * tensor.spec.count();
+  const auto files = cut(tensors, options.shard_bytes, element);
   result.files = files.size();
   write_model(fs, temp, checkpoint, files, result.bytes, options);
   const bool learned = config.model.position_kind == Positions::learned;
   const int64_t positions = config.model.positions;
   const bool shorter = config.seq_len > 0 && config.seq_len < positions;
   const int64_t trained = shorter ? config.seq_len : positions;
-  write_new(fs, join_path(temp, "config.json"), hf_config_json(config.model, trained, end_token));
+  write_new(fs, join_path(temp, "config.json"),
+            hf_config_json(config.model, trained, end_token, options.dtype));
   json generation = {{"_from_model_config", true}};
   if (end_token >= 0) generation["bos_token_id"] = generation["eos_token_id"] = end_token;
   write_new(fs, join_path(temp, "generation_config.json"), generation.dump(2) + "\n");

@@ -7,6 +7,7 @@
 
 #include "account/model_shape.h"
 #include "account/parameters.h"
+#include "base/dtype.h"
 
 namespace stretto {
 
@@ -30,8 +31,9 @@ std::vector<HfTensor> hf_tensors(HfFamily family, const ModelShape& model);
 
 // config.json both ways. Reading throws bad_data for models that we cannot compute. `trained`: the
 // longest sequence that the model has seen, which may be less than it has positions (GPT-2's
-// n_ctx; of MPT a key of our own).
-std::string hf_config_json(const ModelShape& model, int64_t trained, int64_t end_token);
+// n_ctx; of MPT a key of our own). `dtype`: of the tensors.
+std::string hf_config_json(const ModelShape& model, int64_t trained, int64_t end_token,
+                           DType dtype = DType::f32);
 ModelShape model_from_hf_config(std::string_view text, const std::string& name);
 int64_t trained_length(std::string_view text, const ModelShape& model);
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -243,6 +244,27 @@ void put_model(Fs& fs, const Config& config, const std::string& path) {
   write_file_atomic(fs, path, text);
 }
 
+// What logs and tables call the model: the name of its directory. `otherwise`: nothing is left of
+// that.
+std::string name_after(const std::string& directory, const std::string& otherwise) {
+  constexpr size_t kLongest = 100;
+  std::filesystem::path path = std::filesystem::path(directory).lexically_normal();
+  if (!path.has_filename()) path = path.parent_path();
+  std::string name = path.filename().string();
+  if (name == "." || name == "..") {
+    std::error_code failed;
+    path = std::filesystem::absolute(directory, failed).lexically_normal();
+    name = (path.has_filename() ? path : path.parent_path()).filename().string();
+  }
+  std::string safe;
+  for (const char c : name) {
+    const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+    const bool inside = c == '.' || c == '_' || c == '-';
+    if (letter || (inside && !safe.empty())) safe += c;
+  }
+  return safe.empty() ? otherwise : safe.substr(0, kLongest);
+}
+
 }  // namespace
 
 ExchangeResult import_hf(Fs& fs, const std::string& directory, const std::string& run_directory) {
@@ -250,6 +272,7 @@ ExchangeResult import_hf(Fs& fs, const std::string& directory, const std::string
   Config config;
   const std::string text = read_file(fs, config_path, kMaxConfigBytes);
   config.model = model_from_hf_config(text, config_path);
+  config.model.name = name_after(directory, config.model.name);
   config.seq_len = trained_length(text, config.model);
   const HfFamily family = family_of(config.model);
   const SourceTensors source(fs, directory);

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <set>
+#include <tuple>
 
 #include "checkpoint/safetensors.h"
 #include "checkpoint/tiny_run.h"
@@ -111,6 +112,55 @@ TEST(Import, BiasesThatOthersHaveTrainedAreNotLost) {
   EXPECT_TRUE(load_config({dir / "back/model.yaml"}).config.model.bias);
   EXPECT_EQ(values_of(imported, "h.1.mlp.up.bias").at(1), trained);
   EXPECT_EQ(values_of(imported, "h.0.mlp.up.bias").at(1), 0.0f);
+}
+
+// What narrow training computes with is what is written: nearest, halves to even.
+TEST(Export, NarrowTypesAreRoundedToNearestEven) {
+  const TempDir dir(Where::memory);
+  const Config config = config_for(dir, Positions::learned, true, true);
+  run(config);
+  const Checkpoint original = checkpoint_of(config, 3);
+  const auto wide = export_hf(posix_fs(), original, dir / "f32");
+  for (const auto& [type, stored, torch] :
+       {std::tuple(DType::bf16, "BF16", "bfloat16"), std::tuple(DType::f16, "F16", "float16")}) {
+    const std::string to = dir / stored;
+    const auto sent = export_hf(posix_fs(), original, to, {.tokenizer = "", .dtype = type});
+    EXPECT_EQ(2 * sent.bytes, wide.bytes);
+    EXPECT_NE(read_file(posix_fs(), to + "/config.json", 1 << 20)
+                  .find(fmt::format("\"torch_dtype\": \"{}\"", torch)),
+              std::string::npos);
+    const auto file = posix_fs().map(to + "/model.safetensors");
+    for (const StTensor& tensor : open_safetensors(*file).tensors) EXPECT_EQ(tensor.type, stored);
+    import_hf(posix_fs(), to, to + "-back");
+    const Checkpoint back = checkpoint_at(posix_fs(), to + "-back");
+    for (const ParameterSpec& spec : parameter_list(config.model)) {
+      std::vector<float> wanted = values_of(original, spec.name);
+      for (float& x : wanted) {
+        x = type == DType::bf16 ? to_float(to_bf16(x)) : to_float(to_f16(x));
+      }
+      EXPECT_EQ(values_of(back, spec.name), wanted) << spec.name;
+    }
+  }
+}
+
+TEST(Import, TheModelIsCalledLikeItsDirectory) {
+  const TempDir dir(Where::memory);
+  const Config config = config_for(dir, Positions::learned, true, true);
+  run(config);
+  const std::pair<const char*, const char*> cases[] = {
+      {"my-model_2.b", "my-model_2.b"}, {"..my model", "mymodel"}, {"\u00e4", "gpt2"}};
+  int number = 0;
+  for (const auto& [directory, name] : cases) {
+    export_hf(posix_fs(), checkpoint_of(config, 3), dir / directory);
+    for (const char* end : {"", "/", "/.", "/../"}) {
+      const bool up = std::string_view(end) == "/../";
+      const std::string to = dir / fmt::format("run{}", ++number);
+      const std::string from = (dir / directory) + end + (up ? directory : "");
+      import_hf(posix_fs(), from, to);
+      EXPECT_EQ(config_of(checkpoint_at(posix_fs(), to).manifest()).model.name, name) << from;
+      EXPECT_EQ(load_config({to + "/model.yaml"}).config.model.name, name) << from;
+    }
+  }
 }
 
 TEST(Import, NotANumberIsRefusedAndNothingWritten) {
