@@ -23,11 +23,19 @@ void hidden_tp(const Config& c, Report& report) {
 void ffn_tp(const Config& c, Report& report) { divides(c, report, c.model.ffn, "model.ffn"); }
 
 void sequence_tp(const Config& c, Report& report) {
-  if (!c.parallel.sequence_parallel || c.seq_len % c.parallel.tp == 0) return;
+  const int64_t tp = c.parallel.tp, shorter = c.seq_len / tp * tp;
+  if (!c.parallel.sequence_parallel || c.seq_len % tp == 0) return;
+  // Only lengths that the model has positions for.
+  std::string lengths;
+  if (shorter + tp <= c.model.positions) {
+    lengths = fmt::format("use seq_len={}, or ", multiples_near(c.seq_len, tp));
+  } else if (shorter > 0) {
+    lengths = fmt::format("use seq_len={}, or ", shorter);
+  }
   report.add("parallel.tp",
              "does not divide " + shown(c, "seq_len") + ", which sequence parallelism splits",
-             fmt::format("use seq_len={}, or parallel.sequence_parallel=false",
-                         multiples_near(c.seq_len, c.parallel.tp)));
+             lengths.empty() ? "set parallel.sequence_parallel=false"
+                             : lengths + "parallel.sequence_parallel=false");
 }
 
 int64_t stages(const Config& c) { return c.parallel.pp * c.parallel.interleave; }
