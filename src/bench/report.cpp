@@ -17,6 +17,7 @@
 #include "bench/launcher.h"
 #include "bench/measure.h"
 #include "bench/observe.h"
+#include "bench/report_table.h"
 #include "bench/safe_text.h"
 #include "bench/tables.h"
 #include "plan/forecast.h"
@@ -328,10 +329,11 @@ std::string report_page(const std::vector<RunRecord>& records, const std::string
   page += fmt::format(
       "</style>\n</head>\n<body>\n<h1>{}</h1>\n<p id=\"finding\"></p>\n"
       "<p class=\"soft\">{}</p>\n<div class=\"facts\" id=\"facts\"></div>\n"
-      "<nav id=\"contents\"></nav>\n<main id=\"main\"></main>\n"
-      "<noscript>This page draws its tables with its own script.</noscript>\n"
+      "<nav id=\"contents\"></nav>\n<main id=\"main\">\n{}</main>\n"
+      "<noscript>Charts and sorting need this page's own script.</noscript>\n"
       "<script type=\"application/json\" id=\"data\" nonce=\"{}\">{}</script>\n",
-      markup_text(title), markup_text(origin_line(records)), nonce, embeddable(data));
+      markup_text(title), markup_text(origin_line(records)), static_table(data), nonce,
+      embeddable(data));
   for (const char* script : {"chart.min.js", "report.js", "charts.js"}) {
     page += fmt::format("<script nonce=\"{}\">", nonce);
     page += asset(script);

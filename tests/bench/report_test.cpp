@@ -35,6 +35,34 @@ TEST(Report, HostileTextIsInert) {
   EXPECT_EQ(row["reason"], kHostile);
 }
 
+// Mail viewers and wikis in a sandbox run no scripts.
+TEST(Report, RunsAreThereWithoutScripts) {
+  RunRecord slow = sample_record(), fast = slow, failed = slow;
+  slow.label = "slow";
+  fast.label = "fast";
+  for (StepSample& step : fast.steps) step.seconds /= 2;
+  fast.config.parallel.dp = 2;
+  fast.config.parallel.zero = 1;
+  slow.memory.grown_rank = 3000;
+  failed.label = "failed";
+  failed.status = RunStatus::oom;
+  failed.reason = "needs <3 TiB>";
+  const std::string page = report_page({slow, failed, fast}, "title", "n0");
+  const size_t from = page.find("<main id=\"main\">"), to = page.find("</main>");
+  ASSERT_LT(from, to);
+  const std::string main = page.substr(from, to - from);
+  const size_t first = main.find("<td>fast</td><td>ok</td><td>tiny</td><td>dp2 tp1 pp1 zero1</td>");
+  EXPECT_NE(first, std::string::npos) << main;
+  EXPECT_LT(first, main.find("<td>slow</td>")) << "best first";
+  EXPECT_NE(main.find("<td>0.1015</td>"), std::string::npos) << main;
+  EXPECT_NE(main.find(">failed<div class=\"why\">needs &lt;3 TiB&gt;</div></td><td>OOM</td>"),
+            std::string::npos)
+      << main;
+  EXPECT_NE(main.find("<td>2.93 KiB</td>"), std::string::npos) << main;
+  EXPECT_NE(main.find("<td>1000 B (plan)</td>"), std::string::npos) << "not measured";
+  EXPECT_NE(main.find(" %</td>"), std::string::npos) << main;
+}
+
 TEST(Report, OnlyOwnScriptsMayRunAndNothingIsFetched) {
   const std::string page = report_page({sample_record()}, "title", "n0");
   EXPECT_NE(page.find("default-src 'none'"), std::string::npos);
