@@ -69,6 +69,21 @@ const char* name_of(PeakFormat format) {
   return kNames[static_cast<int>(format)];
 }
 
+PeakFormat peak_format(Precision precision, bool tf32) {
+  switch (precision) {
+    case Precision::fp32:
+      return tf32 ? PeakFormat::tf32 : PeakFormat::fp32;
+    case Precision::amp_fp16:
+      return PeakFormat::fp16;
+    case Precision::amp_fp8:
+      return PeakFormat::fp8;
+    case Precision::amp_bf16:
+    case Precision::bf16:
+      return PeakFormat::bf16;
+  }
+  return PeakFormat::fp32;
+}
+
 const std::vector<DevicePeak>& known_devices() { return table(); }
 
 std::optional<DevicePeak> find_device(std::string_view device) {

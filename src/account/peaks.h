@@ -7,11 +7,16 @@
 #include <string_view>
 #include <vector>
 
+#include "account/run_shape.h"
+
 namespace stretto {
 
 enum class PeakFormat { fp32, tf32, bf16, fp16, fp8 };
 
 const char* name_of(PeakFormat format);
+
+// Whose peak the matrix products of a run are measured by. `tf32`: fp32 ones on tensor cores.
+PeakFormat peak_format(Precision precision, bool tf32);
 
 struct DevicePeak {
   const char* name;              // as we print it: "A100", "H100 PCIe"

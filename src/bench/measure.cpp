@@ -57,21 +57,6 @@ void reset_peak_resident() {
   std::ofstream("/proc/self/clear_refs") << "5";
 }
 
-PeakFormat peak_format(const Config& config) {
-  switch (config.precision) {
-    case Precision::fp32:
-      return config.tf32 ? PeakFormat::tf32 : PeakFormat::fp32;
-    case Precision::amp_fp16:
-      return PeakFormat::fp16;
-    case Precision::amp_fp8:
-      return PeakFormat::fp8;
-    case Precision::amp_bf16:
-    case Precision::bf16:
-      return PeakFormat::bf16;
-  }
-  return PeakFormat::fp32;
-}
-
 bool multiplies_bf16(const Config& config) {
   return types_of(config.precision).compute == DType::bf16;
 }
@@ -122,11 +107,12 @@ void describe_gpu(RunRecord& record, const json& machine) {
   const json devices = gpu.value("devices", json::array());
   if (devices.empty()) return;
   record.device = devices[0].value("name", "");
-  const auto peak = device_peak(record.device, peak_format(record.config));
+  const auto peak =
+      device_peak(record.device, peak_format(record.config.precision, record.config.tf32));
   record.peak = peak.value_or(0);
   record.peak_source = peak ? "promised by the maker, dense" : "unknown peak";
   const json measured = devices[0].value("bf16_measured", json());
-  const PeakFormat format = peak_format(record.config);
+  const PeakFormat format = peak_format(record.config.precision, record.config.tf32);
   const bool as_fast = format == PeakFormat::bf16 || format == PeakFormat::fp16;
   if (measured.is_number() && as_fast) record.gemm_peak = measured.get<double>();
 }

@@ -66,6 +66,11 @@ double model_flops_per_rank(const Config& config, const StepRecord& record) {
   return flops_per_rank(config, record, Convention::mpt, false);
 }
 
+std::optional<double> mfu(const Config& config, const StepRecord& record) {
+  if (!(record.peak > 0) || !(record.times.total > 0)) return std::nullopt;
+  return model_flops_per_rank(config, record) / record.peak;
+}
+
 double megatron_flops_per_rank(const Config& config, const StepRecord& record) {
   return flops_per_rank(config, record, Convention::megatron, true);
 }
@@ -77,6 +82,7 @@ std::string compact_line(const Config& config, const StepRecord& r, double eta_s
       unsigned_nan(r.grad_norm), r.learning_rate, format_count(std::round(r.tokens_per_second())),
       format_seconds(r.times.total),
       model_flops_per_rank(config, r) * static_cast<double>(config.world_size()) / 1e9);
+  if (const auto share = mfu(config, r)) line += fmt::format(" | MFU {:.1f} %", 100 * *share);
   if (config.precision == Precision::amp_fp16) line += fmt::format(" | scale {:g}", r.loss_scale);
   if (r.skipped) line += " | SKIPPED: gradients overflowed";
   if (r.step < r.steps) line += fmt::format(" | eta {}", format_seconds(eta_seconds));
@@ -114,6 +120,9 @@ std::string json_line(const Config& config, const StepRecord& r) {
   }
   if (!operators.empty()) operators = fmt::format(",\"operators\":{{{}}}", operators);
   std::string more = bytes_by_call_json(r) + operators + gpu_json(r);
+  if (const auto share = mfu(config, r)) {
+    more = fmt::format(",\"mfu\":{}{}", json_number(*share), more);
+  }
   // Waiting for another stage, transfers included.
   if (config.parallel.pp > 1 && r.times.total > 0) {
     more = fmt::format(",\"bubble\":{}{}", json_number(r.times.comm_pp / r.times.total), more);

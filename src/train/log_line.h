@@ -20,6 +20,8 @@ std::string json_line(const Config& config, const StepRecord& record);
 std::string json_number(double value);
 
 // Model FLOP/s per rank of a step, recomputation left out (mpt convention) or counted (megatron).
+// Of what the device promises (mpt convention); empty: nobody knows what that is.
+std::optional<double> mfu(const Config& config, const StepRecord& record);
 double model_flops_per_rank(const Config& config, const StepRecord& record);
 double megatron_flops_per_rank(const Config& config, const StepRecord& record);
 

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "account/peaks.h"
 #include "backend/cuda/cuda_options.h"
 #include "comm/launch.h"
 #include "train/cores.h"
@@ -15,6 +16,12 @@ int gpu_of(const Comm& world) {
   const LaunchInfo launch = detect_launch();
   const int here = launch.wants_mpi() ? launch.local_rank : world.rank();
   return here % std::max(1, cuda_device_count());
+}
+
+double promised_peak(const Config& config, const Comm& world) {
+  if (config.device == Device::cpu || ranks_here(config) > cuda_device_count()) return 0;
+  return device_peak(cuda_device_name(gpu_of(world)), peak_format(config.precision, config.tf32))
+      .value_or(0);
 }
 
 std::unique_ptr<Backend> make_rank_backend(const Config& config, const Comm& world,

@@ -18,6 +18,10 @@ struct TunableOptions {
 // Ranks of a machine take its GPUs in turn; more ranks than GPUs share them.
 int gpu_of(const Comm& world);
 
+// FLOP/s that the maker promises of the rank's device in the run's precision. 0: unknown. A CPU has
+// none before it was measured, and a GPU that ranks share is none of theirs alone.
+double promised_peak(const Config& config, const Comm& world);
+
 std::unique_ptr<Backend> make_rank_backend(const Config& config, const Comm& world,
                                            const TunableOptions& tunables = {});
 

@@ -48,6 +48,7 @@ struct StepRecord {
   bool by_operator = false;
   uint64_t comm_calls() const { return comm_dp.calls + comm_tp.calls + comm_pp.calls; }
   size_t device_bytes = 0;  // GPU memory in use after the step; 0 on the CPU
+  double peak = 0;          // FLOP/s that the rank's device promises; 0: unknown
   GpuWindow gpu;            // seen since the step before; no samples on the CPU or without NVML
 
   double tokens_per_second() const {

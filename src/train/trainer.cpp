@@ -112,6 +112,7 @@ Trainer::Trainer(const Config& config, Comm& world, const TunableOptions& tunabl
   data_mark_ = mark_of(*source_);
   if (!backend_->host_memory()) telemetry_ = open_gpu_telemetry(gpu_of(world));
   if (telemetry_) telemetry_->start();
+  peak_ = promised_peak(config_, world);
 }
 
 // What the model talks through: the mesh's own communicators, or their faces for device memory.
@@ -323,6 +324,7 @@ void Trainer::take_times(StepRecord& record, double start) {
   // Memory grows while shapes are new; asking takes a millisecond.
   if (state_.step <= 4 || state_.step % 64 == 0) device_bytes_ = backend_->device_bytes();
   record.device_bytes = device_bytes_;
+  record.peak = peak_;
   if (telemetry_) record.gpu = telemetry_->take();
 }
 

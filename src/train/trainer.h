@@ -129,6 +129,7 @@ class Trainer {
   Read read_;
   double data_seconds_ = 0;
   size_t device_bytes_ = 0;
+  double peak_ = 0;                     // see StepRecord
   bool by_operator_ = false;            // asked for by time_operators()
   LetGoOnError let_go_{device_comms_};  // last: its turn comes first
 };

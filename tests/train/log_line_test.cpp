@@ -77,6 +77,18 @@ TEST(LogLine, ANanHasNoSign) {
   }
 }
 
+TEST(LogLine, MfuIsSaidWhereThePeakIsKnown) {
+  const Config config = tiny_config();
+  StepRecord r = record();
+  EXPECT_FALSE(nlohmann::json::parse(json_line(config, r)).contains("mfu"));
+  EXPECT_EQ(compact_line(config, r, 0).find("MFU"), std::string::npos);
+  r.peak = model_flops_per_rank(config, r) / 0.572;
+  EXPECT_DOUBLE_EQ(nlohmann::json::parse(json_line(config, r))["mfu"], 0.572);
+  EXPECT_NE(compact_line(config, r, 0).find(" GFLOP/s | MFU 57.2 % | eta "), std::string::npos);
+  r.times.total = 0;  // no clock, no share
+  EXPECT_FALSE(nlohmann::json::parse(json_line(config, r)).contains("mfu"));
+}
+
 TEST(LogLine, JsonSaysWhatTheGpuDid) {
   StepRecord r = record();
   EXPECT_EQ(json_line(tiny_config(), r).find("gpu"), std::string::npos) << "on a CPU";

@@ -182,6 +182,13 @@ int cuda_device_count() {
   return count;
 }
 
+std::string cuda_device_name(int device) {
+  cudaDeviceProp properties{};
+  if (cudaGetDeviceProperties(&properties, device) == cudaSuccess) return properties.name;
+  cudaGetLastError();
+  return "";
+}
+
 std::string cuda_bus_id(int device) {
   char text[32] = {};
   if (cudaDeviceGetPCIBusId(text, sizeof(text), device) == cudaSuccess) return text;

@@ -15,6 +15,7 @@ std::unique_ptr<Backend> make_cuda_backend(int device) { return make_cuda_backen
 
 int cuda_device_count() { return 0; }
 
+std::string cuda_device_name(int) { return ""; }
 std::string cuda_bus_id(int) { return ""; }
 bool cuda_is_hopper(int) { return false; }
 size_t cuda_total_bytes(int) { return 0; }

@@ -29,6 +29,9 @@ std::unique_ptr<Backend> make_cuda_backend(int device, const CudaOptions& option
 
 int cuda_device_count();  // 0 without a driver, and in a build without CUDA
 
+// As its driver calls it: "NVIDIA H100 80GB HBM3"; empty without such a GPU.
+std::string cuda_device_name(int device);
+
 // Its PCI bus id, as nvidia-smi takes it; empty without such a GPU.
 std::string cuda_bus_id(int device);
 
