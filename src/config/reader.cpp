@@ -45,6 +45,10 @@ std::string hint_for_unknown(const std::string& path) {
   if (find_key(path) != nullptr) {  // a.b: written with a dot inside a file
     return fmt::format("write it as {}, or on the command line", nested(path));
   }
+  const std::string missing = not_supported(path);
+  if (!missing.empty()) {
+    return fmt::format("not supported: {}; see README, Known limits", missing);
+  }
   const std::string known = key_called(path);
   if (!known.empty()) return fmt::format("did you mean '{}'?", known);
   std::vector<std::string> names = {"variables"};

@@ -251,6 +251,31 @@ TEST(Reader, NamesOfOtherFrameworksAreKnown) {
   EXPECT_CONTAINS(load_error("model: tiny\ncolour: 4\n").hint(), "stretto config keys");
 }
 
+TEST(Reader, WhatStrettoDoesNotHaveIsSaid) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"model.kv_heads=8", "grouped-query attention"},
+      {"num_key_value_heads=8", "grouped-query attention"},
+      {"model.rope=true", "rotary position embeddings"},
+      {"model.norm-type=rmsnorm", "RMSNorm"},
+      {"model.activation=swiglu", "SwiGLU"},
+      {"parallel.cp=2", "context parallelism"},
+      {"parallel.ep=2", "mixtures of experts"},
+      {"model.sliding_window=4096", "sliding-window attention"},
+      {"model.dropout=0.1", "dropout"}};
+  for (const auto& [word, what] : cases) {
+    try {
+      load_config({"tiny", word});
+      ADD_FAILURE() << word << " was taken";
+    } catch (const Error& error) {
+      const std::string text = std::string(error.what()) + error.hint();
+      EXPECT_CONTAINS(text, std::string("not supported: ") + what);
+      EXPECT_CONTAINS(text, "README, Known limits");
+      EXPECT_EQ(text.find("did you mean"), std::string::npos) << text;
+    }
+  }
+  for (const Key& key : config_keys()) EXPECT_EQ(not_supported(key.name), "") << key.name;
+}
+
 TEST(Reader, OverridesAreReadStrictlyToo) {
   EXPECT_EQ(load_config({"tiny", "parallel.partition=[2, 2]"}).config.parallel.partition, "[2,2]");
   EXPECT_EQ(load_config({"tiny", "output=a=b: c"}).config.output, "a=b: c");
