@@ -130,9 +130,11 @@ plan::Constraints constraints_of(const PlanOptions& o) {
       "plan: no layout of {} on {} can run", p.work.model.name,
       scale ? "any of these counts of devices" : counted(p.constraints.devices, "device"));
   if (!p.nearest) {
+    const bool listed = p.constraints.keep_rejected;  // with this very plan
     throw Error(ExitCode::bad_config, what,
-                scale ? "allow more layouts; for one count of --gpus, --rejected lists why"
-                      : "--rejected lists why; allow more layouts, or other --gpus");
+                scale    ? "allow more layouts; for one count of --gpus, --rejected lists why"
+                : listed ? "allow more layouts, or other --gpus"
+                         : "--rejected lists why; allow more layouts, or other --gpus");
   }
   if (p.nearest->memory.fit == plan::Fit::tight) {
     throw Error(ExitCode::out_of_memory, what,

@@ -46,6 +46,20 @@ TEST(PlanVerb, QuestionsWithoutAnAnswerAreRefused) {
   }
 }
 
+// Nor is one proposed that was given.
+TEST(PlanVerb, AFixIsNotWhatWasDone) {
+  std::vector<std::string> words = {"plan",           "mpt-7b", "--gpus", "8",
+                                    "--global-batch", "4",      "--dp",   "8"};
+  VerbAnswer answer = run_verb(words);
+  EXPECT_NE(answer.code, 0) << answer.out;
+  EXPECT_NE(answer.err.find("--rejected lists why"), std::string::npos) << answer.err;
+  words.push_back("--rejected");
+  answer = run_verb(words);
+  EXPECT_NE(answer.code, 0) << answer.out;
+  EXPECT_EQ(answer.err.find("--rejected"), std::string::npos) << answer.err;
+  EXPECT_NE(answer.err.find("fix: allow more layouts"), std::string::npos) << answer.err;
+}
+
 // Counts that a search cannot take, whether --gpus is given or not.
 TEST(PlanVerb, LayoutsThatCannotBeAreRefused) {
   for (const auto& [words, what] : std::vector<std::pair<std::vector<std::string>, const char*>>{
