@@ -139,8 +139,9 @@ plan::Constraints constraints_of(const PlanOptions& o) {
                          : "--rejected lists why; allow more layouts, or other --gpus");
   }
   if (p.nearest->memory.fit == plan::Fit::tight) {
-    throw Error(ExitCode::out_of_memory, what,
-                "--tight takes what needs more than 92 % of the memory");
+    throw Error(
+        ExitCode::out_of_memory, what,
+        fmt::format("--tight takes what needs more than {} of the memory", plan::tight_share()));
   }
   const auto change = plan::nearest_fit(p.cluster, p.stack, p.work, p.nearest->layout);
   const bool no_more = scale || p.cluster.time_shared;
@@ -310,7 +311,8 @@ void add_layout_options(Command* verb, PlanOptions& o) {
   verb->add_option("--schedule", o.schedule, "only 1f1b, interleaved or zero_bubble");
   verb->add_option("--zero", o.zero, "only this ZeRO stage");
   verb->add_option("--recompute", o.recompute, "only none, gelu, selective or full");
-  verb->add_flag("--tight", o.tight, "also rank layouts above 92 % of the memory");
+  verb->add_flag("--tight", o.tight,
+                 fmt::format("also rank layouts above {} of the memory", plan::tight_share()));
 }
 
 void add_output_options(Command* verb, PlanOptions& o) {

@@ -23,7 +23,7 @@ std::vector<ModelShape> model_registry();
 
 const RegistryModel* lookup_model(std::string_view name);  // null when unknown
 
-// Throws Error (bad_config) with "did you mean" for an unknown name.
+// Throws Error (no_input, as for a file that is not there) with "did you mean" for an unknown name.
 ModelShape find_model(std::string_view name);
 
 std::vector<std::string> model_names();

@@ -30,6 +30,7 @@ struct Rule {
   void (*check)(const Config&, Report&);
 };
 
+std::span<const Rule> size_rules();  // first; the others only where these are kept
 std::span<const Rule> model_rules();
 std::span<const Rule> parallel_rules();
 std::span<const Rule> batch_rules();

@@ -12,12 +12,12 @@ namespace stretto {
 namespace {
 
 std::vector<std::span<const Rule>> all_rules() {
-  return {model_rules(), parallel_rules(), batch_rules(), train_rules()};
+  return {size_rules(), model_rules(), parallel_rules(), batch_rules(), train_rules()};
 }
 
 constexpr const char* kRangeRule = "range";
 
-// Limits of single values, from the table of keys. Everything else may then divide and multiply.
+// Limits of single values, from the table of keys. Everything else may then divide.
 void check_ranges(const Config& config, std::vector<Finding>& out) {
   Report report(out, Severity::error, kRangeRule);
   for (const Key& key : config_keys()) {
@@ -87,6 +87,7 @@ std::vector<Finding> check_config(const Config& config) {
       Report report(findings, rule.severity, rule.name);
       rule.check(config, report);
     }
+    if (rules.data() == size_rules().data() && !findings.empty()) return findings;
   }
   std::stable_sort(findings.begin(), findings.end(),
                    [](const Finding& a, const Finding& b) { return a.severity < b.severity; });

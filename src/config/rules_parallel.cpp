@@ -172,18 +172,7 @@ void rank_order(const Config& c, Report& report) {
              "use tp,dp,pp (tp ranks next to each other)");
 }
 
-void world_size(const Config& c, Report& report) {
-  constexpr int64_t kMost = 1 << 20;
-  // dp and tp are each at most 2^20, so their product fits; pp is divided out.
-  if (c.parallel.dp * c.parallel.tp <= kMost / c.parallel.pp) return;
-  report.add("parallel.dp",
-             fmt::format("x {} x {} is more than {} ranks", shown(c, "parallel.tp"),
-                         shown(c, "parallel.pp"), kMost),
-             "use smaller degrees");
-}
-
 constexpr Rule kRules[] = {
-    {"world-size", Severity::error, world_size},
     {"heads-tp", Severity::error, heads_tp},
     {"hidden-tp", Severity::error, hidden_tp},
     {"ffn-tp", Severity::error, ffn_tp},

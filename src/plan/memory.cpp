@@ -1,5 +1,7 @@
 #include "plan/memory.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "account/memory.h"
@@ -138,6 +140,8 @@ const char* name_of(Fit fit) {
   }
   return "?";
 }
+
+std::string tight_share() { return fmt::format("{:.0f} %", 100 * kTight); }
 
 double MemoryEstimate::needed() const { return largest.total(); }
 

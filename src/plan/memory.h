@@ -43,6 +43,7 @@ struct MemoryEstimate {
 
 // Above this share of the capacity a layout is tight: it may run, or fail after some hours.
 constexpr double kTight = 0.92;
+std::string tight_share();  // "92 %"
 
 // Our own runtime: the list of tensors that its arena will hold. A few hundred microseconds.
 // `own_stage`: of the ranks of one pipeline stage.

@@ -9,10 +9,10 @@
 namespace stretto::plan {
 
 // Runs of other programs: one .csv file, or every such file of a directory in the order of their
-// names (none is no mistake). Columns: id, layers, hidden, heads, vocab, seq_len, global_batch, dp,
-// tp, pp, micro_batch, zero, recompute, precision, seconds, memory_bytes; others are ignored, zero,
-// recompute, precision (then `unsaid`) and memory_bytes may be missing. Throws Error naming file,
-// line and column.
+// names (none is no mistake). Columns: layers, hidden, heads, vocab, seq_len, global_batch, dp, tp,
+// pp, micro_batch, seconds. These may be missing: id, model, ffn (then 4 x hidden), zero,
+// recompute, precision (then `unsaid`), gradient_dtype, memory_bytes. Others are ignored. Throws
+// Error naming file, line and column.
 std::vector<Observation> read_records(const std::string& path, Precision unsaid);
 std::vector<Observation> read_record_table(std::string_view csv, const std::string& name,
                                            Precision unsaid);

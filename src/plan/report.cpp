@@ -205,7 +205,7 @@ std::string nothing_fits(const Plan& p) {
       fmt::format("nothing fits: the nearest is {} with {:.1f} of {:.1f} GiB\n", describe(c.layout),
                   c.memory.needed() / kGiB, c.memory.capacity / kGiB);
   if (c.memory.fit == Fit::tight && !p.constraints.allow_tight)
-    return out + "  --tight takes what needs more than 92 %\n";
+    return out + fmt::format("  --tight takes what needs more than {}\n", tight_share());
   const auto change = nearest_fit(p.cluster, p.stack, p.work, c.layout);
   out += change
              ? fmt::format("  it would fit with: {}\n", change->text)

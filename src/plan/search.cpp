@@ -150,7 +150,7 @@ void refine_leaders(Plan& plan) {
 
 }  // namespace
 
-const char* name_of(Reject reason) {
+std::string name_of(Reject reason) {
   switch (reason) {
     case Reject::heads:
       return "heads not divisible by tp";
@@ -169,7 +169,7 @@ const char* name_of(Reject reason) {
     case Reject::memory:
       return "does not fit the memory";
     case Reject::tight:
-      return "above 92 % of the memory";
+      return fmt::format("above {} of the memory", tight_share());
   }
   return "?";
 }

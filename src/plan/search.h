@@ -20,7 +20,7 @@ struct Constraints {
   std::optional<Checkpointing> recompute;
   std::optional<bool> sequence_parallel;
   std::optional<PipelineSchedule> schedule;
-  bool allow_tight = false;    // rank layouts between 92 and 100 % of the memory, too
+  bool allow_tight = false;    // rank layouts that need more than kTight of the memory, too
   bool keep_rejected = false;  // list them, not only count
   size_t shown = 12;  // in our own runtime so many of the best, and their ties, get exact memory
 };
@@ -34,10 +34,10 @@ enum class Reject {
   schedule,  // interleaving does not divide layers or micro-batches
   sharding,  // ZeRO stage that this layout or stack cannot use
   memory,    // does not fit
-  tight,     // fits, but above 92 %
+  tight,     // fits, but above kTight
 };
 constexpr size_t kRejects = 9;
-const char* name_of(Reject reason);
+std::string name_of(Reject reason);
 
 struct Candidate {
   Layout layout;

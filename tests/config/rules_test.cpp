@@ -250,6 +250,12 @@ const std::vector<Case>& cases() {
        {"parallel.order=tp,dp"},
        "does not name each of tp, dp and pp once",
        "tp,dp,pp"},
+      {"countable",
+       E,
+       {"micro_batch=16777216", "global_batch=16777216", "model.positions=134217728",
+        "model.hidden=1048576"},
+       "with micro_batch: 16777216 (command line), global_batch: 16777216 (command line) and",
+       "use shorter or fewer sequences"},
       {"batch-dp",
        E,
        {"parallel.dp=3", "global_batch=8"},
@@ -491,6 +497,16 @@ TEST(Rules, ExtremeNumbersNeverCrash) {
       RC_ASSERT(!f.message.empty());
     }
   }));
+}
+
+// Other rules multiply degrees and batches: 2^64 with these.
+TEST(Rules, WhereSizesAreTooLargeNothingElseIsAsked) {
+  const Config c = load_config({"tiny", "parallel.dp=1048576", "parallel.pp=1048576",
+                                "micro_batch=16777216", "parallel.schedule=interleaved"})
+                       .config;
+  const std::vector<Finding> findings = check_config(c);
+  ASSERT_EQ(findings.size(), 1u);
+  EXPECT_EQ(findings[0].rule, std::string("world-size"));
 }
 
 // What the rules accept is what the engine can cut, and nothing that it can cut is refused.

@@ -3,6 +3,7 @@
 
 #include "account/memory.h"
 #include "plan/advice.h"
+#include "plan/report.h"
 #include "plan_support.h"
 
 namespace stretto::plan {
@@ -70,6 +71,29 @@ TEST(SearchMemory, EveryRowThatIsShownIsSimulated) {
   };
   check("h100", seventy_b);
   check("a100-40", thirty_b);
+}
+
+// What people read is the limit that decides.
+TEST(SearchMemory, TheLimitIsSaidAsItIs) {
+  const std::string share = fmt::format("{:.0f} %", 100 * kTight);
+  EXPECT_EQ(name_of(Reject::tight), "above " + share + " of the memory");
+  Place p = place("h100", "stretto");
+  const Workload w = seven_b();
+  Layout l;
+  l.dp = 64;
+  l.zero = 1;
+  const double needed = own_memory(p.cluster, p.stack, w, l).needed();
+  Constraints limits;
+  limits.devices = limits.dp.emplace(64);
+  limits.zero = 1;
+  limits.micro_batch = 1;
+  limits.recompute = Checkpointing::none;
+  p.cluster.memory_bytes = needed / (kTight + 0.001);
+  const Plan tight = make_plan(p.cluster, p.stack, w, limits);
+  EXPECT_TRUE(tight.ranked.empty());
+  EXPECT_NE(plan_text(tight, 3, false, false).find("needs more than " + share), std::string::npos);
+  p.cluster.memory_bytes = needed / (kTight - 0.001);
+  EXPECT_FALSE(make_plan(p.cluster, p.stack, w, limits).ranked.empty());
 }
 
 // With ZeRO 2 a rank keeps its share of the gradients: 28 GiB instead of 53.
