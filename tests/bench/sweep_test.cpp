@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "base/random.h"
+#include "base/shell_text.h"
 #include "base/strict_json.h"
 #include "bench/report.h"
 #include "bench/safe_text.h"

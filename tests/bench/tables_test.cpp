@@ -9,6 +9,7 @@
 #include <map>
 
 #include "account/flops.h"
+#include "base/shell_text.h"
 #include "bench/published.h"
 #include "bench/published_record.h"
 #include "bench/safe_text.h"
@@ -420,7 +421,7 @@ TEST(SafeText, MarkdownAndShell) {
   EXPECT_EQ(one_line("one  two\n  three", 10), "one two...");
   EXPECT_EQ(one_line("\u00e9\u00e9\u00e9\u00e9", 6), "\u00e9...") << "no half letters";
   EXPECT_TRUE(is_safe_name("dp2-zero1.a"));
-  for (const char* bad : {"", "..", "a/b", "-rf", ".hidden", "a b", "a\nb"}) {
+  for (const char* bad : {"", "..", "a..b", "a/b", "-rf", ".hidden", "a b", "a\nb"}) {
     EXPECT_FALSE(is_safe_name(bad)) << bad;
   }
 }
