@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/shell_text.h"
 #include "bench/safe_text.h"
 #include "comm/launch.h"
 

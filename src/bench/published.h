@@ -1,7 +1,6 @@
-// Published rows beside ours: as records, and the one nearest to a run.
+// Published rows beside ours: the one nearest to a run.
 #pragma once
 
-#include <optional>
 #include <vector>
 
 #include "bench/record.h"
@@ -9,11 +8,7 @@
 
 namespace stretto {
 
-// A record that stands for a published MPT or MosaicGPT row: its configuration, its device, and one
-// step whose time lies inside the rounding interval of every throughput and utilisation it prints.
-// `source` is "published ID". Throws Error (bad_data) for a row that states no throughput or whose
-// figures exclude each other.
-RunRecord record_of(const ReferenceRow& row);
+Precision precision_of(const ReferenceRow& row);
 
 // The published run that resembles `record` most: first by parameters, then by sequence length,
 // devices, precision and hardware. Nothing when no row has a size, or

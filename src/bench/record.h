@@ -91,7 +91,7 @@ struct Neighbours {
 struct RunRecord {
   static constexpr int kSchema = 1;
 
-  std::string source = "measured";   // or "published mpt-060"
+  std::string source = "measured";   // other ones predict nothing
   std::string label;                 // what a sweep calls the point; may be empty
   std::vector<std::string> command;  // argv; empty: none leads to this row
   // What started the ranks, in the words of `sweep --launcher`: threads, mpirun (MPICH's too) or

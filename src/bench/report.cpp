@@ -13,6 +13,7 @@
 #include "base/ceil_div.h"
 #include "base/embedded.h"
 #include "base/error.h"
+#include "base/shell_text.h"
 #include "bench/figures.h"
 #include "bench/launcher.h"
 #include "bench/measure.h"

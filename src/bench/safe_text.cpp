@@ -29,10 +29,6 @@ size_t skip_escape(std::string_view text, size_t at) {
   return i;
 }
 
-bool is_word_char(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-}
-
 }  // namespace
 
 std::string without_control(std::string_view text, bool keep_lines) {
@@ -120,27 +116,6 @@ std::string markup_text(std::string_view text) {
     }
   }
   return out;
-}
-
-std::string shell_word(std::string_view text) {
-  const bool bare = !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
-    return is_word_char(c) || std::string_view("_./=:,@%+-").find(c) != std::string_view::npos;
-  });
-  if (bare) return std::string(text);
-  std::string out = "'";
-  for (const char c : text) {
-    if (c == '\'')
-      out += "'\\''";
-    else
-      out += c;
-  }
-  return out + "'";
-}
-
-bool is_safe_name(std::string_view text) {
-  if (text.empty() || text.size() > 128 || text[0] == '.' || text[0] == '-') return false;
-  return std::all_of(text.begin(), text.end(),
-                     [](char c) { return is_word_char(c) || c == '.' || c == '_' || c == '-'; });
 }
 
 }  // namespace stretto

@@ -22,10 +22,4 @@ std::string markdown_cell(std::string_view text);
 // Text inside HTML or SVG, and inside quotes there.
 std::string markup_text(std::string_view text);
 
-// The word as a POSIX shell reads it back: bare where harmless, single-quoted otherwise.
-std::string shell_word(std::string_view text);
-
-// [A-Za-z0-9._-]{1,128}, not beginning with '.' or '-': safe as a file name and as an argument.
-bool is_safe_name(std::string_view text);
-
 }  // namespace stretto

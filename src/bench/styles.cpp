@@ -30,8 +30,6 @@ std::string percent(std::optional<double> fraction) {
   return fmt::format("{}", std::round(*fraction * 1e4) / 1e2);
 }
 
-double rounded_percent(double fraction) { return std::round(fraction * 1e4) / 1e2; }
-
 std::string short_name(const ModelShape& model) {
   return model.name.starts_with("mpt-") ? model.name.substr(4) : model.name;
 }
@@ -46,16 +44,8 @@ std::optional<double> mfu(F f, Convention convention, double Utilization::*figur
   return u ? std::optional((*u).*figure) : std::nullopt;
 }
 
-// In units of 1e14 FLOP/s per device. The published tables worked this column out from the rounded
-// MFU wherever the precision is pure bf16.
-std::string mpt_tflop(F f) {
-  const bool from_mfu =
-      f.record.source.starts_with("published") && f.record.config.precision == Precision::bf16;
-  const auto used = mfu(f, Convention::mpt, &Utilization::mfu);
-  const double flops = from_mfu && used ? rounded_percent(*used) / 100 * f.record.peak
-                                        : f.figures.of(Convention::mpt).model_flops;
-  return fixed(flops / 1e14, 6);
-}
+// In units of 1e14 FLOP/s per device, as published.
+std::string mpt_tflop(F f) { return fixed(f.figures.of(Convention::mpt).model_flops / 1e14, 6); }
 
 // True is what the published tables mean by it: the forward pass once more, which HFU counts.
 std::string checkpoints(const Config& c) {

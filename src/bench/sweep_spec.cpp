@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/log.h"
+#include "base/shell_text.h"
 #include "base/units.h"
 #include "bench/figures.h"
 #include "bench/measure.h"
@@ -72,11 +73,12 @@ Choice base_words(const YamlNode& root) {
 
 std::string short_key(const std::string& key) { return key.substr(key.rfind('.') + 1); }
 
-// Letters, digits and dots survive; everything else becomes a dash.
+// Letters, digits and single dots survive; everything else becomes a dash.
 std::string label_part(const std::string& text) {
   std::string out;
   for (const char c : text.substr(text.rfind('/') + 1)) {
-    out += is_safe_name(std::string("x") + c) ? c : '-';
+    const bool second = c == '.' && out.ends_with('.');
+    out += is_safe_name(std::string("x") + c) && !second ? c : '-';
   }
   return out;
 }
@@ -180,7 +182,7 @@ void read_points(const YamlNode& list, const Choice& base, std::vector<SweepPoin
         point.label = scalar(item.items[k], key);
         if (!is_safe_name(point.label)) {
           wrong(item.items[k], "the name holds other characters than letters, digits, . _ -",
-                "use letters, digits, dots, dashes and underscores, 128 at most");
+                "use letters, digits, single dots, dashes and underscores, 128 at most");
         }
       } else {
         choice.add(key, item.items[k]);

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/fs.h"
 #include "base/log.h"
+#include "base/shell_text.h"
 #include "base/units.h"
 #include "bench/observe.h"
 #include "bench/safe_text.h"

@@ -1,15 +1,15 @@
 // stretto slurm: a batch file for a configuration.
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <climits>
 #include <string>
 #include <vector>
 
 #include "base/ceil_div.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/shell_text.h"
 #include "base/units.h"
+#include "bench/process.h"
 #include "cli/verbs.h"
 #include "config/reader.h"
 #include "config/rules.h"
@@ -35,19 +35,13 @@ struct Options {
   int64_t tasks = 0;
 };
 
-std::string own_path() {
-  char path[PATH_MAX] = {};
-  const ssize_t length = readlink("/proc/self/exe", path, sizeof(path) - 1);
-  return length > 0 ? std::string(path, static_cast<size_t>(length)) : "stretto";
-}
-
 // The model's name with what a run name may not hold left out.
 std::string name_for(const Config& config) {
   std::string name;
   for (const char c : config.model.name) {
-    if (is_run_name("x" + std::string(1, c)) && (c != '.' || !name.empty())) name += c;
+    if (is_safe_name("x" + std::string(1, c)) && (c != '.' || !name.empty())) name += c;
   }
-  return is_run_name(name) ? name : "stretto";
+  return is_safe_name(name) ? name : "stretto";
 }
 
 // Counts of nodes that give each the same number of ranks.
@@ -98,7 +92,7 @@ void slurm(const Options& options) {
   if (job.name.empty()) job.name = name_for(config);
   if (job.cpus_per_task == 0) job.cpus_per_task = config.threads;
   if (config.device == Device::cuda) job.gpus_per_node = job.tasks_per_node;
-  job.program = own_path();
+  job.program = own_program();
   job.words = options.words;
   job.output = config.output;
   if (config.output.empty()) {

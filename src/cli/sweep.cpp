@@ -11,6 +11,7 @@
 
 #include "account/parameters.h"
 #include "base/log.h"
+#include "base/shell_text.h"
 #include "base/units.h"
 #include "bench/figures.h"
 #include "bench/launcher.h"

@@ -75,12 +75,6 @@ std::string group_name(const GroupTag& tag) {
   return text;
 }
 
-int64_t monotonic_ns() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
-}
-
 StatusBoard StatusBoard::in_process(int ranks) {
   struct Memory {
     explicit Memory(int n) : rows(static_cast<size_t>(n)) {}

@@ -11,6 +11,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/clock.h"
+
 namespace stretto {
 
 enum class CommKind : uint32_t {
@@ -33,8 +35,6 @@ const char* name_of(Section section);
 using GroupTag = std::array<uint64_t, 2>;
 GroupTag group_tag(std::string_view name);
 std::string group_name(const GroupTag& tag);
-
-int64_t monotonic_ns();  // comparable between the processes of one machine
 
 // One rank's row. Lives in memory that other processes map: atomics only, no pointers.
 struct RankStatus {

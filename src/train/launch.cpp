@@ -25,17 +25,15 @@ int64_t for_pipeline(const Config& config, int64_t most) {
   const int64_t samples = std::max<int64_t>(1, config.global_batch / p.dp);
   const int64_t wanted = std::min(most, std::max<int64_t>(1, samples / (kPerStage * p.pp)));
   Config tried = config;
-  const auto is_valid = [&](int64_t micro_batch) {
+  const auto is_legal = [&](int64_t micro_batch) {
     tried.micro_batch = micro_batch;
-    const std::vector<Finding> found = check_config(tried);
-    return std::none_of(found.begin(), found.end(),
-                        [](const Finding& f) { return f.severity == Severity::error; });
+    return is_valid(tried);
   };
   for (int64_t b = wanted; b >= 1; --b) {
-    if (is_valid(b)) return b;
+    if (is_legal(b)) return b;
   }
   for (int64_t b = wanted + 1; b <= most; ++b) {
-    if (is_valid(b)) return b;
+    if (is_legal(b)) return b;
   }
   return wanted;
 }

@@ -14,14 +14,10 @@
 namespace stretto {
 namespace {
 
-bool starts_with(const std::string& text, std::string_view prefix) {
-  return text.compare(0, prefix.size(), prefix) == 0;
-}
-
 bool binding(const std::string& key, bool weights_only) {
-  if (starts_with(key, "model.")) return key != "model.name";
+  if (key.starts_with("model.")) return key != "model.name";
   if (weights_only) return false;
-  return key == "seq_len" || key == "precision" || key == "seed" || starts_with(key, "data.");
+  return key == "seq_len" || key == "precision" || key == "seed" || key.starts_with("data.");
 }
 
 // Where the tokens are the same, how their files are called does not matter. But whether there is a
@@ -92,7 +88,7 @@ void require_same_run(const Trainer& trainer, const Checkpoint& checkpoint, bool
   if (!differences.conflicts.empty()) {
     const bool same_model =
         std::none_of(differences.conflicts.begin(), differences.conflicts.end(),
-                     [](const Difference& d) { return starts_with(d.key, "model."); });
+                     [](const Difference& d) { return d.key.starts_with("model."); });
     throw Error(ExitCode::bad_config,
                 fmt::format("{} was made with other settings: {}", checkpoint.path(),
                             listed(differences.conflicts)),

@@ -182,7 +182,7 @@ bool is_time_to_evaluate(const Config& config, Trainer& trainer) {
   return every > 0 && trainer.has_held_out() && (step == config.train.steps || step % every == 0);
 }
 
-double evaluate(Trainer& trainer, MetricsFile& metrics, bool speaks) {
+void evaluate(Trainer& trainer, MetricsFile& metrics, bool speaks) {
   const int64_t step = trainer.state().step;
   const double loss = trainer.evaluate(trainer.config().train.eval_batches);
   metrics.write(fmt::format("{{\"step\":{},\"eval_loss\":{}}}", step, json_number(loss)));
@@ -190,7 +190,6 @@ double evaluate(Trainer& trainer, MetricsFile& metrics, bool speaks) {
     fmt::print("eval at step {} | loss {:.4f} | perplexity {:.2f}\n", step, loss, std::exp(loss));
     std::fflush(stdout);
   }
-  return loss;
 }
 
 void say_stopped(const Config& config, int signal, int64_t step) {
@@ -224,7 +223,6 @@ RunResult run_training(const Config& config, Comm& world, const RunOptions& opti
   Trainer trainer(config, world);
   const bool speaks = options.print && trainer.speaks();
   RunResult result;
-  result.planned_bytes = trainer.gpt().memory().planned_bytes();
   std::optional<CheckpointSaver> saver;
   int64_t resumed = -1;
   Fs& fs = options.fs != nullptr ? *options.fs : posix_fs();
@@ -259,7 +257,7 @@ RunResult run_training(const Config& config, Comm& world, const RunOptions& opti
     }
     if (is_time_to_evaluate(config, trainer)) {
       watchdog.enter(Section::eval, record.step);
-      result.eval_loss = evaluate(trainer, metrics, speaks);
+      evaluate(trainer, metrics, speaks);
     }
     const bool last = record.step == config.train.steps;
     const Next next = last ? Next{} : agreed_next(world, config.output, options);
@@ -281,7 +279,6 @@ RunResult run_training(const Config& config, Comm& world, const RunOptions& opti
     watchdog.enter(Section::save, trainer.state().step);
     saver->require_saved(kLastTries, options.save_again_after);
     record_save(*saver, metrics);
-    result.save_stall_seconds = saver->stall_seconds();
     if (speaks) say_saved(config, *saver);
   }
   if (taken > 0 && found_no_scale(config, trainer)) {

@@ -14,9 +14,6 @@ namespace stretto {
 
 struct RunResult {
   ExitCode code = ExitCode::ok;
-  double eval_loss = 0;           // of the last evaluation; 0 without one
-  size_t planned_bytes = 0;       // of this rank
-  double save_stall_seconds = 0;  // steps waited for checkpoints
   std::vector<TraceEvent> tasks;  // pipeline tasks of the last step, with keep_tasks
 };
 

@@ -8,16 +8,10 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/shell_text.h"
 
 namespace stretto {
 namespace {
-
-bool all_of(const std::string& text, std::string_view extra) {
-  return std::all_of(text.begin(), text.end(), [&](char c) {
-    const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-    return letter || extra.find(c) != std::string_view::npos;
-  });
-}
 
 void require(bool good, const char* what, const std::string& value, const char* hint) {
   if (good) return;
@@ -31,17 +25,17 @@ bool has_control_characters(const std::string& text) {
 
 void require_safe(const SbatchJob& job) {
   constexpr const char* kLetters = "use letters, digits, '.', '_' and '-', at most 128 of them";
-  require(is_run_name(job.name), "run name", job.name, kLetters);
+  require(is_safe_name(job.name), "run name", job.name, kLetters);
   const auto limit = seconds_of_limit(job.time);
   require(limit.has_value(), "time limit", job.time,
           "write it as hours:minutes:seconds or minutes");
   // The signal would come at once, and the job would save, end and start again for ever.
   require(*limit == 0 || *limit > kSignalBefore, "time limit", job.time,
           "give more than two minutes: that long before the end the job saves");
-  require(job.partition.empty() || is_run_name(job.partition), "partition", job.partition,
+  require(job.partition.empty() || is_safe_name(job.partition), "partition", job.partition,
           kLetters);
-  require(job.account.empty() || is_run_name(job.account), "account", job.account, kLetters);
-  require(is_run_name(job.mpi), "MPI type", job.mpi, "use one that `srun --mpi=list` shows");
+  require(job.account.empty() || is_safe_name(job.account), "account", job.account, kLetters);
+  require(is_safe_name(job.mpi), "MPI type", job.mpi, "use one that `srun --mpi=list` shows");
   require(!job.program.empty() && !has_control_characters(job.program), "program", job.program,
           "move the program to a path without control characters");
   for (const std::string& word : job.words) {
@@ -107,23 +101,6 @@ std::optional<int64_t> seconds_of_limit(const std::string& text) {
     return seconds;
   }
   return std::nullopt;
-}
-
-std::string shell_quoted(const std::string& text) {
-  std::string out = "'";
-  for (const char c : text) {
-    if (c == '\'') {
-      out += "'\\''";
-    } else {
-      out += c;
-    }
-  }
-  return out + "'";
-}
-
-bool is_run_name(const std::string& name) {
-  return !name.empty() && name.size() <= 128 && name.front() != '-' && name.front() != '.' &&
-         name.find("..") == std::string::npos && all_of(name, "._-");
 }
 
 std::string sbatch_file(const SbatchJob& job) {

@@ -32,11 +32,4 @@ constexpr int64_t kSignalBefore = 120;  // the end of a job, in seconds
 // Throws Error(usage) for a value that cannot be placed safely.
 std::string sbatch_file(const SbatchJob& job);
 
-// 'text' for a POSIX shell; one word whatever it holds.
-std::string shell_quoted(const std::string& text);
-
-// Whether `name` may name a run: [A-Za-z0-9._-]{1,128}, without "..", not beginning with '-' or
-// '.'.
-bool is_run_name(const std::string& name);
-
 }  // namespace stretto

@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "base/random.h"
+#include "base/shell_text.h"
 #include "base/strict_json.h"
 #include "bench/launcher.h"
 #include "bench/report.h"

@@ -9,7 +9,9 @@
 #include <map>
 
 #include "account/flops.h"
+#include "base/shell_text.h"
 #include "bench/published.h"
+#include "bench/published_record.h"
 #include "bench/safe_text.h"
 #include "bench/sample_record.h"
 #include "reference/source.h"
@@ -123,12 +125,20 @@ TEST(MptTable, PrintsThePublishedTableAgain) {
   ASSERT_EQ(table.rows.size(), 198u);
   ASSERT_EQ(table.header.size(), 20u);
   EXPECT_EQ(table.header[6], "Model TFLOP");
+  const size_t precision = csv.column("precision").value();
   int cells = 0;
   for (size_t i = 0; i < table.rows.size(); ++i) {
     const std::vector<std::string> expected = published_cells(csv, csv.rows[i]);
     for (size_t c = 0; c < expected.size(); ++c) {
-      EXPECT_EQ(table.rows[i][c], expected[c]) << csv.rows[i][0] << ", " << table.header[c];
       ++cells;
+      if (table.header[c] == "Model TFLOP" && csv.rows[i][precision] == "bf16") {
+        // Worked out there from the MFU, which is rounded to 0.01 %.
+        const double most =
+            0.5e-4 * device_peak(expected[3], PeakFormat::bf16).value() / 1e14 + 1e-6;
+        EXPECT_NEAR(std::stod(table.rows[i][c]), std::stod(expected[c]), most);
+        continue;
+      }
+      EXPECT_EQ(table.rows[i][c], expected[c]) << csv.rows[i][0] << ", " << table.header[c];
     }
   }
   EXPECT_EQ(cells, 198 * 20);
@@ -454,7 +464,7 @@ TEST(SafeText, MarkdownAndShell) {
   EXPECT_EQ(one_line("one  two\n  three", 10), "one two...");
   EXPECT_EQ(one_line("\u00e9\u00e9\u00e9\u00e9", 6), "\u00e9...") << "no half letters";
   EXPECT_TRUE(is_safe_name("dp2-zero1.a"));
-  for (const char* bad : {"", "..", "a/b", "-rf", ".hidden", "a b", "a\nb"}) {
+  for (const char* bad : {"", "..", "a..b", "a/b", "-rf", ".hidden", "a b", "a\nb"}) {
     EXPECT_FALSE(is_safe_name(bad)) << bad;
   }
 }

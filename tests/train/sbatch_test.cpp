@@ -9,6 +9,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "base/shell_text.h"
 #include "support/expect_error.h"
 #include "support/temp_dir.h"
 
@@ -194,12 +195,13 @@ TEST(Sbatch, NamesAreHeldToAnAlphabet) {
     one.account = text;
     EXPECT_ERROR(sbatch_file(one), ExitCode::usage, "account");
   }
-  for (const char* good : {"a", "gpt2-124m", "run_3.yaml", "A.b-c"}) EXPECT_TRUE(is_run_name(good));
+  for (const char* good : {"a", "gpt2-124m", "run_3.yaml", "A.b-c"})
+    EXPECT_TRUE(is_safe_name(good));
   for (const char* bad : {"..", "a..b", "-x", ".hidden", "a/b", "a\n#SBATCH --uid=0"}) {
-    EXPECT_FALSE(is_run_name(bad)) << bad;
+    EXPECT_FALSE(is_safe_name(bad)) << bad;
   }
-  EXPECT_TRUE(is_run_name(std::string(128, 'a')));
-  EXPECT_FALSE(is_run_name(std::string(129, 'a')));
+  EXPECT_TRUE(is_safe_name(std::string(128, 'a')));
+  EXPECT_FALSE(is_safe_name(std::string(129, 'a')));
 }
 
 TEST(Sbatch, ControlCharactersAndOptionsAreRefused) {
