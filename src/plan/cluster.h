@@ -39,6 +39,9 @@ struct Cluster {
   double matrix_flops = 0;      // dense bf16/fp16
   double matrix_flops_fp8 = 0;  // 0: none
   double vector_flops = 0;      // fp32 outside the matrix units
+  // This machine's, as measured: the peak that MFU counts against where products are slower. Else
+  // 0.
+  double fma_flops = 0;
   int64_t units = 0;            // multiprocessors (GPU) or cores (CPU)
   int64_t alignment = 8;        // elements: sizes the matrix units want as multiples; 1: any
   double memory_bandwidth = 0;  // bytes/s

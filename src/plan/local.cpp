@@ -44,6 +44,8 @@ std::optional<MachineFigures> read_machine(const std::string& text) {
   m.gemm = number_at(rates, "gemm_flops");
   m.bf16_gemm = number_at(rates, "bf16_gemm_flops");
   if (m.bf16_gemm == 0) m.bf16_gemm = m.gemm;
+  m.fma = number_at(rates, "fma_flops");
+  m.fma_one_core = number_at(rates, "fma_flops_one_core");
   m.bandwidth = number_at(rates, "triad_bytes_per_second");
   const json memory = object_at(machine, "memory");
   m.memory = number_at(memory, "limit_bytes");
@@ -70,6 +72,10 @@ Cluster local_cluster(const MachineFigures& m, int64_t threads, int64_t ranks) {
   set("device.matrix_rate", c.matrix_flops, m.bf16_gemm * share, "GFLOP/s", 1e9,
       "matrix product in 16 bits, this rank's cores");
   set("device.vector_rate", c.vector_flops, m.gemm * share, "GFLOP/s", 1e9, "the same in fp32");
+  // As `bench` has it: a few cores may run at a higher clock than all together.
+  const double one = m.fma > 0 ? m.fma_one_core / m.fma : 0;
+  const double core = std::max(1 / static_cast<double>(m.cores), one);
+  c.fma_flops = m.fma * std::min(1.0, core * static_cast<double>(per_rank));
   set("device.memory_bandwidth", c.memory_bandwidth, m.bandwidth * share, "GB/s", 1e9,
       "triad, this rank's share");
   const double memory_share = std::min(share, 1 / static_cast<double>(std::max<int64_t>(1, ranks)));

@@ -14,6 +14,8 @@ struct MachineFigures {
   int64_t cores = 0;        // usable
   double gemm = 0;          // FLOP/s, fp32 matrix product on all of them
   double bf16_gemm = 0;     // the same in bf16; that in fp32 where there are no units for it
+  double fma = 0;           // FLOP/s of fp32 multiply-adds on all of them; 0: not measured
+  double fma_one_core = 0;  // the same on one
   double bandwidth = 0;     // bytes/s, triad on all of them
   double memory = 0;        // bytes
   double call_seconds = 0;  // two ranks, one collective of a few bytes; 0: not measured

@@ -203,10 +203,13 @@ Candidate price(const Cluster& cluster, const Stack& stack, const Workload& work
   c.tokens_per_second = tokens / c.estimate.seconds;
   const FlopsPerToken flops =
       flops_per_token(Convention::mpt, work.model, work.seq_len, layout.recompute);
-  const double peak = static_cast<double>(layout.devices()) *
-                      (work.precision == Precision::amp_fp8 && cluster.matrix_flops_fp8 > 0
-                           ? cluster.matrix_flops_fp8
-                           : make_rates(cluster, stack, work.precision).matrix_peak);
+  // Ranks that take turns on the cores have their peak once.
+  const int64_t at_once =
+      cluster.time_shared ? std::min(layout.devices(), cluster.devices_per_node) : layout.devices();
+  const double matrix = work.precision == Precision::amp_fp8 && cluster.matrix_flops_fp8 > 0
+                            ? cluster.matrix_flops_fp8
+                            : make_rates(cluster, stack, work.precision).matrix_peak;
+  const double peak = static_cast<double>(at_once) * std::max(matrix, cluster.fma_flops);
   c.mfu = flops.model_total() * c.tokens_per_second / peak;
   c.hfu = flops.hardware_total() * c.tokens_per_second / peak;
   return c;

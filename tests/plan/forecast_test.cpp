@@ -6,6 +6,8 @@
 #include <rapidcheck/gtest.h>
 
 #include "config/registry.h"
+#include "plan/local.h"
+#include "plan/search.h"
 
 namespace stretto::plan {
 namespace {
@@ -91,6 +93,34 @@ TEST(Forecast, RanksBeyondTheCoresTakeTurns) {
   EXPECT_EQ(c->estimate.core_wait, 0);
   EXPECT_GT(b->seconds, 0.95 * a->seconds) << "no faster than one rank per core";
   EXPECT_NEAR(c->seconds, 0.5 * a->seconds, 0.15 * a->seconds);
+}
+
+// MFU of a plan counts against the peak that `bench` would name: multiply-adds, where products are
+// slower; once for ranks that take turns.
+TEST(Forecast, ThePeakIsThatOfBench) {
+  MachineFigures m;
+  m.cores = 2;
+  m.gemm = m.bf16_gemm = 2e11;
+  m.bandwidth = 2e10;
+  m.memory = 8e9;
+  const auto mfu = [&](int64_t ranks) {
+    const Cluster cluster = local_cluster(m, 1, ranks);
+    Config config = tiny_run();
+    config.parallel.dp = ranks;
+    const Candidate c =
+        price(cluster, find_stack("stretto", cluster), workload_of(config), layout_of(config));
+    return c.mfu / c.tokens_per_second;
+  };
+  const double by_products = mfu(1), on_two = mfu(2);
+  EXPECT_NEAR(on_two, by_products / 2, 1e-9 * by_products);
+  EXPECT_DOUBLE_EQ(mfu(4), on_two);
+  m.fma = 3e11;
+  m.fma_one_core = 1.6e11;  // at a higher clock
+  EXPECT_NEAR(mfu(1), by_products * 1e11 / 1.6e11, 1e-9 * by_products);
+  EXPECT_NEAR(mfu(2), on_two * 2e11 / 3.2e11, 1e-9 * on_two);
+  m.fma = 1e11;  // as an instruction set that the measurement does not know
+  m.fma_one_core = 0.5e11;
+  EXPECT_DOUBLE_EQ(mfu(2), on_two);
 }
 
 TEST(Forecast, AKnownRunIsPredictedAsMeasured) {
