@@ -99,7 +99,14 @@ FlopsPerToken causal(const Sizes& s, int times, bool fused) {
   return flops;
 }
 
+bool is_attention(Product p) { return p == Product::scores || p == Product::values; }
+
 }  // namespace
+
+const char* name_of(Product product) {
+  constexpr const char* kNames[] = {"qkv", "scores", "values", "proj", "up", "down", "head"};
+  return kNames[static_cast<int>(product)];
+}
 
 const char* name_of(Convention convention) {
   constexpr const char* kNames[] = {"mpt",          "mosaicgpt", "megatron",
@@ -115,6 +122,20 @@ Convention convention_from_name(std::string_view name) {
   }
   throw Error(ExitCode::usage, fmt::format("no FLOP convention is called '{}'", name),
               "use one of " + names);
+}
+
+double FlopsSplit::total() const {
+  double sum = other;
+  for (double flops : product) sum += flops;
+  return sum;
+}
+
+double FlopsSplit::without_attention() const {
+  double sum = other;
+  for (int i = 0; i < kProducts; ++i) {
+    if (!is_attention(static_cast<Product>(i))) sum += product[static_cast<size_t>(i)];
+  }
+  return sum;
 }
 
 int64_t parameter_formula(const ModelShape& s) {

@@ -1,8 +1,9 @@
 // FLOPs of a training step: the only place in the program that knows a FLOP formula.
 //
-// One list of matrix products describes what a GPT computes. A convention says how much of it, and
-// of what else, is counted: published figures differ by which one they chose, so every utilisation
-// is named after its convention. A multiply-add counts two. Nothing here depends on how a run is
+// A convention says how much of what a GPT multiplies, and of what else, is counted: published
+// figures differ by which one they chose, so every utilisation is named after its convention. Tests
+// hold `causal` and `hardware` against a list of all matrix products, and against what operators
+// execute. A multiply-add counts two. Nothing here depends on how a run is
 // cut into ranks, except what RunCut says: the ranks that `megatron-old` needs to reproduce old
 // figures, and for `hardware` a backward pass in two parts.
 #pragma once
@@ -11,7 +12,6 @@
 #include <cstdint>
 #include <optional>
 #include <string_view>
-#include <vector>
 
 #include "account/model_shape.h"
 #include "account/run_shape.h"
@@ -22,31 +22,8 @@ namespace stretto {
 // softmax(scores) v.
 enum class Product { qkv, scores, values, proj, up, down, head };
 constexpr int kProducts = 7;
-enum class Phase { forward, backward, recompute };
-enum class Attention { dense, causal };
 
 const char* name_of(Product product);
-const char* name_of(Phase phase);
-
-// `count` products (m x k) times (k x n). A triangular one computes only row i's first i + 1
-// columns (or, in the backward pass, sums over as many terms), so m(m+1)/2 stands for m * m.
-struct MatrixProduct {
-  Product product;
-  Phase phase;
-  int64_t count, m, n, k;
-  bool triangular;
-
-  double flops() const;
-};
-
-// Everything that a step over `batch` sequences of `seq` tokens multiplies, as our kernels do it.
-// Recompute holds the layers' forward pass under full checkpointing, without the last product of
-// each: nothing reads its output again. Fused attention stores no probabilities and multiplies
-// q k^T once more in its backward pass: with `fused_attention` that product is listed under
-// recompute, too.
-std::vector<MatrixProduct> matrix_products(const ModelShape& model, int64_t batch, int64_t seq,
-                                           Attention attention, Checkpointing checkpointing,
-                                           bool fused_attention);
 
 // mpt:          6N + 12 L C T per token, N with positions and look-ups; full recompute x 4/3
 // mosaicgpt:    6N + 4 L C T; with recompute 8N + 6 L C T

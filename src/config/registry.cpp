@@ -53,12 +53,6 @@ const std::vector<RegistryModel>& registry_models() {
   return models;
 }
 
-std::vector<ModelShape> model_registry() {
-  std::vector<ModelShape> shapes;
-  for (const RegistryModel& model : registry_models()) shapes.push_back(model.shape);
-  return shapes;
-}
-
 const RegistryModel* lookup_model(std::string_view name) {
   for (const RegistryModel& model : registry_models()) {
     if (model.shape.name == name) return &model;

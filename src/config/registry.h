@@ -19,7 +19,6 @@ struct RegistryModel {
 
 // All models, family by family, in the order of the files. Parsed on first use.
 const std::vector<RegistryModel>& registry_models();
-std::vector<ModelShape> model_registry();
 
 const RegistryModel* lookup_model(std::string_view name);  // null when unknown
 

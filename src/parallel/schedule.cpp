@@ -162,18 +162,4 @@ Transfer output_of(const Schedule& schedule, int rank, const Task& task) {
   return {to % schedule.stages, tag_of(schedule, forward, task.micro_batch, to)};
 }
 
-std::string schedule_text(const Schedule& schedule) {
-  constexpr const char* kLetters[] = {"F", "B", "i", "w"};
-  std::string out;
-  for (const Tasks& tasks : schedule.ranks) {
-    for (const Task& task : tasks) {
-      if (&task != tasks.data()) out += ' ';
-      out += fmt::format("{}{}", kLetters[static_cast<int>(task.kind)], task.micro_batch);
-      if (task.chunk > 0) out += fmt::format(".{}", task.chunk);
-    }
-    out += '\n';
-  }
-  return out;
-}
-
 }  // namespace stretto

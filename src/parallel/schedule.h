@@ -84,8 +84,4 @@ ScheduleCheck check_schedule(const Schedule& schedule);
 // GPU that is queued before this task stops what this task has to wait for: all of the GPU.
 std::vector<bool> next_input_comes(const Schedule& schedule, int rank);
 
-// One line per rank, for people: "F0 F1 B0 ..." (i = backward_input, w = backward_weight; chunks
-// after the first as F0.1).
-std::string schedule_text(const Schedule& schedule);
-
 }  // namespace stretto

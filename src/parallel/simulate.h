@@ -41,11 +41,6 @@ struct Timeline {
   std::vector<double> busy;        // seconds computed, by rank
   double makespan = 0;
   double bubble = 0;  // share of rank-seconds without compute
-
-  std::span<const TaskTime> of_rank(int rank) const {
-    const auto r = static_cast<size_t>(rank);
-    return {tasks.data() + first_task[r], first_task[r + 1] - first_task[r]};
-  }
 };
 
 class Simulator {

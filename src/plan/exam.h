@@ -16,7 +16,6 @@ struct ExamSpec {
   std::vector<std::string> keys;             // what is held out, one value at a time
   double target_median = 0, target_p90 = 0;  // percent
   double memory_median = 0, memory_p90 = 0;  // percent; 0: no target
-  bool decisions = false;                    // its comparison groups are decisions someone made
 };
 const std::vector<ExamSpec>& exam_specs();
 
@@ -74,7 +73,6 @@ struct ExamTable {
   std::string device;
   FitResult fit;
 
-  bool passes_seconds() const;                   // every key, odd rows included
   double decisions_within(double regret) const;  // share of the groups
 };
 

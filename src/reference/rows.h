@@ -28,9 +28,9 @@ struct ReferenceRow {
   std::string file;  // mpt, mosaicgpt, bloom, fugaku
   int64_t line = 0;  // of the file
   std::string id, section, table, model, size_label, hardware, unit;
-  std::string precision, mp_mode, sharding, flops_basis, framework, date;
+  std::string precision, mp_mode, sharding, flops_basis, date;
   std::string status;  // ok, OOM, OOM_after_first_epoch, fail, hang, not_run
-  std::string repeat_of, anomaly, suggested_fix, notes;
+  std::string repeat_of, anomaly, suggested_fix;
   std::string tflops_raw;  // the cell as printed; MPT's is in units of 1e14 FLOP/s
   std::optional<int64_t> params, layers, hidden, heads, vocab, seq_len;
   std::optional<int64_t> gpus, nodes, dp, tp, pp;
@@ -40,7 +40,6 @@ struct ReferenceRow {
   std::optional<Published> tokens_per_sec, tokens_per_sec_per_gpu;
   std::optional<Published> tflops;  // per GPU, per node for Fugaku; as its authors counted
   std::optional<Published> mfu_star, mfu, hfu_star, hfu, aggregate_pflops;
-  std::string memory_unit;
 
   // GPUs, or nodes where the table counts nodes without GPUs; 0 where not stated.
   int64_t devices() const;

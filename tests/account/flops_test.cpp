@@ -5,6 +5,7 @@
 #include <rapidcheck.h>
 
 #include "account/parameters.h"
+#include "account/products.h"
 #include "account/shapes.h"
 
 namespace stretto {
@@ -12,7 +13,11 @@ namespace {
 
 using testing::arbitrary_checkpointing;
 using testing::arbitrary_shape;
+using testing::Attention;
 using testing::gpt;
+using testing::matrix_products;
+using testing::MatrixProduct;
+using testing::Phase;
 
 FlopsPerToken counted(const ModelShape& shape, int64_t batch, int64_t seq, Checkpointing plan,
                       bool fused) {
@@ -109,12 +114,6 @@ TEST(Flops, ParameterFormulaEqualsTheParameterList) {
     const ModelShape shape = arbitrary_shape();
     RC_ASSERT(parameter_formula(shape) == parameter_count(shape));
   }));
-}
-
-TEST(Flops, AProductWithoutHeadsIsRefused) {
-  ModelShape shape = gpt(2, 64, 4, 1000, 32);
-  shape.heads = 0;
-  EXPECT_ANY_THROW(matrix_products(shape, 1, 8, Attention::dense, Checkpointing::none, false));
 }
 
 }  // namespace

@@ -6,9 +6,15 @@
 
 #include "account/flops.h"
 #include "account/parameters.h"
+#include "account/products.h"
 
 namespace stretto {
 namespace {
+
+using testing::Attention;
+using testing::matrix_products;
+using testing::MatrixProduct;
+using testing::Phase;
 
 struct Counted {
   double model = 0, recompute = 0;
@@ -58,15 +64,20 @@ TEST_P(Registry, ParametersByFormulaEqualTheList) {
   EXPECT_EQ(parameter_formula(GetParam()), parameter_count(GetParam()));
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Registry, ::testing::ValuesIn(model_registry()),
-                         [](const auto& tested) {
-                           std::string name = tested.param.name;
-                           for (char& c : name) {
-                             const bool word = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
-                             if (!word) c = '_';
-                           }
-                           return name;
-                         });
+std::vector<ModelShape> shapes() {
+  std::vector<ModelShape> all;
+  for (const RegistryModel& model : registry_models()) all.push_back(model.shape);
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Registry, ::testing::ValuesIn(shapes()), [](const auto& tested) {
+  std::string name = tested.param.name;
+  for (char& c : name) {
+    const bool word = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+    if (!word) c = '_';
+  }
+  return name;
+});
 
 }  // namespace
 }  // namespace stretto

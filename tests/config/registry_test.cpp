@@ -110,7 +110,8 @@ TEST(Registry, EveryShapeOfThePrequelIsThere) {
 
 TEST(Registry, NamesAreUniqueAndShapesValid) {
   std::set<std::string> names;
-  for (const ModelShape& shape : model_registry()) {
+  for (const RegistryModel& model : registry_models()) {
+    const ModelShape& shape = model.shape;
     EXPECT_TRUE(names.insert(shape.name).second) << shape.name;
     Config config;
     config.model = shape;

@@ -39,7 +39,8 @@ Config unusual() {
 
 TEST(Serialize, YamlComesBackUnchanged) {
   expect_same(load_config_text(to_yaml(unusual()), "x").config, unusual());
-  for (const ModelShape& shape : model_registry()) {
+  for (const RegistryModel& model : registry_models()) {
+    const ModelShape& shape = model.shape;
     Config c;
     c.model = shape;
     c.seq_len = shape.positions;

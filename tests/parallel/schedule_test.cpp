@@ -186,6 +186,22 @@ TEST(Schedule, AllAreValid) {
       [](const Schedule& s) { EXPECT_EQ(check_schedule(s).problem, "") << label(s); });
 }
 
+// One line per rank, for people: "F0 F1 B0 ..." (i = backward_input, w = backward_weight; chunks
+// after the first as F0.1).
+std::string schedule_text(const Schedule& schedule) {
+  constexpr const char* kLetters[] = {"F", "B", "i", "w"};
+  std::string out;
+  for (const std::vector<Task>& tasks : schedule.ranks) {
+    for (const Task& task : tasks) {
+      if (&task != tasks.data()) out += ' ';
+      out += kLetters[static_cast<int>(task.kind)] + std::to_string(task.micro_batch);
+      if (task.chunk > 0) out += "." + std::to_string(task.chunk);
+    }
+    out += '\n';
+  }
+  return out;
+}
+
 TEST(Schedule, SmallOnesAsDrawnByHand) {
   EXPECT_EQ(schedule_text(make_schedule(PipelineSchedule::gpipe, 2, 3)),
             "F0 F1 F2 B0 B1 B2\nF0 F1 F2 B0 B1 B2\n");

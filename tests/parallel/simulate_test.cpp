@@ -145,7 +145,7 @@ TEST(Simulate, TimesAreInOrderAndInputsComeFirst) {
   for (int r = 0; r < 3; ++r) {
     double clock = 0;
     for (size_t i = 0; i < s.ranks[static_cast<size_t>(r)].size(); ++i) {
-      const TaskTime time = timeline.of_rank(r)[i];
+      const TaskTime time = timeline.tasks[timeline.first_task[static_cast<size_t>(r)] + i];
       EXPECT_GE(time.start, clock);
       clock = time.end;
       const Task& task = s.ranks[static_cast<size_t>(r)][i];

@@ -1,15 +1,31 @@
-// The list of matrix products of a training step.
+// Every matrix product of a training step, as a list: what the formulas of account/flops.h are held
+// against.
+#pragma once
+
+#include <cstdint>
 #include <vector>
 
 #include "account/flops.h"
-#include "base/error.h"
 
-namespace stretto {
-namespace {
+namespace stretto::testing {
+
+enum class Phase { forward, backward, recompute };
+enum class Attention { dense, causal };
+
+// `count` products (m x k) times (k x n). A triangular one computes only row i's first i + 1
+// columns (or, in the backward pass, sums over as many terms), so m(m+1)/2 stands for m * m.
+struct MatrixProduct {
+  Product product;
+  Phase phase;
+  int64_t count, m, n, k;
+  bool triangular;
+
+  double flops() const;
+};
 
 // Forward products. Attention's are `batch * heads` separate ones per layer.
-std::vector<MatrixProduct> forward_products(const ModelShape& s, int64_t batch, int64_t seq,
-                                            bool causal) {
+inline std::vector<MatrixProduct> forward_products(const ModelShape& s, int64_t batch, int64_t seq,
+                                                   bool causal) {
   const int64_t rows = batch * seq, c = s.hidden, f = s.ffn, l = s.layers;
   const int64_t pairs = l * batch * s.heads, d = s.head_size();
   const Phase phase = Phase::forward;
@@ -25,20 +41,16 @@ std::vector<MatrixProduct> forward_products(const ModelShape& s, int64_t batch, 
 }
 
 // Y = A B has dA = dY B^T and dB = A^T dY: the same three sizes in other places.
-void add_backward(std::vector<MatrixProduct>& list, const MatrixProduct& p) {
+inline void add_backward(std::vector<MatrixProduct>& list, const MatrixProduct& p) {
   list.push_back({p.product, Phase::backward, p.count, p.m, p.k, p.n, p.triangular});
   list.push_back({p.product, Phase::backward, p.count, p.k, p.n, p.m, p.triangular});
 }
 
 // Full checkpointing repeats a layer up to what its backward pass reads: nothing reads the output
 // of the last product, so that one is left out.
-bool is_repeated(Product p) { return p != Product::down && p != Product::head; }
+inline bool is_repeated(Product p) { return p != Product::down && p != Product::head; }
 
-bool is_attention(Product p) { return p == Product::scores || p == Product::values; }
-
-}  // namespace
-
-double MatrixProduct::flops() const {
+inline double MatrixProduct::flops() const {
   const double all = 2.0 * static_cast<double>(count) * static_cast<double>(m) *
                      static_cast<double>(n) * static_cast<double>(k);
   if (!triangular) return all;
@@ -47,12 +59,15 @@ double MatrixProduct::flops() const {
   return all * (seq + 1) / (2 * seq);
 }
 
-std::vector<MatrixProduct> matrix_products(const ModelShape& model, int64_t batch, int64_t seq,
-                                           Attention attention, Checkpointing checkpointing,
-                                           bool fused_attention) {
-  STRETTO_CHECK(model.heads > 0 && model.hidden % model.heads == 0, "{} hidden, {} heads",
-                model.hidden, model.heads);
-  STRETTO_CHECK(batch > 0 && seq > 0, "batch {}, sequence {}", batch, seq);
+// Everything that a step over `batch` sequences of `seq` tokens multiplies, as our kernels do it.
+// Recompute holds the layers' forward pass under full checkpointing, without the last product of
+// each: nothing reads its output again. Fused attention stores no probabilities and multiplies
+// q k^T once more in its backward pass: with `fused_attention` that product is listed under
+// recompute, too.
+inline std::vector<MatrixProduct> matrix_products(const ModelShape& model, int64_t batch,
+                                                  int64_t seq, Attention attention,
+                                                  Checkpointing checkpointing,
+                                                  bool fused_attention) {
   const auto forward = forward_products(model, batch, seq, attention == Attention::causal);
   std::vector<MatrixProduct> list = forward;
   for (const MatrixProduct& p : forward) add_backward(list, p);
@@ -64,28 +79,4 @@ std::vector<MatrixProduct> matrix_products(const ModelShape& model, int64_t batc
   return list;
 }
 
-const char* name_of(Product product) {
-  constexpr const char* kNames[] = {"qkv", "scores", "values", "proj", "up", "down", "head"};
-  return kNames[static_cast<int>(product)];
-}
-
-const char* name_of(Phase phase) {
-  constexpr const char* kNames[] = {"forward", "backward", "recompute"};
-  return kNames[static_cast<int>(phase)];
-}
-
-double FlopsSplit::total() const {
-  double sum = other;
-  for (double flops : product) sum += flops;
-  return sum;
-}
-
-double FlopsSplit::without_attention() const {
-  double sum = other;
-  for (int i = 0; i < kProducts; ++i) {
-    if (!is_attention(static_cast<Product>(i))) sum += product[static_cast<size_t>(i)];
-  }
-  return sum;
-}
-
-}  // namespace stretto
+}  // namespace stretto::testing
