@@ -31,11 +31,11 @@ std::string command_line(const RunRecord& record);
 
 // One array of jobs: points that need equally many ranks.
 struct SweepArray {
-  std::string name;      // of the job: [A-Za-z0-9._-]
-  int64_t ranks = 1;     // tasks per point
-  int64_t threads = 0;   // cores per task; 0: as the cluster decides
-  double seconds = 600;  // time limit of a point
-  int64_t at_once = 0;   // points that may run at a time; 0: as many as the cluster lets
+  std::string name;                // of the job: [A-Za-z0-9._-]
+  int64_t ranks = 1;               // tasks per point
+  int64_t threads = 0;             // cores per task; 0: as the cluster decides
+  double seconds = kPointTimeout;  // time limit of a point
+  int64_t at_once = 0;             // points that may run at a time; 0: as many as the cluster lets
   std::string partition, account;
   std::string directory;             // of the sweep: logs go there
   std::vector<std::string> command;  // `stretto sweep ...`; each job adds --only ID

@@ -11,12 +11,10 @@
 
 namespace stretto {
 
-constexpr int64_t kMostSteps = 1000;  // of a run, unless more are asked for
-
 struct MeasureOptions {
-  int64_t steps = kTimedSteps;  // timed, at least
-  int64_t warmup = 4;           // most steps that may turn out to be warm-up; they run in addition
-  double seconds = 2;  // of timed steps, at least: what disturbs a machine comes in such intervals
+  int64_t steps = kTimedSteps;     // timed, at least
+  int64_t warmup = kWarmupSteps;   // most steps that may be warm-up; they run in addition
+  double seconds = kTimedSeconds;  // of timed steps, at least
   // Steps after those, whose operators are timed one by one for the attribution; on a CPU that
   // costs nothing, and the timed steps themselves say it. None given: 3 on a GPU.
   std::optional<int64_t> by_operator;

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "bench/defaults.h"
+
 namespace stretto {
 
 struct ProcessResult {
@@ -19,7 +21,7 @@ struct ProcessResult {
 };
 
 struct ProcessOptions {
-  double timeout = 600;                 // seconds
+  double timeout = kPointTimeout;       // seconds
   std::string log;                      // stdout and stderr; replaced
   std::function<void(double)> waiting;  // called a few times a second with the seconds so far
   std::function<bool()> stop;           // true: end the child now

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/fs.h"
 #include "bench/build_info.h"
+#include "bench/defaults.h"
 #include "config/config.h"
 #include "machine/core_use.h"
 #include "parallel/schedule.h"
@@ -22,8 +23,6 @@ namespace stretto {
 // stopped: on request, in order, before its last step. Neither it nor ok is a failure.
 enum class RunStatus { ok, oom, fail, timeout, diverged, killed, stopped, rejected };
 const char* name_of(RunStatus status);  // ok, OOM, and the others as they are
-
-constexpr int64_t kTimedSteps = 12;  // of a benchmark, at least, unless told otherwise
 
 struct StepSample {
   double seconds = 0;

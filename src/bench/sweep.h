@@ -29,9 +29,9 @@ struct SweepOptions {
   std::string launcher = "threads";  // the same in a word, as records say it
   std::string machine;  // the text of machine.json; empty: what is there when a record is written
   int64_t steps = kTimedSteps;
-  double seconds = 2;    // of timed steps, at least
-  double timeout = 600;  // seconds per point
-  bool retry = false;    // run points again that ended without "ok"
+  double seconds = kTimedSeconds;  // of timed steps, at least
+  double timeout = kPointTimeout;  // seconds per point
+  bool retry = false;              // run points again that ended without "ok"
   std::function<void(const PlannedPoint&, double seconds)> waiting;
   std::function<bool()> stop;
 };

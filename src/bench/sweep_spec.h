@@ -34,9 +34,9 @@ struct SweepPoint {
 
 struct SweepSpec {
   std::vector<SweepPoint> points;
-  int64_t steps = 12;
-  double seconds = 2;    // of timed steps, at least
-  double timeout = 600;  // seconds per point
+  int64_t steps = kTimedSteps;
+  double seconds = kTimedSeconds;  // of timed steps, at least
+  double timeout = kPointTimeout;  // seconds per point
 };
 
 // Throws Error (bad_config) with file, line and column. Pure.

@@ -23,7 +23,9 @@ namespace {
 
 constexpr int kGo = 3, kDone = 4;  // descriptors in the program that plays
 constexpr int kPipes[] = {kGo, kDone};
-constexpr int64_t kMostRounds = 900;  // `bench` plans a thousand steps
+constexpr int64_t kMostRounds = 900;
+// The programs must not come to the end of their runs by themselves; a first step has no round.
+static_assert(kMostRounds + kWarmupSteps < kMostSteps);
 // Milliseconds: for one step, start included; between two looks at whether to stop.
 constexpr int kPatience = 10 * 60 * 1000, kLook = 100;
 

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "bench/defaults.h"
+
 namespace stretto {
 
 // In a program that was started by run_in_turns, after each step: waits until the next one may
@@ -20,8 +22,8 @@ struct Player {
 };
 
 struct Turns {
-  int64_t rounds = 12;  // at least
-  double seconds = 2;   // at least
+  int64_t rounds = kTimedSteps;    // at least
+  double seconds = kTimedSeconds;  // at least
   // Both programs get the same cores, as many as they use: of a shared machine one core can be
   // quicker than another. 0: all. `first_core` counts those that this process may use, around.
   int64_t cores = 0, first_core = 0;

@@ -38,8 +38,8 @@ constexpr const char* kHelp =
 struct Options {
   std::vector<std::string> words;
   std::string out, from, machine, label, turns;
-  int64_t steps = kTimedSteps, warmup = 4;
-  double seconds = 2;
+  int64_t steps = kTimedSteps, warmup = kWarmupSteps;
+  double seconds = kTimedSeconds;
   bool json = false;
 };
 
@@ -198,9 +198,9 @@ std::vector<std::string> command_of(const Options& options) {
   command.insert(command.end(), options.words.begin(), options.words.end());
   if (options.steps != kTimedSteps)
     command.insert(command.end(), {"--steps", fmt::format("{}", options.steps)});
-  if (options.seconds != 2)
+  if (options.seconds != kTimedSeconds)
     command.insert(command.end(), {"--seconds", fmt::format("{}", options.seconds)});
-  if (options.warmup != 4)
+  if (options.warmup != kWarmupSteps)
     command.insert(command.end(), {"--warmup", fmt::format("{}", options.warmup)});
   return command;
 }

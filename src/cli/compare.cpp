@@ -125,8 +125,8 @@ void print(const std::vector<Comparison>& all) {
 // Lets both programs run the configuration, several times afresh; their records lie in
 // `directory`/a and /b.
 void bench_in_turns(const Options& options, const std::string& directory) {
-  const int64_t runs = options.runs.value_or(5), steps = options.steps.value_or(12);
-  const double seconds = options.seconds.value_or(2);
+  const int64_t runs = options.runs.value_or(5), steps = options.steps.value_or(kTimedSteps);
+  const double seconds = options.seconds.value_or(kTimedSeconds);
   if (runs < 1 || steps < 1 || !(seconds >= 0)) {
     throw Error(ExitCode::usage,
                 fmt::format("--runs {} --steps {} --seconds {}", runs, steps, seconds),
