@@ -4,11 +4,16 @@
 #include <gtest/gtest.h>
 #include <hwy/targets.h>
 
+#include <atomic>
 #include <cmath>
+#include <filesystem>
+#include <iterator>
 #include <thread>
 
 #include "backend/backend.h"
 #include "backend/cpu/gemm.h"
+#include "backend/cpu/gemm_implementations.h"
+#include "base/parallel_for.h"
 #include "support/ops.h"
 #include "support/staged_backend.h"
 #include "support/threads.h"
@@ -104,6 +109,25 @@ TEST(Gemm, EveryImplementationAgreesWithPlainLoops) {
       }
     }
   }
+}
+
+TEST(Gemm, LibraryBlocksCoverTheResultOnce) {
+  for (const auto& [m, n] : std::vector<std::pair<int64_t, int64_t>>{
+           {1, 1}, {64, 768}, {256, 768}, {255, 769}, {300, 200}, {1024, 50257}, {7, 5000}}) {
+    const LibraryBlocks blocks(m, n);
+    EXPECT_LE(blocks.rows, LibraryBlocks::kRows);
+    EXPECT_LE(blocks.columns, LibraryBlocks::kColumns);
+    int64_t covered = 0;
+    for (int64_t i = 0; i < blocks.count(); ++i) {
+      ASSERT_LT(blocks.row(i), m);
+      ASSERT_LT(blocks.column(i), n);
+      covered +=
+          std::min(blocks.rows, m - blocks.row(i)) * std::min(blocks.columns, n - blocks.column(i));
+    }
+    EXPECT_EQ(covered, m * n) << m << " x " << n;
+  }
+  EXPECT_EQ(LibraryBlocks(256, 768).count(), 8) << "a product of one block, shared by threads";
+  EXPECT_EQ(LibraryBlocks(2048, 3072).rows, 256) << "enough as it is";
 }
 
 TEST(Linear, ForwardWithBiasAndGelu) {
@@ -323,6 +347,37 @@ TEST(Gemm, EveryInstructionSet) {
     }
   }
   hwy::SetSupportedTargetsForTest(0);
+}
+
+// A library that starts its own threads under each of ours has cores fought over: bf16 products of
+// oneDNN took twice as long on two threads. The second of ours is new to OpenMP, as a rank's are.
+TEST(Gemm, LibrariesStartNoThreads) {
+  const auto threads_of_process = [] {
+    return std::distance(std::filesystem::directory_iterator("/proc/self/task"), {});
+  };
+  for (const GemmImplementation& implementation : gemm_implementations()) {
+    const Operand a = Operand::random(DType::f32, {512, 64}, 1);
+    const Operand b = Operand::random(DType::f32, {1536, 64}, 2);
+    const Operand out = Operand::output(DType::f32, {512, 1536});
+    GemmArgs args;
+    args.m = 512;
+    args.n = 1536;
+    args.k = 64;
+    args.a = matrix(a);
+    args.b = matrix(b, true);
+    args.c = output_matrix(out);
+    if (!implementation.supports(args)) continue;
+    std::thread([&] {
+      GemmContext context(2);
+      std::atomic<int> here{0};
+      parallel_for(2, 2, [&](int64_t, int) {  // until both are there
+        for (++here; here < 2;) std::this_thread::yield();
+      });
+      const auto before = threads_of_process();
+      gemm(args, context, implementation.choice);
+      EXPECT_EQ(threads_of_process(), before) << implementation.name;
+    }).join();
+  }
 }
 
 // 1, 2 and 3 threads, and the same again, each started by a thread of its own as ranks are: every

@@ -86,7 +86,7 @@ GemmScratch gemm_scratch(const GemmArgs& args, int threads) {
     case GemmChoice::dot:
       return {(args.m * args.k + 1) * 4, 0};
     default:
-      return {0, in_place ? 4 : (kLibraryRows * kLibraryColumns + 1) * 4};
+      return {0, in_place ? 4 : (LibraryBlocks::kRows * LibraryBlocks::kColumns + 1) * 4};
   }
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "backend/cpu/gemm.h"
+#include "base/ceil_div.h"
 
 namespace stretto {
 
@@ -28,9 +29,22 @@ GemmScratch amx_scratch(int64_t m, int64_t n, int64_t k);
 // `narrow`: C is not f32, or has an epilogue and accumulates.
 GemmScratch own_scratch(int64_t m, int64_t n, int64_t k, bool narrow, int threads);
 
-// Blocks of C that OpenBLAS and oneDNN multiply in one call: the shape alone decides.
-constexpr int64_t kLibraryRows = 256;
-constexpr int64_t kLibraryColumns = 768;
+// Blocks of C that OpenBLAS and oneDNN multiply in one call. The shape alone decides: a product of
+// few blocks is cut into smaller ones, so that threads have enough to share.
+struct LibraryBlocks {
+  static constexpr int64_t kRows = 256, kColumns = 768;  // the largest
+  int64_t m, n, rows = kRows, columns = kColumns;
+
+  LibraryBlocks(int64_t m_, int64_t n_) : m(m_), n(n_) {
+    constexpr int64_t kEnough = 8, kLeastColumns = 192, kLeastRows = 64;
+    while (count() < kEnough && columns > kLeastColumns) columns /= 2;
+    while (count() < kEnough && rows > kLeastRows) rows /= 2;
+  }
+  int64_t across() const { return ceil_div(n, columns); }
+  int64_t count() const { return across() * ceil_div(m, rows); }
+  int64_t row(int64_t block) const { return block / across() * rows; }
+  int64_t column(int64_t block) const { return block % across() * columns; }
+};
 
 // Applies the epilogue of `args` to the finished f32 block `x` (rows, columns; row stride
 // `x_stride`) of A B at (row0, column0) and writes it to C. `x` may be C's own memory when C is f32

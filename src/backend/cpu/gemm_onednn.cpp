@@ -1,14 +1,12 @@
 // Matrix products through oneDNN, which knows AMX and AVX-512-BF16. As with OpenBLAS: one thread
 // per call, on blocks that the shape alone decides.
-#include <omp.h>
-
 #include <algorithm>
 #include <map>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <tuple>
 
 #include "backend/cpu/gemm_implementations.h"
-#include "base/ceil_div.h"
+#include "backend/cpu/one_openmp_thread.h"
 #include "base/error.h"
 #include "base/parallel_for.h"
 
@@ -65,9 +63,11 @@ const dnnl::matmul::primitive_desc& described(const Block& b, dnnl::matmul* prim
   return found->second.first;
 }
 
-void run_block(const GemmArgs& args, int64_t row, int64_t column, Scratch& scratch) {
-  const int64_t rows = std::min(kLibraryRows, args.m - row);
-  const int64_t columns = std::min(kLibraryColumns, args.n - column);
+void run_block(const GemmArgs& args, const LibraryBlocks& blocks, int64_t number,
+               Scratch& scratch) {
+  const int64_t row = blocks.row(number), column = blocks.column(number);
+  const int64_t rows = std::min(blocks.rows, args.m - row);
+  const int64_t columns = std::min(blocks.columns, args.n - column);
   const bool in_place = args.c.type == DType::f32 && args.epilogue.empty();
   char* c = element(args.c.data, args.c.type, args.c.stride, row, column);
   float* x = in_place ? reinterpret_cast<float*>(c) : scratch.floats(rows * columns);
@@ -86,6 +86,7 @@ void run_block(const GemmArgs& args, int64_t row, int64_t column, Scratch& scrat
     return const_cast<char*>(m.transposed ? element(m.data, m.type, m.stride, k, r)
                                           : element(m.data, m.type, m.stride, r, k));
   };
+  const OneOpenMpThread alone;  // oneDNN asks when it plans a product, and when it runs it
   dnnl::matmul product;
   const dnnl::matmul::primitive_desc& pd = described(block, &product);
   dnnl::stream stream(cpu_engine());
@@ -106,16 +107,10 @@ bool supports_onednn(const GemmArgs& args) {
 }
 
 void gemm_onednn(const GemmArgs& args, GemmContext& context) {
-  const int64_t across = ceil_div(args.n, kLibraryColumns);
-  const int64_t down = ceil_div(args.m, kLibraryRows);
-  // oneDNN takes the calling thread's OpenMP setting unless it is inside a parallel region.
-  const int threads = omp_get_max_threads();
-  omp_set_num_threads(1);
-  parallel_for(context.threads, across * down, [&](int64_t piece, int worker) {
-    run_block(args, piece / across * kLibraryRows, piece % across * kLibraryColumns,
-              context.worker[static_cast<size_t>(worker)]);
+  const LibraryBlocks blocks(args.m, args.n);
+  parallel_for(context.threads, blocks.count(), [&](int64_t block, int worker) {
+    run_block(args, blocks, block, context.worker[static_cast<size_t>(worker)]);
   });
-  omp_set_num_threads(threads);
 }
 
 bool onednn_is_native(DType type) {

@@ -2,35 +2,22 @@
 // spread over our own threads. So the result does not depend on their number, and a call from
 // several std::threads at once never starts threads inside threads.
 #include <cblas.h>
-#include <omp.h>
 
 #include <algorithm>
 #include <mutex>
 
 #include "backend/cpu/gemm_implementations.h"
-#include "base/ceil_div.h"
+#include "backend/cpu/one_openmp_thread.h"
 #include "base/parallel_for.h"
 
 namespace stretto {
 namespace {
 
-// While it lives, OpenBLAS uses no other thread than the caller. Built with OpenMP it takes as many
-// as OpenMP would give the caller, a setting that every thread has for itself; otherwise its own
-// number.
-class OneBlasThread {
- public:
-  OneBlasThread() {
-    static std::once_flag once;
-    std::call_once(once, [] { openblas_set_num_threads(1); });
-    omp_set_num_threads(1);
-  }
-  ~OneBlasThread() { omp_set_num_threads(before_); }
-  OneBlasThread(const OneBlasThread&) = delete;
-  OneBlasThread& operator=(const OneBlasThread&) = delete;
-
- private:
-  const int before_ = omp_get_max_threads();
-};
+// OpenBLAS that is not built with OpenMP has a number of threads of its own.
+void use_one_blas_thread() {
+  static std::once_flag once;
+  std::call_once(once, [] { openblas_set_num_threads(1); });
+}
 
 // A block of an operand as f32: the operand itself, or a converted copy in `scratch`.
 ConstMatrix block_f32(const ConstMatrix& m, int64_t row, int64_t column, int64_t rows,
@@ -47,9 +34,11 @@ ConstMatrix block_f32(const ConstMatrix& m, int64_t row, int64_t column, int64_t
   return {scratch, DType::f32, columns, m.transposed};
 }
 
-void run_block(const GemmArgs& args, int64_t row, int64_t column, Scratch& scratch) {
-  const int64_t rows = std::min(kLibraryRows, args.m - row);
-  const int64_t columns = std::min(kLibraryColumns, args.n - column);
+void run_block(const GemmArgs& args, const LibraryBlocks& blocks, int64_t number,
+               Scratch& scratch) {
+  const int64_t row = blocks.row(number), column = blocks.column(number);
+  const int64_t rows = std::min(blocks.rows, args.m - row);
+  const int64_t columns = std::min(blocks.columns, args.n - column);
   const bool in_place = args.c.type == DType::f32 && args.epilogue.empty();
   const int64_t a_size = args.a.type == DType::f32 ? 0 : rows * args.k;
   const int64_t b_size = args.b.type == DType::f32 ? 0 : columns * args.k;
@@ -61,7 +50,8 @@ void run_block(const GemmArgs& args, int64_t row, int64_t column, Scratch& scrat
   const int64_t x_stride = in_place ? args.c.stride : columns;
   const auto order = [](bool transposed) { return transposed ? CblasTrans : CblasNoTrans; };
   const auto narrow = [](int64_t size) { return static_cast<blasint>(size); };
-  const OneBlasThread alone;
+  use_one_blas_thread();
+  const OneOpenMpThread alone;
   cblas_sgemm(CblasRowMajor, order(a.transposed), order(b.transposed), narrow(rows),
               narrow(columns), narrow(args.k), 1.0f, static_cast<const float*>(a.data),
               narrow(a.stride), static_cast<const float*>(b.data), narrow(b.stride),
@@ -74,11 +64,9 @@ void run_block(const GemmArgs& args, int64_t row, int64_t column, Scratch& scrat
 bool supports_openblas(const GemmArgs&) { return true; }
 
 void gemm_openblas(const GemmArgs& args, GemmContext& context) {
-  const int64_t across = ceil_div(args.n, kLibraryColumns);
-  const int64_t down = ceil_div(args.m, kLibraryRows);
-  parallel_for(context.threads, across * down, [&](int64_t piece, int worker) {
-    run_block(args, piece / across * kLibraryRows, piece % across * kLibraryColumns,
-              context.worker[static_cast<size_t>(worker)]);
+  const LibraryBlocks blocks(args.m, args.n);
+  parallel_for(context.threads, blocks.count(), [&](int64_t block, int worker) {
+    run_block(args, blocks, block, context.worker[static_cast<size_t>(worker)]);
   });
 }
 
