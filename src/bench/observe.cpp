@@ -37,7 +37,8 @@ double expected_memory(const RunRecord& r) {
 }
 
 // Index of the run that the others of its build, machine and precision are predicted from: few
-// devices, a steady one, the longest step of those, of which overheads are the smallest part.
+// devices, a steady one, one that computes everything once, and the longest step of those, of which
+// overheads are the smallest part.
 std::map<std::string, size_t> known_runs(const std::vector<RunRecord>& records) {
   std::map<std::string, size_t> known;
   for (size_t i = 0; i < records.size(); ++i) {
@@ -48,7 +49,9 @@ std::map<std::string, size_t> known_runs(const std::vector<RunRecord>& records) 
     const RunRecord& best = records[it->second];
     const auto key = [](const RunRecord& x) {
       const Summary step = derive(x).step;
-      return std::tuple(x.devices(), step.disturbed() || x.disturbed(), -step.median, x.started);
+      const bool repeats = x.config.activation_checkpointing != Checkpointing::none;
+      return std::tuple(x.devices(), step.disturbed() || x.disturbed(), repeats, -step.median,
+                        x.started);
     };
     if (key(r) < key(best)) it->second = i;
   }

@@ -154,6 +154,9 @@ TEST(Observe, OfSeveralTheLongestStepIsKnown) {
   const auto both = forecasts_of({small, run("large", 1, 0.5)});
   EXPECT_FALSE(both[0].known);
   EXPECT_TRUE(both[1].known);
+  RunRecord repeats = run("repeats", 1, 0.7);
+  repeats.config.activation_checkpointing = Checkpointing::full;
+  EXPECT_TRUE(forecasts_of({run("large", 1, 0.5), repeats})[0].known);
 }
 
 TEST(Observe, EachPrecisionHasAKnownRunOfItsOwn) {
