@@ -63,19 +63,24 @@ void abort_all(const std::vector<ncclComm_t>& comms) {
     size_t left = 0;
   };
   const auto leaving = std::make_shared<Leaving>();
-  const auto leave = [leaving](ncclComm_t comm) {
+  int device = 0;
+  cudaGetDevice(&device);
+  const auto leave = [leaving, device](ncclComm_t comm) {
+    cudaSetDevice(device);  // a thread begins with the first one, and would start the driver there
     nccl::library().abort(comm);
     const std::lock_guard lock(leaving->mutex);
     --leaving->left;
     leaving->one_less.notify_all();
   };
   for (ncclComm_t comm : comms) {
-    const std::lock_guard lock(leaving->mutex);
-    ++leaving->left;
+    {
+      const std::lock_guard lock(leaving->mutex);
+      ++leaving->left;
+    }
     try {
       std::thread(leave, comm).detach();
-    } catch (const std::system_error&) {  // this error is not the one to tell of
-      --leaving->left;
+    } catch (...) {  // no thread: another error is on its way, and is the one to tell of
+      leave(comm);
     }
   }
   std::unique_lock lock(leaving->mutex);
@@ -223,6 +228,12 @@ class NcclComm final : public Comm {
   }
   // To destroy a communicator may wait for the peer: both take links away in the same order.
   ~NcclComm() override {
+    if (std::uncaught_exceptions() > exceptions_) {
+      std::vector<ncclComm_t> all;
+      release(all);
+      abort_all(all);
+      return;
+    }
     for_each_link([&](int kind, int from, int to) {
       if (rank() == from) out_[kind].reset();
       if (rank() == to) in_[kind].reset();
@@ -391,6 +402,7 @@ class NcclComm final : public Comm {
   ScratchPool pool_;
   Channel all_;
   std::unique_ptr<Channel> out_[2], in_[2];  // by parity of the tag
+  int exceptions_ = std::uncaught_exceptions();
 };
 
 // What each rank says of itself.

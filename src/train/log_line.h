@@ -1,6 +1,7 @@
 // A training step as people and programs read it.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "config/config.h"
@@ -19,9 +20,9 @@ std::string json_line(const Config& config, const StepRecord& record);
 
 std::string json_number(double value);
 
-// Model FLOP/s per rank of a step, recomputation left out (mpt convention) or counted (megatron).
-// Of what the device promises (mpt convention); empty: nobody knows what that is.
+// Model FLOPs of a step over what the device promises (mpt convention); empty: nobody knows that.
 std::optional<double> mfu(const Config& config, const StepRecord& record);
+// Model FLOP/s per rank of a step, recomputation left out (mpt convention) or counted (megatron).
 double model_flops_per_rank(const Config& config, const StepRecord& record);
 double megatron_flops_per_rank(const Config& config, const StepRecord& record);
 

@@ -15,6 +15,9 @@ struct TunableOptions {
   double settle = 0;  // seconds that each algorithm runs alone before the fastest few are kept
 };
 
+// Slurm gave each rank GPUs that the others do not see.
+bool gpus_per_task();
+
 // Ranks of a machine take its GPUs in turn; more ranks than GPUs share them.
 int gpu_of(const Comm& world);
 

@@ -9,7 +9,6 @@
 #include "account/stages.h"
 #include "backend/cpu/workspace.h"
 #include "backend/cuda/cuda_options.h"
-#include "backend/cuda/telemetry.h"
 #include "base/ceil_div.h"
 #include "base/control_groups.h"
 #include "base/units.h"
@@ -18,6 +17,7 @@
 #include "parallel/stage_shape.h"
 #include "train/cores.h"
 #include "train/launch.h"
+#include "train/rank_backend.h"
 
 namespace stretto {
 namespace {
@@ -74,13 +74,7 @@ size_t gpu_share(int64_t ranks_here) {
     least = std::min(least, cuda_total_bytes(d) / 20 * 19);
     if (one_process) least = std::min(least, cuda_free_bytes(d));
   }
-  // Slurm gives each task GPUs that the others do not see, and so do scripts that set
-  // CUDA_VISIBLE_DEVICES for each rank: one is seen where there are enough for all.
-  const char* per_task = std::getenv("SLURM_GPUS_PER_TASK");
-  const bool slurm = detect_launch().launcher == Launcher::slurm;
-  if (slurm && per_task != nullptr && *per_task != '\0') return least;
-  if (!one_process && devices == 1 && installed_gpus() >= ranks_here) return least;
-  return least / static_cast<size_t>(ceil_div(ranks_here, devices));
+  return gpus_per_task() ? least : least / static_cast<size_t>(ceil_div(ranks_here, devices));
 }
 
 // The first way to run it that fits.

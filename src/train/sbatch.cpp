@@ -29,9 +29,10 @@ void require_safe(const SbatchJob& job) {
   const auto limit = seconds_of_limit(job.time);
   require(limit.has_value(), "time limit", job.time,
           "write it as hours:minutes:seconds or minutes");
-  // The signal would come at once, and the job would save, end and start again for ever.
-  require(*limit == 0 || *limit > kSignalBefore, "time limit", job.time,
-          "give more than two minutes: that long before the end the job saves");
+  // Else the signal might come at once, and the job would save, end and start again for ever: Slurm
+  // sends it up to a minute early, and may count limits in whole minutes.
+  require(*limit == 0 || *limit >= kSignalBefore + 120, "time limit", job.time,
+          "give four minutes or more: the job saves two or three minutes before its end");
   require(job.partition.empty() || is_safe_name(job.partition), "partition", job.partition,
           kLetters);
   require(job.account.empty() || is_safe_name(job.account), "account", job.account, kLetters);

@@ -158,10 +158,11 @@ TEST(Sbatch, WordsArriveAsTheyAre) {
   }
 }
 
-// The signal comes two minutes before the end: the job would save, end and start again for ever.
+// The signal comes two minutes before the end, or three: the job would save, end and start again
+// for ever.
 TEST(Sbatch, TimeLimitsAreLongerThanTheSignalBeforeThem) {
   const std::pair<const char*, int64_t> good[] = {
-      {"3", 180},          {"02:01", 121},        {"00:02:01", 121},   {"1-0", 86400},
+      {"4", 240},          {"04:01", 241},        {"00:04:01", 241},   {"1-0", 86400},
       {"2-01:30", 178200}, {"1-00:00:05", 86405}, {"24:00:00", 86400}, {"0", 0}};
   for (const auto& [text, seconds] : good) {
     EXPECT_EQ(seconds_of_limit(text), seconds) << text;
@@ -169,7 +170,7 @@ TEST(Sbatch, TimeLimitsAreLongerThanTheSignalBeforeThem) {
     one.time = text;
     EXPECT_NE(sbatch_file(one).find(fmt::format("--time={}\n", text)), std::string::npos);
   }
-  for (const char* text : {"00:01:30", "2", "2:00", "00:02:00", "1", "0-00:02"}) {
+  for (const char* text : {"00:01:30", "2", "3:59", "00:02:01", "3", "0-00:02"}) {
     SbatchJob one = job();
     one.time = text;
     EXPECT_ERROR(sbatch_file(one), ExitCode::usage, "time limit");

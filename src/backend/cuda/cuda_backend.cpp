@@ -9,7 +9,8 @@ namespace stretto::cuda {
 namespace {
 
 // Makes `device` current before any member is built: streams and memory belong to it.
-int open_device(int device) {
+int open_device(int device, const CudaOptions& options) {
+  if (options.one_of_several) drive_several_gpus();
   int count = 0;
   CUDA_CHECK(cudaGetDeviceCount(&count));
   if (device < 0 || device >= count) {
@@ -19,7 +20,6 @@ int open_device(int device) {
                 "CUDA_VISIBLE_DEVICES");
   }
   CUDA_CHECK(cudaSetDevice(device));
-  StreamMemory::use_device(device);
   return device;
 }
 
@@ -38,7 +38,7 @@ cudaDeviceProp read_properties(int device) {
 }  // namespace
 
 CudaBackend::CudaBackend(int device, const CudaOptions& options)
-    : device_(open_device(device)),
+    : device_(open_device(device, options)),
       properties_(read_properties(device)),
       gemm_(properties_.name, options, stream()),
       attention_(attention_kernel(options.attention)),
@@ -50,6 +50,7 @@ CudaBackend::CudaBackend(int device, const CudaOptions& options)
 
 CudaBackend::~CudaBackend() {
   cudaSetDevice(device_);
+  if (leave_memory()) return;
   cudaDeviceSynchronize();  // nothing may still run when the streams and workspaces go
 }
 
@@ -112,6 +113,7 @@ Buffer CudaBackend::do_allocate(size_t bytes, const char* label) {
   }
   CUDA_CHECK(status);
   return {data, bytes, [device = device_](void* memory) {
+            if (leave_memory()) return;
             cudaSetDevice(device);
             cudaFree(memory);
           }};

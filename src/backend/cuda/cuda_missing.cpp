@@ -22,6 +22,5 @@ size_t cuda_total_bytes(int) { return 0; }
 size_t cuda_free_bytes(int) { return 0; }
 
 std::unique_ptr<GpuTelemetry> open_gpu_telemetry(int) { return nullptr; }
-int installed_gpus() { return 0; }
 
 }  // namespace stretto

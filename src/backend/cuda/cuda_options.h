@@ -19,6 +19,8 @@ struct CudaOptions {
   std::string attention;   // a row of the attention table (attention.h): "cudnn", ...; empty: best
   bool repeatable = true;  // false: attention may add in any order where that is faster
   bool graphs = true;      // record repeated work and replay it
+  // Other threads of this process drive other GPUs: nothing may wait for those.
+  bool one_of_several = false;
   bool time_operators = false;  // per-operator device times in profile(), resolved by synchronize()
   size_t gemm_workspace_bytes = size_t{64} << 20;
   size_t scratch_bytes = size_t{64} << 20;  // partial sums; grows at warm-up if a shape needs more

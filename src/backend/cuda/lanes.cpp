@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <atomic>
-#include <bit>
 #include <cstring>
+#include <exception>
 
 #include "backend/cuda/cuda_check.h"
 #include "base/units.h"
@@ -63,16 +63,27 @@ bool is_capturing(cudaStream_t stream) {
 }
 
 namespace {
-std::atomic<uint64_t> g_devices{0};  // a bit for each that this process drives
+
+std::atomic<bool> g_several{false};
+
+bool has_memory_pools() {  // some virtual GPUs have none
+  int device = 0, has = 0;
+  CUDA_CHECK(cudaGetDevice(&device));
+  CUDA_CHECK(cudaDeviceGetAttribute(&has, cudaDevAttrMemoryPoolsSupported, device));
+  return has != 0;
 }
 
-void StreamMemory::use_device(int device) { g_devices |= uint64_t{1} << (device % 64); }
+}  // namespace
+
+void drive_several_gpus() { g_several = true; }
+
+bool leave_memory() { return g_several && std::uncaught_exceptions() > 0; }
 
 StreamMemory::StreamMemory(size_t bytes, cudaStream_t stream) {
-  const bool several = std::popcount(g_devices.load()) > 1;
+  const bool in_order = g_several && has_memory_pools();
   const cudaError_t status =
-      several ? cudaMallocAsync(&data_, bytes, stream) : cudaMalloc(&data_, bytes);
-  if (several) stream_ = stream;
+      in_order ? cudaMallocAsync(&data_, bytes, stream) : cudaMalloc(&data_, bytes);
+  if (in_order) stream_ = stream;
   if (status == cudaErrorMemoryAllocation) {
     cudaGetLastError();  // the refusal must not surface again at the next launch
     data_ = nullptr;
@@ -82,7 +93,7 @@ StreamMemory::StreamMemory(size_t bytes, cudaStream_t stream) {
 }
 
 StreamMemory::~StreamMemory() {
-  if (data_ == nullptr) return;
+  if (data_ == nullptr || leave_memory()) return;
   stream_ == nullptr ? cudaFree(data_) : cudaFreeAsync(data_, stream_);
 }
 

@@ -39,9 +39,15 @@ class Lanes {
 
 bool is_capturing(cudaStream_t stream);
 
+// Other threads of this process drive other GPUs (CudaOptions::one_of_several). cudaFree then waits
+// for all GPUs that can reach the memory, and with them for other ranks, which may wait for us.
+void drive_several_gpus();
+// Whether device memory is left to the end of the process: an error is on its way out of one of
+// several ranks, and nobody would hear of it before cudaFree returns.
+bool leave_memory();
+
 // Device memory for work on one stream. Where a process drives several GPUs it comes and goes in
-// the order of that stream: cudaFree would wait for all GPUs that can reach this one's memory, and
-// with them for other ranks, which may wait for us.
+// the order of that stream.
 class StreamMemory {
  public:
   StreamMemory() = default;
@@ -52,8 +58,6 @@ class StreamMemory {
   StreamMemory& operator=(StreamMemory&& other) noexcept;
 
   void* data() const { return data_; }
-
-  static void use_device(int device);  // this process drives it, too
 
  private:
   void* data_ = nullptr;

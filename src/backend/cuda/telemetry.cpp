@@ -21,7 +21,6 @@ struct Nvml {
   using Device = void*;
   int (*init)() = nullptr;
   int (*shutdown)() = nullptr;
-  int (*device_count)(unsigned*) = nullptr;
   int (*device_by_pci_bus_id)(const char*, Device*) = nullptr;
   int (*clock)(Device, int, unsigned*) = nullptr;
   int (*power)(Device, unsigned*) = nullptr;
@@ -33,7 +32,6 @@ struct Nvml {
     DynamicLibrary library("libnvidia-ml.so.1");
     library.find(init, "nvmlInit_v2");
     library.find(shutdown, "nvmlShutdown");
-    library.find(device_count, "nvmlDeviceGetCount_v2");
     library.find(device_by_pci_bus_id, "nvmlDeviceGetHandleByPciBusId_v2");
     library.find(clock, "nvmlDeviceGetClockInfo");
     library.find(power, "nvmlDeviceGetPowerUsage");
@@ -146,15 +144,6 @@ std::unique_ptr<GpuTelemetry> open_gpu_telemetry(int device) {
     return nullptr;
   }
   return std::make_unique<NvmlTelemetry>(nvml, handle);
-}
-
-int installed_gpus() {
-  Nvml nvml;
-  unsigned count = 0;
-  if (!nvml.load() || nvml.init() != 0) return 0;
-  if (nvml.device_count(&count) != 0) count = 0;
-  nvml.shutdown();
-  return static_cast<int>(count);
 }
 
 }  // namespace stretto

@@ -37,9 +37,6 @@ class GpuTelemetry {
 // Null when the machine has no NVML or the build no CUDA.
 std::unique_ptr<GpuTelemetry> open_gpu_telemetry(int device);
 
-// GPUs of this machine, those included that this process may not see; 0: unknown.
-int installed_gpus();
-
 // "power cap, thermal (software)"; "none" for 0. An idle GPU is no reason.
 std::string throttle_text(uint64_t reasons);
 bool power_capped(uint64_t reasons);
