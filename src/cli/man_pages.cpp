@@ -57,9 +57,7 @@ std::string upper(std::string text) {
   return text;
 }
 
-std::string page_name(const std::string& verb) {
-  return verb.empty() ? "stretto" : "stretto-" + verb;
-}
+std::string page_name(const std::string& verb) { return "stretto-" + verb; }
 std::string reference_to(const std::string& name, int section) {
   return fmt::format("{}({})", bold(name), section);
 }

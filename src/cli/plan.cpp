@@ -345,9 +345,9 @@ void add_plan(Command& app) {
   auto o = std::make_shared<PlanOptions>();
   verb->add_option(
           "model", o->model,
-          "a model's name (stretto models), or what `stretto train` takes: files, key=value words "
-          "(its "
-          "layout, micro-batch and recomputation are what is planned; options below say more)")
+          "a model's name (stretto models), or what `stretto train` takes: files, key=value "
+          "words (its layout, micro-batch and recomputation are what is planned; options below "
+          "say more)")
       ->settings();
   verb->add_option("--cluster", o->cluster, "a known cluster or a .yaml file (h100)")
       ->file()

@@ -1,4 +1,6 @@
 // The manual: a page for each verb, that roff reads as it was meant.
+#include "cli/man_pages.h"
+
 #include <filesystem>
 #include <set>
 #include <sstream>
@@ -48,7 +50,18 @@ TEST_F(ManPages, EveryKeyStandsInStrettoConfig5) {
   }
 }
 
-// What no request may look like: a line of text that begins with a dot.
+TEST(ManText, MeansNothingToRoff) {
+  const cli::Outline verb{
+      "x", "Does \\n\n\n'Tis `code-like`.\n\nExamples:\n  stretto x   .a file\n", {}, {}};
+  const std::vector<cli::ManPage> pages = cli::man_pages({"stretto", "Text.\n", {}, {verb}});
+  ASSERT_EQ(pages.back().name, "stretto-x.1");
+  const std::string& text = pages.back().text;
+  EXPECT_NE(text.find("\nstretto\\-x \\- Does \\en\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("\n\\&'Tis \\fBcode\\-like\\fR.\n"), std::string::npos) << text;
+  EXPECT_NE(text.find(".TP\n\\fBstretto x\\fR\n\\&.a file\n"), std::string::npos) << text;
+}
+
+// What no text may look like: a line that begins with a dot.
 TEST_F(ManPages, LinesAreTextOrKnownRequests) {
   const std::set<std::string> known = {".TH", ".SH", ".SS", ".TP", ".PP", ".br", ".\\\""};
   for (const auto& entry : std::filesystem::recursive_directory_iterator(dir_ / "man")) {
