@@ -5,11 +5,12 @@ JOBS ?= $(shell nproc)
 CUDA ?=
 BUILD := build
 CUDA_ARCH ?=
+PREFIX ?= /usr/local
 CMAKE_CUDA := $(if $(CUDA),-DSTRETTO_CUDA=$(if $(filter 0,$(CUDA)),OFF,ON)) \
   $(if $(CUDA_ARCH),-DCMAKE_CUDA_ARCHITECTURES=$(CUDA_ARCH))
 CONFIGURE := cmake --preset release $(CMAKE_CUDA)
 
-.PHONY: all build bench test check fuzz clean help
+.PHONY: all build bench test install package check fuzz clean help
 
 all: build
 
@@ -17,6 +18,8 @@ help:
 	@echo "make bench       set up, build, and see what this machine does with a GPT"
 	@echo "make test        set up, build, and run the tests"
 	@echo "make build       only build: the program is build/stretto"
+	@echo "make install     the program, manual and completion below PREFIX (/usr/local); DESTDIR is heeded"
+	@echo "make package     a .deb for this system, in build/"
 	@echo "make check       format of changed files, file sizes, no machine paths (tools/check --tidy: clang-tidy too)"
 	@echo "make fuzz        every parser under libFuzzer for 60 s each (FUZZ_SECONDS=n)"
 	@echo "CUDA=1           build the CUDA parts although no GPU is present (CUDA=0: never)"
@@ -39,6 +42,13 @@ test: $(SETUP)test
 	@$(CONFIGURE) -DSTRETTO_TESTS=ON
 	@cmake --build $(BUILD) -j$(JOBS)
 	@cd $(BUILD) && ctest --output-on-failure -j$(JOBS)
+
+# Under sudo only what was built before: nothing of root's is left in build/.
+install: $(if $(SUDO_UID),,build)
+	@DESTDIR="$(DESTDIR)" cmake --install $(BUILD) --prefix "$(PREFIX)"
+
+package: $(SETUP)package build
+	@cd $(BUILD) && cpack
 
 check: $(SETUP)check
 	@tools/check

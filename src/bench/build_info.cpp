@@ -29,6 +29,8 @@ BuildInfo build_info() {
   return info;
 }
 
+const char* source_date() { return STRETTO_COMMIT_DATE; }
+
 std::vector<BuildPart> build_tools() {
   return {{"compiler", "compiler", STRETTO_COMPILER},
           {"build_type", "build", STRETTO_BUILD_TYPE},

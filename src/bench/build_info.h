@@ -19,6 +19,7 @@ struct BuildInfo {
 };
 
 BuildInfo build_info();
+const char* source_date();  // of the commit, such as 2026-05-31; empty outside a checkout
 
 struct BuildPart {
   const char* key;      // in JSON

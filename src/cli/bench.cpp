@@ -271,8 +271,8 @@ void add_bench(Command& app) {
   Command* verb = app.add_subcommand("bench", kHelp);
   auto options = std::make_shared<Options>();
   verb->add_settings(options->words);
-  verb->add_option("--from", options->from, "Run again what this record describes");
-  verb->add_option("--out", options->out, "Write the record (JSON) here");
+  verb->add_option("--from", options->from, "Run again what this record describes")->file();
+  verb->add_option("--out", options->out, "Write the record (JSON) here")->file();
   verb->add_option("--steps", options->steps, "Timed steps, at least")
       ->capture_default_str()
       ->between(1, 1e9);
@@ -284,7 +284,8 @@ void add_bench(Command& app) {
       ->capture_default_str()
       ->between(0, 1e9);
   verb->add_option("--machine", options->machine,
-                   "Machine as `stretto doctor --json` printed it, instead of measuring now");
+                   "Machine as `stretto doctor --json` printed it, instead of measuring now")
+      ->file();
   verb->add_option("--label", options->label, "Name of the run in tables");
   verb->add_option("--in-turns", options->turns,
                    "Begin each step when `stretto compare --bench` says so, which gives the name");

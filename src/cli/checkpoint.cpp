@@ -133,7 +133,9 @@ void add_checkpoint(Command& app) {
               "  stretto checkpoint list runs/a             steps, sizes, layout that wrote them\n"
               "  stretto checkpoint list runs/a --json\n");
     auto options = std::make_shared<Options>();
-    sub->add_option("DIR", options->path, "a run, its checkpoints/, or one step-N")->required();
+    sub->add_option("DIR", options->path, "a run, its checkpoints/, or one step-N")
+        ->required()
+        ->directory();
     sub->add_flag("--json", options->json, "machine-readable");
     sub->callback([options, verify] { run(*options, verify); });
   }

@@ -82,11 +82,15 @@ void add_collect(Command& app) {
   Command* verb = app.add_subcommand("collect", kHelp);
   auto options = std::make_shared<Options>();
   verb->add_option("directory", options->directory, "Where the records are, or one of them")
-      ->required();
+      ->required()
+      ->file();
   verb->add_option("--style", options->style, "mpt, mosaicgpt, bloom, fugaku, predicted or full")
+      ->offers({"mpt", "mosaicgpt", "bloom", "fugaku", "predicted", "full"})
       ->capture_default_str();
-  verb->add_option("--against", options->against, "`reference`: add the nearest published row");
-  verb->add_option("--save-path", options->save_path, "Directory of the results (default: DIR)");
+  verb->add_option("--against", options->against, "`reference`: add the nearest published row")
+      ->offers({"reference"});
+  verb->add_option("--save-path", options->save_path, "Directory of the results (default: DIR)")
+      ->directory();
   verb->callback([options] { collect(*options); });
 }
 

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "cli/candidates.h"
 #include "cli/verbs.h"
 #include "config/foreign_names.h"
 #include "config/suggest.h"
@@ -172,6 +173,38 @@ Option Option::may_be_empty() {
   return *this;
 }
 
+// Of a positional one help shows the name, which says it already.
+Option Option::file() {
+  values_->files = Files::any;
+  if (!option_of(native_).get_positional()) option_of(native_).type_name("FILE");
+  return *this;
+}
+
+Option Option::directory() {
+  values_->files = Files::directories;
+  if (!option_of(native_).get_positional()) option_of(native_).type_name("DIR");
+  return *this;
+}
+
+Option Option::offers(std::vector<std::string> words) {
+  return offers([words = std::move(words)] {
+    std::vector<Candidate> candidates;
+    for (const std::string& word : words) candidates.push_back({word, ""});
+    return candidates;
+  });
+}
+
+Option Option::offers(std::function<std::vector<Candidate>()> words) {
+  values_->known = std::move(words);
+  return *this;
+}
+
+Option Option::settings() {
+  values_->settings = true;
+  values_->files = Files::any;
+  return *this;
+}
+
 Command::~Command() = default;
 
 Command* Command::add_subcommand(const std::string& name, const std::string& help) {
@@ -185,7 +218,7 @@ void Command::require_subcommand(int count) { app_of(native_).require_subcommand
 // An empty path or name is a variable that was not set.
 #define STRETTO_TEXT_OPTION(Type)                                                             \
   Option Command::add_option(const std::string& name, Type& value, const std::string& help) { \
-    return Option(app_of(native_).add_option(name, value, help)->check(not_empty()));         \
+    return option(app_of(native_).add_option(name, value, help)->check(not_empty()));         \
   }
 STRETTO_TEXT_OPTION(std::string)
 STRETTO_TEXT_OPTION(std::optional<std::string>)
@@ -193,7 +226,7 @@ STRETTO_TEXT_OPTION(std::optional<std::string>)
 
 #define STRETTO_OPTION(Type)                                                                  \
   Option Command::add_option(const std::string& name, Type& value, const std::string& help) { \
-    return Option(app_of(native_).add_option(name, value, help));                             \
+    return option(app_of(native_).add_option(name, value, help));                             \
   }
 STRETTO_OPTION(std::vector<std::string>)
 STRETTO_OPTION(int)
@@ -204,7 +237,7 @@ STRETTO_OPTION(std::optional<double>)
 
 #define STRETTO_INTEGER_OPTION(Type)                                                          \
   Option Command::add_option(const std::string& name, Type& value, const std::string& help) { \
-    return Option(app_of(native_).add_option(name, value, help)->check(fits_int64()));        \
+    return option(app_of(native_).add_option(name, value, help)->check(fits_int64()));        \
   }
 STRETTO_INTEGER_OPTION(std::vector<int64_t>)
 STRETTO_INTEGER_OPTION(int64_t)
@@ -212,11 +245,12 @@ STRETTO_INTEGER_OPTION(std::optional<int64_t>)
 #undef STRETTO_INTEGER_OPTION
 
 Option Command::add_flag(const std::string& name, bool& value, const std::string& help) {
-  return Option(app_of(native_).add_flag(name, value, help));
+  return option(app_of(native_).add_flag(name, value, help));
 }
 
 Option Command::add_settings(std::vector<std::string>& words) {
-  return add_option(kSettings, words, "YAML files, dotted.key=value words, or a model name");
+  return add_option(kSettings, words, "YAML files, dotted.key=value words, or a model name")
+      ->settings();
 }
 
 std::vector<std::string> Command::given() const {
@@ -229,6 +263,30 @@ std::vector<std::string> Command::given() const {
 }
 
 void Command::callback(std::function<void()> run) { app_of(native_).callback(std::move(run)); }
+
+Outline Command::outline() const {
+  const CLI::App& app = app_of(native_);
+  Outline out{app.get_name(), app.get_description(), {}, {}};
+  for (const CLI::Option* native : app.get_options()) {
+    if (native == app.get_help_ptr() && app.get_parent() != nullptr) continue;  // the root has it
+    OutlineOption option;
+    option.positional = native->get_positional();
+    if (option.positional) option.names = {native->get_name(true)};
+    for (const std::string& name : native->get_snames()) option.names.push_back("-" + name);
+    for (const std::string& name : native->get_lnames()) option.names.push_back("--" + name);
+    option.required = native->get_required();
+    option.most = native->get_items_expected_max();
+    option.placeholder = native->get_type_name();
+    option.help = native->get_description();
+    option.preset = native->get_default_str();
+    if (const auto values = values_.find(native); values != values_.end()) {
+      option.values = values->second;
+    }
+    out.options.push_back(std::move(option));
+  }
+  for (const auto& verb : children_) out.verbs.push_back(verb->outline());
+  return out;
+}
 
 int parse_and_run(int argc, char** argv, const char* examples) {
   CLI::App app{examples, "stretto"};
@@ -247,6 +305,14 @@ int parse_and_run(int argc, char** argv, const char* examples) {
   });
   std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
   if (words.empty()) words = {"--help"};
+  if (words[0] == kComplete) {  // CLI11 must not see these words: they are another command's
+    print_completion(root.outline(), {words.begin() + 1, words.end()});
+    return 0;
+  }
+  if (words[0] == kShare && words.size() == 2) {
+    write_share(root.outline(), words[1]);
+    return 0;
+  }
   const auto version_word = std::find(words.begin(), words.end(), "--version");
   const bool has_verb = std::any_of(words.begin(), version_word,
                                     [](const std::string& word) { return !word.starts_with('-'); });

@@ -4,12 +4,14 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
+#include "cli/outline.h"
 
 namespace stretto::cli {
 
@@ -20,7 +22,7 @@ struct Answered {
 
 class Option {
  public:
-  explicit Option(void* native) : native_(native) {}
+  Option(void* native, Values& values) : native_(native), values_(&values) {}
   Option* operator->() { return this; }
   Option required();
   Option capture_default_str();               // help shows the default
@@ -28,8 +30,16 @@ class Option {
   Option between(double least, double most);  // refuses other numbers, and what is none
   Option may_be_empty();                      // of text: else an empty one is refused
 
+  // What completion offers. Numbers and other text have nothing to offer.
+  Option file();       // FILE in help; or a directory
+  Option directory();  // DIR in help
+  Option offers(std::vector<std::string> words);
+  Option offers(std::function<std::vector<Candidate>()> words);
+  Option settings();  // words of a configuration
+
  private:
   void* native_;
+  Values* values_;
 };
 
 class Command {
@@ -68,8 +78,13 @@ class Command {
   // Runs after parsing, when the verb was named. Throws Error.
   void callback(std::function<void()> run);
 
+  Outline outline() const;  // of this verb and all below it
+
  private:
+  Option option(void* native) { return {native, values_[native]}; }
+
   void* native_;
+  std::map<const void*, Values> values_;  // by option
   std::vector<std::unique_ptr<Command>> children_;
 };
 

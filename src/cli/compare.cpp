@@ -218,13 +218,15 @@ void compare(const Options& options) {
 void add_compare(Command& app) {
   Command* verb = app.add_subcommand("compare", kHelp);
   auto options = std::make_shared<Options>();
-  verb->add_option("a", options->a, "Record, directory or program: before")->required();
-  verb->add_option("b", options->b, "Record, directory or program: after")->required();
-  verb->add_option("--bench", options->bench, "Configuration that both programs run, in turns");
+  verb->add_option("a", options->a, "Record, directory or program: before")->required()->file();
+  verb->add_option("b", options->b, "Record, directory or program: after")->required()->file();
+  verb->add_option("--bench", options->bench, "Configuration that both programs run, in turns")
+      ->settings();
   verb->add_option("--runs", options->runs, "With --bench: fresh starts of both (5)");
   verb->add_option("--steps", options->steps, "With --bench: steps of a run, at least (12)");
   verb->add_option("--seconds", options->seconds, "With --bench: seconds of a run, at least (2)");
-  verb->add_option("--out", options->out, "With --bench: directory that keeps the records");
+  verb->add_option("--out", options->out, "With --bench: directory that keeps the records")
+      ->directory();
   verb->add_option("--tolerance", options->tolerance, "Smallest change that counts")
       ->capture_default_str()
       ->between(0, 1e6);

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/units.h"
+#include "cli/key_text.h"
 #include "cli/text_table.h"
 #include "cli/verbs.h"
 #include "config/reader.h"
@@ -35,28 +36,13 @@ void show(const Options& options) {
   }
 }
 
-// "steps", "f32 or bf16", "MHz or auto": what may stand behind the =.
-std::string values_of(const Key& key) {
-  if (key.type == ValueType::flag) return "true or false";
-  if (!key.words.empty()) return join_or(key.words);
-  const bool number = key.type != ValueType::text;
-  if (number && !key.special.empty()) return fmt::format("{} or {}", key.unit, key.special);
-  if (key.type == ValueType::bytes) return "bytes, such as 80GiB";
-  if (key.type == ValueType::seconds) return "seconds, or such as 30min";
-  return number ? (key.unit.empty() ? "a number" : key.unit) : "text";
-}
-
 void list_keys(const std::string& part) {
   TextTable table({"key", "default", "meaning [values]"});
   std::vector<std::string> names;
-  const Config defaults;
   for (const Key& key : config_keys()) {
     names.push_back(key.name);
     if (key.name.find(lower(part)) == std::string::npos) continue;
-    // What a model's fields are without a model says nothing.
-    const bool of_model = key.name.starts_with("model.");
-    table.add({key.name, of_model ? "" : render_key(key.name, defaults),
-               fmt::format("{} [{}]", key.doc, values_of(key))});
+    table.add({key.name, default_of(key), fmt::format("{} [{}]", key.doc, values_of(key))});
   }
   if (table.empty()) {
     throw Error(ExitCode::usage, fmt::format("no key has '{}' in its name", printable(part)),

@@ -14,6 +14,7 @@
 #include "cli/keep_inputs.h"
 #include "cli/progress.h"
 #include "cli/verbs.h"
+#include "config/schema.h"
 #include "data/prepare.h"
 #include "train/signals.h"
 
@@ -223,12 +224,16 @@ void add_prepare(Command& verb) {
       "  stretto data prepare *.jsonl --tokenizer tokenizer.json -o train --threads 16\n"
       "  stretto data prepare corpus.txt --tokenizer tokenizer.json -o corpus.bin --format llmc");
   auto a = std::make_shared<PrepareArguments>();
-  sub->add_option("inputs", a->inputs, "Text or JSON Lines (.jsonl) files")->required();
+  sub->add_option("inputs", a->inputs, "Text or JSON Lines (.jsonl) files")->required()->file();
   sub->add_option("-t,--tokenizer", a->tokenizer,
                   "tokenizer.json, vocab.json, a directory, or \"bytes\"")
+      ->file()
+      ->offers({"bytes"})
       ->required();
-  sub->add_option("-o,--output", a->output, "Where: NAME.bin and NAME.idx")->required();
-  sub->add_option("--format", a->format, "megatron or llmc")->capture_default_str();
+  sub->add_option("-o,--output", a->output, "Where: NAME.bin and NAME.idx")->required()->file();
+  sub->add_option("--format", a->format, "megatron or llmc")
+      ->offers({"megatron", "llmc"})
+      ->capture_default_str();
   sub->add_option("--key", a->key, "Key of the text in JSON Lines [text]");
   sub->add_flag("--lines", a->line_documents, "Plain text: each line is a document");
   sub->add_option("--end-token", a->end_token, "Token after each document [<|endoftext|>]");
@@ -244,9 +249,10 @@ void add_info(Command& verb) {
                                   "  stretto data info corpus.bin --tokenizer tokenizer.json\n"
                                   "  stretto data info train.bin --format u16");
   auto a = std::make_shared<InfoArguments>();
-  sub->add_option("path", a->path, "Token file")->required();
-  sub->add_option("-t,--tokenizer", a->tokenizer, "Shows samples as text");
+  sub->add_option("path", a->path, "Token file")->required()->file();
+  sub->add_option("-t,--tokenizer", a->tokenizer, "Shows samples as text")->file();
   sub->add_option("--format", a->format, "auto, megatron, llmc, u16 or bytes")
+      ->offers(find_key("data.format")->words)
       ->capture_default_str();
   sub->add_option("--samples", a->samples, "How many samples")
       ->capture_default_str()

@@ -29,6 +29,7 @@ bool of_the_device(const Error& error) {
 void DeviceOption::add_to(Command& verb) {
   verb.add_option("--device", name,
                   "cpu or cuda; auto: where the run was, or the CPU if that cannot be")
+      ->offers({"auto", "cpu", "cuda"})
       ->capture_default_str();
 }
 

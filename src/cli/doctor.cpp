@@ -126,6 +126,7 @@ void add_doctor(Command& app) {
   verb->add_flag("--json", options->json, "For machines");
   verb->add_flag("--quick", options->quick, "Measure nothing");
   verb->add_option("--disk", options->disk, "Directory whose disk is looked at")
+      ->directory()
       ->capture_default_str();
   verb->callback([options] {
     if (std::error_code ignored; !std::filesystem::is_directory(options->disk, ignored)) {

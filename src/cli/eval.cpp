@@ -13,6 +13,7 @@
 #include "cli/keep_inputs.h"
 #include "cli/run_notes.h"
 #include "cli/verbs.h"
+#include "config/schema.h"
 #include "data/encoder.h"
 #include "data/plain_text.h"
 #include "data/token_source.h"
@@ -119,10 +120,13 @@ void evaluate(const Options& o) {
 void add_eval(Command& app) {
   Command* verb = app.add_subcommand("eval", kHelp);
   auto o = std::make_shared<Options>();
-  verb->add_option("CHECKPOINT", o->checkpoint, "a run, or one step-N of it")->required();
-  verb->add_option("FILE", o->file, "text or tokens")->required();
-  verb->add_option("--tokenizer", o->tokenizer, "instead of the one the run names");
+  verb->add_option("CHECKPOINT", o->checkpoint, "a run, or one step-N of it")
+      ->required()
+      ->directory();
+  verb->add_option("FILE", o->file, "text or tokens")->required()->file();
+  verb->add_option("--tokenizer", o->tokenizer, "instead of the one the run names")->file();
   verb->add_option("--format", o->format, "auto, megatron, llmc, u16 (raw, nanoGPT) or bytes")
+      ->offers(find_key("data.format")->words)
       ->capture_default_str();
   verb->add_option("--tokens", o->tokens, "about this many, in whole sequences; 0: the whole file")
       ->capture_default_str()
@@ -135,7 +139,8 @@ void add_eval(Command& app) {
       ->capture_default_str()
       ->between(0, 4096);
   verb->add_option("--logits", o->logits,
-                   "also writes the first sequence's logits, raw f32, computed in f32");
+                   "also writes the first sequence's logits, raw f32, computed in f32")
+      ->file();
   verb->add_flag("--json", o->json, "machine-readable");
   verb->callback([o] { evaluate(*o); });
 }

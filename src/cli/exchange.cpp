@@ -92,12 +92,13 @@ void run_import(const Options& o) {
 void add_exchange(Command& app) {
   Command* verb = app.add_subcommand("export", kExportHelp);
   auto o = std::make_shared<Options>();
-  verb->add_option("CHECKPOINT", o->source, "a run, or one step-N of it")->required();
-  verb->add_option("-o,--output", o->target, "a new directory")->required();
-  verb->add_option("--format", o->format, "hf")->capture_default_str();
+  verb->add_option("CHECKPOINT", o->source, "a run, or one step-N of it")->required()->directory();
+  verb->add_option("-o,--output", o->target, "a new directory")->required()->directory();
+  verb->add_option("--format", o->format, "hf")->offers({"hf"})->capture_default_str();
   verb->add_option("--dtype", o->dtype, "fp32, bf16 or fp16: type of every tensor")
+      ->offers({"fp32", "bf16", "fp16"})
       ->capture_default_str();
-  verb->add_option("--tokenizer", o->tokenizer, "instead of the one the run names");
+  verb->add_option("--tokenizer", o->tokenizer, "instead of the one the run names")->file();
   verb->add_option("--shard-gb", o->shard_gb, "files above this size are cut")
       ->capture_default_str()
       ->between(1e-5, 1e6);
@@ -106,8 +107,10 @@ void add_exchange(Command& app) {
 
   verb = app.add_subcommand("import", kImportHelp);
   o = std::make_shared<Options>();
-  verb->add_option("DIR", o->source, "with config.json and model.safetensors")->required();
-  verb->add_option("-o,--output", o->target, "a new run directory")->required();
+  verb->add_option("DIR", o->source, "with config.json and model.safetensors")
+      ->required()
+      ->directory();
+  verb->add_option("-o,--output", o->target, "a new run directory")->required()->directory();
   verb->add_flag("--json", o->json, "machine-readable");
   verb->callback([o] { run_import(*o); });
 }

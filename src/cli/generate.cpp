@@ -136,7 +136,9 @@ void generate(const Options& o) {
 void add_generate(Command& app) {
   Command* verb = app.add_subcommand("generate", kHelp);
   auto o = std::make_shared<Options>();
-  verb->add_option("CHECKPOINT", o->checkpoint, "a run, or one step-N of it")->required();
+  verb->add_option("CHECKPOINT", o->checkpoint, "a run, or one step-N of it")
+      ->required()
+      ->directory();
   verb->add_option("-p,--prompt", o->prompt, "the text to continue")->may_be_empty();
   verb->add_option("-n,--tokens", o->tokens, "how many to add")
       ->capture_default_str()
@@ -154,7 +156,7 @@ void add_generate(Command& app) {
   verb->add_option("--threads", o->threads, "0: all cores")
       ->capture_default_str()
       ->between(0, 4096);
-  verb->add_option("--tokenizer", o->tokenizer, "instead of the one the run names");
+  verb->add_option("--tokenizer", o->tokenizer, "instead of the one the run names")->file();
   verb->callback([o] { generate(*o); });
 }
 

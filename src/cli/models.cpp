@@ -6,6 +6,7 @@
 
 #include "account/parameters.h"
 #include "base/units.h"
+#include "cli/candidates.h"
 #include "cli/verbs.h"
 #include "config/registry.h"
 
@@ -92,7 +93,7 @@ void add_models(Command& app) {
       "  stretto models                  every known model with its exact parameter count\n"
       "  stretto models gpt2-124m        one model in full\n"
       "  stretto models --json           for scripts\n");
-  verb->add_option("NAME", options->name, "One model");
+  verb->add_option("NAME", options->name, "One model")->offers(known_models);
   verb->add_flag("--json", options->json, "Print JSON");
   verb->callback([options] { show(options->name, options->json); });
 }

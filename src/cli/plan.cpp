@@ -20,6 +20,7 @@
 #include "config/reader.h"
 #include "config/registry.h"
 #include "config/rules.h"
+#include "config/schema.h"
 #include "config/suggest.h"
 #include "plan/advice.h"
 #include "plan/forecast.h"
@@ -308,9 +309,12 @@ void add_layout_options(Command* verb, PlanOptions& o) {
   verb->add_option("--pp", o.pp, "only this many pipeline stages");
   verb->add_option("--micro-batch", o.micro_batch, "only this micro-batch");
   verb->add_option("--interleave", o.interleave, "only this many model chunks per stage");
-  verb->add_option("--schedule", o.schedule, "only 1f1b, interleaved or zero_bubble");
-  verb->add_option("--zero", o.zero, "only this ZeRO stage");
-  verb->add_option("--recompute", o.recompute, "only none, gelu, selective or full");
+  verb->add_option("--schedule", o.schedule, "only 1f1b, interleaved or zero_bubble")
+      ->offers({"1f1b", "interleaved", "zero_bubble"});
+  verb->add_option("--zero", o.zero, "only this ZeRO stage")
+      ->offers(find_key("parallel.zero")->words);
+  verb->add_option("--recompute", o.recompute, "only none, gelu, selective or full")
+      ->offers(find_key("activation_checkpointing")->words);
   verb->add_flag("--tight", o.tight,
                  fmt::format("also rank layouts above {} of the memory", plan::tight_share()));
 }
@@ -331,7 +335,7 @@ void add_scale_options(Command* verb, PlanOptions& o) {
   verb->add_option("--deadline", o.deadline, "the run must end within, such as 60d");
   verb->add_option("--budget", o.budget, "the run must cost at most, in $");
   verb->add_option("--price", o.price, "$ per device and hour");
-  verb->add_option("--svg", o.svg, "write the chart of --scale to this file");
+  verb->add_option("--svg", o.svg, "write the chart of --scale to this file")->file();
 }
 
 }  // namespace
@@ -340,18 +344,25 @@ void add_plan(Command& app) {
   Command* verb = app.add_subcommand("plan", kExamples);
   auto o = std::make_shared<PlanOptions>();
   verb->add_option(
-      "model", o->model,
-      "a model's name (stretto models), or what `stretto train` takes: files, key=value words (its "
-      "layout, micro-batch and recomputation are what is planned; options below say more)");
-  verb->add_option("--cluster", o->cluster, "a known cluster or a .yaml file (h100)");
+          "model", o->model,
+          "a model's name (stretto models), or what `stretto train` takes: files, key=value "
+          "words (its layout, micro-batch and recomputation are what is planned; options below "
+          "say more)")
+      ->settings();
+  verb->add_option("--cluster", o->cluster, "a known cluster or a .yaml file (h100)")
+      ->file()
+      ->offers(plan::cluster_names());
   verb->add_option("--software", o->software,
-                   "a known software profile, or a .yaml file of `calibrate --write` (stretto)");
+                   "a known software profile, or a .yaml file of `calibrate --write` (stretto)")
+      ->file()
+      ->offers(plan::stack_names());
   verb->add_option("--gpus", o->gpus, "devices (8; local: one rank per core)");
   verb->add_option("--global-batch", o->global_batch,
                    "sequences per step (about 4M tokens; local: 8 a rank)");
   verb->add_option("--seq-len", o->seq_len, "tokens per sequence (the model's)");
-  verb->add_option("--precision", o->precision, "fp32, amp_bf16, bf16, amp_fp16 or amp_fp8");
-  verb->add_option("--machine", o->machine, "local: what `stretto doctor --json` wrote");
+  verb->add_option("--precision", o->precision, "fp32, amp_bf16, bf16, amp_fp16 or amp_fp8")
+      ->offers(find_key("precision")->words);
+  verb->add_option("--machine", o->machine, "local: what `stretto doctor --json` wrote")->file();
   add_layout_options(verb, *o);
   add_output_options(verb, *o);
   add_scale_options(verb, *o);

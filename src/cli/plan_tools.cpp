@@ -228,9 +228,9 @@ void write_text(const std::string& path, const std::string& text) {
 void add_plan_tools(Command& verb, const std::function<void()>& taken) {
   auto exam = std::make_shared<ExamOptions>();
   Command* sub = verb.add_subcommand("exam", kExamHelp);
-  sub->add_option("--dir", exam->directory, "read the tables from this directory");
+  sub->add_option("--dir", exam->directory, "read the tables from this directory")->directory();
   sub->add_option("--table", exam->table, "only tables with this in their name");
-  sub->add_option("--write", exam->write, "also write the report as Markdown");
+  sub->add_option("--write", exam->write, "also write the report as Markdown")->file();
   sub->add_flag("--rows", exam->rows, "every row and comparison group");
   sub->add_flag("--fits", exam->fits, "print the constants as entries of configs/software");
   sub->callback([exam, taken] {
@@ -244,7 +244,8 @@ void add_plan_tools(Command& verb, const std::function<void()>& taken) {
                           "Examples:\n"
                           "  stretto plan clusters         names, and the software that is known\n"
                           "  stretto plan clusters h100    every number with unit and source\n");
-  list->add_option("names", *names, "print every field of these, with unit and source");
+  list->add_option("names", *names, "print every field of these, with unit and source")
+      ->offers(plan::cluster_names());
   list->callback([names, taken] {
     taken();
     run_clusters(*names);
@@ -259,7 +260,8 @@ void add_plan_tools(Command& verb, const std::function<void()>& taken) {
                                         "Examples:\n"
                                         "  stretto plan compare runs/bench/topologies\n");
   beside->add_option("records", compared->directory, "a sweep's directory, or one with records")
-      ->required();
+      ->required()
+      ->file();
   beside->add_flag("--json", compared->json, "the errors only, for machines");
   beside->callback([compared, taken] {
     taken();
@@ -269,12 +271,18 @@ void add_plan_tools(Command& verb, const std::function<void()>& taken) {
   Command* fit = verb.add_subcommand("calibrate", kCalibrateExamples);
   fit->add_option("records", calibration->records,
                   "a directory of records or .csv files, or one file")
-      ->required();
-  fit->add_option("--cluster", calibration->cluster, "where they ran (local)");
-  fit->add_option("--software", calibration->software, "what ran (stretto)");
+      ->required()
+      ->file();
+  fit->add_option("--cluster", calibration->cluster, "where they ran (local)")
+      ->file()
+      ->offers(plan::cluster_names());
+  fit->add_option("--software", calibration->software, "what ran (stretto)")
+      ->file()
+      ->offers(plan::stack_names());
   fit->add_option("--propose", calibration->propose, "how many next runs to propose (6)")
       ->between(0, 1000);
-  fit->add_option("--write", calibration->write, "write the constants as a file for --software");
+  fit->add_option("--write", calibration->write, "write the constants as a file for --software")
+      ->file();
   fit->add_flag("--json", calibration->json, "for machines");
   fit->callback([calibration, taken] {
     taken();

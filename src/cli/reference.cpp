@@ -254,7 +254,7 @@ void add_reference(Command& app) {
   verb->require_subcommand(1);
   auto options = std::make_shared<Options>();
   const auto add_common = [&](Command* sub) {
-    sub->add_option("--dir", options->directory, "Directory with the four CSV files");
+    sub->add_option("--dir", options->directory, "Directory with the four CSV files")->directory();
     sub->add_flag("--json", options->json, "For machines");
   };
   Command* check = verb->add_subcommand(
@@ -272,7 +272,8 @@ void add_reference(Command& app) {
       "  stretto reference show mpt                a table: mpt, mosaicgpt, bloom, fugaku\n"
       "  stretto reference show bloom/T21 --json   a part of one, for machines\n");
   show->add_option("table", options->table, "mpt, mosaicgpt, bloom, fugaku or a part: bloom/T21")
-      ->required();
+      ->required()
+      ->offers({"mpt", "mosaicgpt", "bloom", "fugaku"});
   add_common(show);
   show->callback([options] { run_show(*options); });
 }

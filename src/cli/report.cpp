@@ -39,8 +39,9 @@ void add_report(Command& app) {
   Command* verb = app.add_subcommand("report", kHelp);
   auto options = std::make_shared<Options>();
   verb->add_option("directory", options->directory, "Where the records are, or one of them")
-      ->required();
-  verb->add_option("--out", options->out, "File to write (DIR/report.html)");
+      ->required()
+      ->file();
+  verb->add_option("--out", options->out, "File to write (DIR/report.html)")->file();
   verb->add_option("--title", options->title, "Heading of the page");
   verb->callback([options] { report(*options); });
 }

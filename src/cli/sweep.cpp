@@ -18,10 +18,12 @@
 #include "bench/process.h"
 #include "bench/safe_text.h"
 #include "bench/survey.h"
+#include "cli/candidates.h"
 #include "cli/sweep_progress.h"
 #include "cli/sweep_slurm.h"
 #include "cli/text_table.h"
 #include "cli/verbs.h"
+#include "config/schema.h"
 #include "machine/machine.h"
 #include "train/signals.h"
 
@@ -238,8 +240,11 @@ void sweep(const Options& options) {
 
 void add_flags(Command* verb, SweepFlags& f) {
   constexpr int kMany = 64;
-  verb->add_option("-m,--models", f.models, "Models of the registry")->expected(1, kMany);
+  verb->add_option("-m,--models", f.models, "Models of the registry")
+      ->offers(known_models)
+      ->expected(1, kMany);
   verb->add_option("-t,--precisions", f.precisions, "fp32, amp_bf16, bf16, amp_fp16, amp_fp8")
+      ->offers(find_key("precision")->words)
       ->expected(1, kMany);
   verb->add_option("-s,--seq-len", f.sequences, "LO HI: sequence lengths 2^LO to 2^HI")
       ->expected(2, 2);
@@ -254,8 +259,11 @@ void add_flags(Command* verb, SweepFlags& f) {
   verb->add_option("--dp", f.dp, "Data-parallel ranks")->expected(1, kMany)->between(1, 1e6);
   verb->add_option("--tp", f.tp, "Tensor-parallel ranks")->expected(1, kMany)->between(1, 1e6);
   verb->add_option("--pp", f.pp, "Pipeline stages")->expected(1, kMany)->between(1, 1e6);
-  verb->add_option("--zero", f.zero, "ZeRO stages")->expected(1, kMany);
+  verb->add_option("--zero", f.zero, "ZeRO stages")
+      ->offers(find_key("parallel.zero")->words)
+      ->expected(1, kMany);
   verb->add_option("--checkpointing", f.checkpointing, "none, gelu, selective, full")
+      ->offers(find_key("activation_checkpointing")->words)
       ->expected(1, kMany);
   verb->add_flag("--offload", f.offload, "Activations in host memory");
 }
@@ -265,14 +273,18 @@ void add_flags(Command* verb, SweepFlags& f) {
 void add_sweep(Command& app) {
   Command* verb = app.add_subcommand("sweep", kHelp);
   auto options = std::make_shared<Options>();
-  verb->add_option("spec", options->spec, "YAML file: base, set, grid, points, steps, timeout");
+  verb->add_option("spec", options->spec, "YAML file: base, set, grid, points, steps, timeout")
+      ->file();
   add_flags(verb, options->flags);
-  verb->add_option("--out", options->directory, "Directory of the sweep")->capture_default_str();
+  verb->add_option("--out", options->directory, "Directory of the sweep")
+      ->directory()
+      ->capture_default_str();
   verb->add_option("--steps", options->steps, "Timed steps per point (12)")->between(1, 1e9);
   verb->add_option("--seconds", options->seconds, "Seconds of timed steps per point, at least (2)")
       ->between(0, 1e9);
   verb->add_option("--timeout", options->timeout, "Time limit per point (10min)");
   verb->add_option("--launcher", options->launcher, "threads, mpirun, slurm, or srun inside a job")
+      ->offers({"threads", "mpirun", "slurm", "srun"})
       ->capture_default_str();
   verb->add_option("--only", options->only, "Only these points, by name")->expected(1, 1000);
   verb->add_flag("--wait", options->slurm.wait, "slurm: stay until every point has its row");

@@ -207,13 +207,15 @@ void add_training(Command& verb) {
       "  stretto tokenizer train corpus.txt -o tokenizer.json --vocab 8192\n"
       "  stretto tokenizer train *.jsonl -o tok/ --pattern llama3   tok/tokenizer.json and others");
   auto a = std::make_shared<TrainArguments>();
-  sub->add_option("inputs", a->inputs, "Text or JSON Lines (.jsonl) files")->required();
+  sub->add_option("inputs", a->inputs, "Text or JSON Lines (.jsonl) files")->required()->file();
   sub->add_option("-o,--output", a->output,
                   "tokenizer .json, or a directory for vocab.json and "
                   "merges.txt")
+      ->file()
       ->capture_default_str();
   sub->add_option("--vocab", a->vocab, "Vocabulary size")->capture_default_str();
   sub->add_option("--pattern", a->pattern, "Split like gpt2, neox or llama3")
+      ->offers({"gpt2", "neox", "llama3"})
       ->capture_default_str();
   sub->add_option("--min-count", a->min_count, "Merge pairs seen at least this often")
       ->capture_default_str()
@@ -236,8 +238,9 @@ void add_encode_decode(Command& verb) {
                           "  echo Hello | stretto tokenizer encode tokenizer.json\n"
                           "  stretto tokenizer encode tokenizer.json book.txt --json > ids.json");
   encoder->add_option("tokenizer", e->tokenizer, "tokenizer.json, vocab.json or a directory")
-      ->required();
-  encoder->add_option("input", e->input, "Text file, - for standard input");
+      ->required()
+      ->file();
+  encoder->add_option("input", e->input, "Text file, - for standard input")->file();
   encoder->add_flag("--json", e->flag, "A JSON list");
   encoder->add_flag("--ordinary", e->ordinary, "Special tokens in the text are plain text");
   encoder->callback([e] { encode(e->tokenizer, e->input, e->flag, e->ordinary); });
@@ -247,8 +250,9 @@ void add_encode_decode(Command& verb) {
                                       "Token ids to text\n\nExamples:\n"
                                       "  echo 15496 995 | stretto tokenizer decode tokenizer.json");
   decoder->add_option("tokenizer", d->tokenizer, "tokenizer.json, vocab.json or a directory")
-      ->required();
-  decoder->add_option("input", d->input, "File of ids, - for standard input");
+      ->required()
+      ->file();
+  decoder->add_option("input", d->input, "File of ids, - for standard input")->file();
   decoder->add_flag("--skip-special", d->flag, "Leave special tokens out");
   decoder->callback([d] { decode(d->tokenizer, d->input, d->flag); });
 }
@@ -263,8 +267,10 @@ void add_import(Command& verb) {
       "Check a tokenizer and write it in the other form\n\nExamples:\n"
       "  stretto tokenizer import gpt2/vocab.json -o tokenizer.json   merges.txt lies beside it\n"
       "  stretto tokenizer import tokenizer.json -o gpt2/             vocab.json and merges.txt");
-  sub->add_option("input", a->input, "tokenizer.json, vocab.json or a directory")->required();
-  sub->add_option("-o,--output", a->output, "A .json file, or a directory")->required();
+  sub->add_option("input", a->input, "tokenizer.json, vocab.json or a directory")
+      ->required()
+      ->file();
+  sub->add_option("-o,--output", a->output, "A .json file, or a directory")->required()->file();
   sub->callback([a] { import(a->input, a->output); });
 }
 

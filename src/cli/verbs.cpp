@@ -32,6 +32,7 @@ void add_verbs(Command& app) {
   add_plan(app);
   add_config(app);
   add_models(app);
+  add_completion(app);
   add_version(app);
 }
 

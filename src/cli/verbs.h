@@ -12,6 +12,7 @@ void add_bench(Command& app);
 void add_checkpoint(Command& app);
 void add_collect(Command& app);
 void add_compare(Command& app);
+void add_completion(Command& app);
 void add_config(Command& app);
 void add_data(Command& app);
 void add_doctor(Command& app);
@@ -35,6 +36,11 @@ void add_verbs(Command& app);
 
 // One JSON value on stdout. Names of files may be any bytes: those that are no text are replaced.
 void print_json(const nlohmann::json& value, int indent = 2);
+
+// What an installation puts below share/: completion scripts and manual pages. `stretto __share
+// DIR` writes them.
+constexpr const char* kShare = "__share";
+void write_share(const Outline& root, const std::string& share);
 
 // Parses the words and runs the verb they name. Errors of the verb pass through.
 int parse_and_run(int argc, char** argv, const char* examples);

@@ -1,0 +1,28 @@
+# `cmake --install build --prefix DIR`: the program, what shells and man read, examples, documents.
+# The program carries its models, tables and page assets, and needs none of these to run.
+include(GNUInstallDirs)
+
+# After each link the program writes its manual and completion scripts: they say what it takes.
+add_custom_command(TARGET stretto POST_BUILD
+  COMMAND ${CMAKE_COMMAND} -E rm -rf ${CMAKE_BINARY_DIR}/share
+  COMMAND stretto __share ${CMAKE_BINARY_DIR}/share COMMENT "Writing the manual" VERBATIM)
+# Installed, it finds libraries outside the system's folders (CUDA's), but none in a build folder.
+set_target_properties(stretto PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
+
+install(TARGETS stretto RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(DIRECTORY ${CMAKE_BINARY_DIR}/share/ DESTINATION ${CMAKE_INSTALL_DATAROOTDIR})
+install(DIRECTORY configs DESTINATION ${CMAKE_INSTALL_DATADIR}/stretto)
+install(FILES LICENSE README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR})
+
+# `make package`: a .deb that depends on the libraries of this system.
+set(CPACK_GENERATOR DEB)
+set(CPACK_PACKAGE_CONTACT "Stretto maintainers")
+set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_PACKAGE_DEPENDS libopenblas0-openmp)  # others of OpenBLAS start threads of their own
+set(CPACK_DEBIAN_PACKAGE_RECOMMENDS openmpi-bin)
+set(CPACK_DEBIAN_PACKAGE_SECTION science)
+include(CPack)
