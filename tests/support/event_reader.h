@@ -154,9 +154,10 @@ using Curves = std::map<std::string, std::vector<std::pair<int64_t, float>>>;  /
 
 // What TensorBoard shows of a directory: the start of a session takes back its step and later ones.
 inline Curves curves_of(const std::string& directory) {
+  namespace fs = std::filesystem;
   Curves curves;
   for (const std::string& name : event_files(directory)) {
-    for (const ReadEvent& event : EventReader::read(content_of(directory + "/" + name))) {
+    for (const ReadEvent& event : EventReader::read(content_of(fs::path(directory) / name))) {
       for (auto& [tag, points] : curves) {
         while (event.start && !points.empty() && points.back().first >= event.step) {
           points.pop_back();
