@@ -87,6 +87,7 @@ struct CheckpointConfig {
 struct LogConfig {
   LogFormat format = LogFormat::compact;
   int64_t every = 1;
+  bool tensorboard = false;  // event files in `output`
 };
 
 struct Config {

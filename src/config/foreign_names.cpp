@@ -58,6 +58,8 @@ const std::map<std::string, std::string, std::less<>>& foreign_names() {
       {"save_folder", "output"},
       {"save_interval", "checkpoint.every"},
       {"log_interval", "log.every"},
+      {"enable_tensorboard", "log.tensorboard"},
+      {"tensorboard_dir", "log.tensorboard"},
       {"eval_interval", "train.eval_every"}};
   return names;
 }

@@ -90,6 +90,10 @@ void needs_output(const Config& c, Report& report) {
     report.add("trace", "has nowhere to write: output is not set",
                "set output=runs/NAME, or trace=0");
   }
+  if (c.log.tensorboard) {
+    report.add("log.tensorboard", "has nowhere to write: output is not set",
+               "set output=runs/NAME, or log.tensorboard=false");
+  }
 }
 
 void checkpoint_keep(const Config& c, Report& report) {

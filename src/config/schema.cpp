@@ -280,6 +280,9 @@ void add_rest(std::vector<Key>& keys) {
                         "form of a step's line on the console", FIELD(log.format)));
   keys.push_back(
       count("log.every", "steps", 1, kMaxSteps, "steps per console line", FIELD(log.every)));
+  keys.push_back(flag("log.tensorboard",
+                      "write the curves of every step for TensorBoard into output",
+                      FIELD(log.tensorboard)));
 }
 
 #undef FIELD

@@ -21,6 +21,12 @@ double flops_per_rank(const Config& config, const StepRecord& record, Convention
 // The sign of a NaN means nothing.
 double unsigned_nan(double value) { return std::isnan(value) ? std::abs(value) : value; }
 
+// Share of the step in which the rank waited for another stage, transfers included.
+std::optional<double> bubble(const Config& config, const StepRecord& r) {
+  if (config.parallel.pp == 1 || !(r.times.total > 0)) return std::nullopt;
+  return r.times.comm_pp / r.times.total;
+}
+
 // Clocks, power and what held the GPU back while the step ran.
 std::string gpu_json(const StepRecord& r) {
   if (r.device_bytes == 0) return "";
@@ -123,9 +129,8 @@ std::string json_line(const Config& config, const StepRecord& r) {
   if (const auto share = mfu(config, r)) {
     more = fmt::format(",\"mfu\":{}{}", json_number(*share), more);
   }
-  // Waiting for another stage, transfers included.
-  if (config.parallel.pp > 1 && r.times.total > 0) {
-    more = fmt::format(",\"bubble\":{}{}", json_number(r.times.comm_pp / r.times.total), more);
+  if (const auto share = bubble(config, r)) {
+    more = fmt::format(",\"bubble\":{}{}", json_number(*share), more);
   }
   return fmt::format(
       "{{\"step\":{},\"updates\":{},\"consumed_samples\":{},\"consumed_tokens\":{},"
@@ -143,6 +148,31 @@ std::string json_line(const Config& config, const StepRecord& r) {
       json_number(r.times.comm_dp), json_number(r.times.comm_tp), json_number(r.times.comm_pp),
       json_number(r.times.data), json_number(r.times.host()), r.comm_dp.bytes(), r.comm_tp.bytes(),
       r.comm_pp.bytes(), more);
+}
+
+// Megatron's second set of curves, over samples, is left out: TensorBoard would take those numbers
+// for steps when a run goes on from a step before, and drop them all.
+std::vector<Scalar> step_scalars(const Config& config, const StepRecord& r) {
+  std::vector<Scalar> scalars = {{"lm loss", unsigned_nan(r.loss)},
+                                 {"learning-rate", r.learning_rate},
+                                 {"batch-size", static_cast<double>(r.global_batch)},
+                                 {"loss-scale", r.loss_scale},
+                                 {"grad-norm", unsigned_nan(r.grad_norm)},
+                                 {"num-zeros", r.zeros},
+                                 {"skipped-iterations", static_cast<double>(r.skipped_total)},
+                                 {"iteration-time", r.times.total},
+                                 {"throughput", megatron_flops_per_rank(config, r) / 1e12},
+                                 {"tokens-per-second", r.tokens_per_second()}};
+  if (const auto share = mfu(config, r)) scalars.push_back({"mfu", *share});
+  if (const auto share = bubble(config, r)) scalars.push_back({"bubble", *share});
+  if (r.device_bytes > 0) {
+    scalars.push_back({"mem-reserved-bytes", static_cast<double>(r.device_bytes)});
+  }
+  if (r.gpu.samples > 0) {
+    scalars.push_back({"power/gpu", r.gpu.power_watts_mean});
+    scalars.push_back({"sm-clock/gpu", r.gpu.sm_clock_mhz_mean});
+  }
+  return scalars;
 }
 
 }  // namespace stretto

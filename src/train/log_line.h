@@ -3,8 +3,10 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "config/config.h"
+#include "train/event_file.h"
 #include "train/step_record.h"
 
 namespace stretto {
@@ -19,6 +21,9 @@ std::string megatron_line(const Config& config, const StepRecord& record);
 std::string json_line(const Config& config, const StepRecord& record);
 
 std::string json_number(double value);
+
+// The curves of TensorBoard. What Megatron-LM draws has its tag and its unit.
+std::vector<Scalar> step_scalars(const Config& config, const StepRecord& record);
 
 // Model FLOPs of a step over what the device promises (mpt convention); empty: nobody knows that.
 std::optional<double> mfu(const Config& config, const StepRecord& record);

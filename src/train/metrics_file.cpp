@@ -1,20 +1,15 @@
 #include "train/metrics_file.h"
 
-#include <algorithm>
 #include <charconv>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <string_view>
 
 #include "base/error.h"
 #include "base/log.h"
-#include "base/units.h"
 
 namespace stretto {
 namespace {
-
-constexpr size_t kMaxWaitingBytes = 16 << 20;  // thousands of steps
 
 // The step of a line, as json_line() and its neighbours begin them; -1: not a line of ours.
 int64_t step_of(std::string_view line) {
@@ -72,79 +67,20 @@ void cut_after(const std::string& path, int64_t step) {
 
 }  // namespace
 
-MetricsFile::MetricsFile(Fs& fs, const std::string& directory, int64_t step) : fs_(fs) {
+MetricsFile::MetricsFile(Fs& fs, const std::string& directory, int64_t step) {
   if (directory.empty()) return;
-  path_ = join_path(directory, "metrics.jsonl");
-  try {
-    make_dirs(fs, directory);
-    require_ours(path_);
-    cut_after(path_, step);
-    file_ = fs.open_append(path_);
-    bytes_ = file_->appended();
-  } catch (const FsError& error) {
-    throw Error(ExitCode::cannot_create,
-                fmt::format("cannot create {}: {}", path_, std::strerror(error.error_number())),
-                "set output= to a directory that you may write to, or leave it out");
-  }
-}
-
-MetricsFile::~MetricsFile() {
-  if (waiting_.empty() && lost_ == 0) return;
-  const auto lines = lost_ + std::count(waiting_.begin(), waiting_.end(), '\n');
-  spdlog::warn("{}: {} could not be written", path_, counted(lines, "line"));
+  const std::string path = join_path(directory, "metrics.jsonl");
+  require_ours(path);
+  cut_after(path, step);
+  file_.emplace(fs, path);
 }
 
 void MetricsFile::write(const std::string& line) {
-  if (!file_) return;
-  if (waiting_.size() + line.size() < kMaxWaitingBytes) {
-    waiting_ += line + "\n";
-  } else {
-    ++lost_;
-  }
-  flush(false);
+  if (file_) file_->write(line + "\n");
 }
 
 void MetricsFile::sync() {
-  if (!file_) return;
-  flush(true);
-  try {
-    if (!fs_.info(path_)) reopen();
-  } catch (const Error& error) {
-    spdlog::warn("{} is gone; a new one: {}", path_, error.what());
-  }
-}
-
-void MetricsFile::reopen() {
-  make_dirs(fs_, parent_dir(path_));
-  file_ = fs_.open_append(path_);
-  bytes_ = file_->appended();
-}
-
-void MetricsFile::flush(bool durable) {
-  try {
-    file_->write_at(waiting_.data(), waiting_.size(), bytes_);
-    bytes_ += std::ssize(waiting_);
-    waiting_.clear();
-    if (durable) file_->sync();
-    if (failing_) spdlog::info("{}: metrics are written again", path_);
-    failing_ = false;
-  } catch (const Error& error) {
-    take_note(error);
-  }
-}
-
-void MetricsFile::take_note(const Error& error) {
-  if (!failing_) spdlog::warn("{}; metrics wait in memory for better times", error.what());
-  failing_ = true;
-  try {
-    // A write may end anywhere in a line: the next one goes on from there.
-    const int64_t written = file_->size() - bytes_;
-    if (written <= 0 || written > std::ssize(waiting_)) return;
-    waiting_.erase(0, static_cast<size_t>(written));
-    bytes_ += written;
-  } catch (const Error&) {
-    return;  // it cannot be asked either
-  }
+  if (file_) file_->sync();
 }
 
 }  // namespace stretto

@@ -1,7 +1,6 @@
 #include "train/run.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <cmath>
 #include <csignal>
@@ -14,9 +13,9 @@
 #include "comm/watchdog.h"
 #include "train/audit.h"
 #include "train/log_line.h"
-#include "train/metrics_file.h"
 #include "train/resume.h"
 #include "train/run_lock.h"
+#include "train/run_log.h"
 #include "train/run_tokenizer.h"
 #include "train/saver.h"
 #include "train/signals.h"
@@ -101,27 +100,21 @@ bool found_no_scale(const Config& config, Trainer& trainer) {
   return trainer.scaler().dynamic() && state.step == config.train.steps && state.updates == 0;
 }
 
-void record_save(CheckpointSaver& saver, MetricsFile& metrics) {
-  const std::optional<SaveReport> save = saver.take_report();
-  if (!save) return;
-  metrics.write(
-      fmt::format("{{\"step\":{},\"checkpoint\":{{\"bytes\":{},\"stall\":{:.4g},\"seconds\":{:.4g},"
-                  "\"digest\":{:.4g},\"write\":{:.4g},\"sync\":{:.4g}}}}}",
-                  save->step, save->bytes, save->stall, save->seconds, save->times.digest,
-                  save->times.write, save->times.sync));
+void record_save(CheckpointSaver& saver, RunLog& log) {
+  if (const std::optional<SaveReport> save = saver.take_report()) log.save(*save);
 }
 
 // Saves when it is time to, and otherwise looks after a save under way. After a step without finite
 // gradients there is nothing new to save, and weights that are NaN must not push out good ones; but
 // with a loss scale such steps are part of the course.
-void take_care_of(CheckpointSaver& saver, MetricsFile& metrics, RunLock& lock, Trainer& trainer,
+void take_care_of(CheckpointSaver& saver, RunLog& log, RunLock& lock, Trainer& trainer,
                   bool stopping) {
   const TrainerState& state = trainer.state();
   const int64_t every = trainer.config().checkpoint.every;
   const bool sound = state.skipped_in_a_row == 0 || trainer.scaler().dynamic();
   if (stopping || (sound && every > 0 && state.step % every == 0)) {
     lock.renew();
-    metrics.sync();  // a run that goes on from here has the lines of all steps before
+    log.sync();
     saver.save(stopping);
   } else {
     saver.poll();
@@ -140,15 +133,14 @@ std::vector<int> stages_of(const Mesh& mesh) {
 
 // Gathers compute times when a window of steps is full; rank 0 names slow ranks and keeps a record.
 void watch_stragglers(StragglerWatch& watch, const StepRecord& record, Comm& world, bool speaks,
-                      MetricsFile& metrics) {
+                      RunLog& log) {
   if (world.size() == 1 || !watch.add(record.times.compute())) return;
   const double mine = watch.window_seconds();
   std::vector<double> all(static_cast<size_t>(world.size()));
   world.all_gather(Tensor(all.data(), DType::f64, {world.size()}),
                    ConstTensor(&mine, DType::f64, {1}));
   const std::vector<std::string> slow = watch.judge(all);
-  metrics.write(fmt::format("{{\"step\":{},\"compute_seconds_by_rank\":[{:.6g}]}}", record.step,
-                            fmt::join(all, ",")));
+  log.compute_seconds(record.step, all);
   for (const std::string& line : slow) {
     if (speaks) spdlog::warn("step {}: {}", record.step, line);
   }
@@ -182,10 +174,10 @@ bool is_time_to_evaluate(const Config& config, Trainer& trainer) {
   return every > 0 && trainer.has_held_out() && (step == config.train.steps || step % every == 0);
 }
 
-void evaluate(Trainer& trainer, MetricsFile& metrics, bool speaks) {
+void evaluate(Trainer& trainer, RunLog& log, bool speaks) {
   const int64_t step = trainer.state().step;
   const double loss = trainer.evaluate(trainer.config().train.eval_batches);
-  metrics.write(fmt::format("{{\"step\":{},\"eval_loss\":{}}}", step, json_number(loss)));
+  log.evaluation(step, loss);
   if (speaks) {
     fmt::print("eval at step {} | loss {:.4f} | perplexity {:.2f}\n", step, loss, std::exp(loss));
     std::fflush(stdout);
@@ -234,7 +226,7 @@ RunResult run_training(const Config& config, Comm& world, const RunOptions& opti
   if (world.rank() == 0) keep_tokenizer(fs, config, resumed < 0, options.print);
   if (speaks) say_what_will_not_happen(config, trainer);
 
-  MetricsFile metrics(fs, trainer.speaks() ? trainer.config().output : "", trainer.state().step);
+  RunLog log(fs, trainer.config(), trainer.speaks(), trainer.state().step);
   StragglerWatch stragglers(stages_of(trainer.mesh()));
   StepTracer tracer(config, trainer.state().step, trace_path(config, options), options.keep_tasks,
                     fs);
@@ -247,25 +239,25 @@ RunResult run_training(const Config& config, Comm& world, const RunOptions& opti
     const StepRecord record = trainer.step();
     seconds += record.times.total;
     ++taken;
-    metrics.write(json_line(trainer.config(), record));
+    log.step(record);
     if (speaks) print_line(trainer.config(), record, seconds, taken);
     if (options.on_step) options.on_step(record);
     require_progress(config, trainer);
-    watch_stragglers(stragglers, record, world, speaks, metrics);
+    watch_stragglers(stragglers, record, world, speaks, log);
     if (config.train.audit_every > 0 && record.step % config.train.audit_every == 0) {
       audit_replicas(trainer);
     }
     if (is_time_to_evaluate(config, trainer)) {
       watchdog.enter(Section::eval, record.step);
-      evaluate(trainer, metrics, speaks);
+      evaluate(trainer, log, speaks);
     }
     const bool last = record.step == config.train.steps;
     const Next next = last ? Next{} : agreed_next(world, config.output, options);
     trainer.time_operators(next.by_operator);
     if (saver) {
       watchdog.enter(Section::save, record.step);
-      take_care_of(*saver, metrics, lock, trainer, last || next.signal != 0 || next.enough);
-      record_save(*saver, metrics);
+      take_care_of(*saver, log, lock, trainer, last || next.signal != 0 || next.enough);
+      record_save(*saver, log);
     }
     tracer.after_step(trainer, record.step, speaks);
     if (next.enough) break;
@@ -278,7 +270,7 @@ RunResult run_training(const Config& config, Comm& world, const RunOptions& opti
   if (saver && taken > 0) {
     watchdog.enter(Section::save, trainer.state().step);
     saver->require_saved(kLastTries, options.save_again_after);
-    record_save(*saver, metrics);
+    record_save(*saver, log);
     if (speaks) say_saved(config, *saver);
   }
   if (taken > 0 && found_no_scale(config, trainer)) {

@@ -241,6 +241,7 @@ TEST(Reader, NamesOfOtherFrameworksAreKnown) {
                                                        {"tensor_parallel_degree", "parallel.tp"},
                                                        {"save_interval", "checkpoint.every"},
                                                        {"log-interval", "log.every"},
+                                                       {"tensorboard-dir", "log.tensorboard"},
                                                        {"lr", "train.lr"},
                                                        {"data_path", "data.path"},
                                                        {"block_size", "seq_len"}};
