@@ -23,7 +23,7 @@ help:
 	@echo "make check       format of changed files, file sizes, no machine paths (tools/check --tidy: clang-tidy too)"
 	@echo "make fuzz        every parser under libFuzzer for 60 s each (FUZZ_SECONDS=n)"
 	@echo "CUDA=1           build the CUDA parts although no GPU is present (CUDA=0: never)"
-	@echo "CUDA_ARCH=90a    for these GPUs only (default: 80-real and 90a-real)"
+	@echo "CUDA_ARCH=90a    for these GPUs only (default: 80 and 90a-real)"
 
 # What is set up depends on CUDA.
 SETUP := $(BUILD)/.setup$(if $(CUDA),-cuda$(CUDA))-

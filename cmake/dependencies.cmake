@@ -47,7 +47,7 @@ if(STRETTO_CUDA STREQUAL "ON" OR (STRETTO_CUDA STREQUAL "AUTO" AND EXISTS /dev/n
   check_language(CUDA)
   if(CMAKE_CUDA_COMPILER)
     if(NOT CMAKE_CUDA_ARCHITECTURES)
-      set(CMAKE_CUDA_ARCHITECTURES 80-real 90a-real)
+      set(CMAKE_CUDA_ARCHITECTURES 80 90a-real)  # with 80's PTX, which newer GPUs compile
     endif()
     enable_language(CUDA)
     find_package(CUDAToolkit REQUIRED)

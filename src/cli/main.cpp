@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "cli/verbs.h"
+#include "train/gpu_queues.h"
 
 namespace stretto::cli {
 namespace {
@@ -62,6 +63,7 @@ void claim_standard_streams() {
 
 int run(int argc, char** argv) {
   claim_standard_streams();
+  ask_for_gpu_queues();
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error like a full disk
   // Who ignores it hands that on to us, and then nobody can tell how our own children ended.
   std::signal(SIGCHLD, SIG_DFL);

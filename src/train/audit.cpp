@@ -15,27 +15,38 @@ struct Copy {
   ConstTensor values;
 };
 
-// Taken where the copies lie, the numbers fetched at once: memory of a device is not moved.
-void add_checksums(std::vector<uint64_t>& sums, const std::vector<Copy>& copies, Backend& backend) {
-  const auto n = static_cast<int64_t>(copies.size());
-  const Buffer room = backend.allocate(copies.size() * sizeof(uint64_t), "checksums");
-  const Tensor all(room.data(), DType::i32, {2 * n});
-  backend.fill_zero(all);
-  for (int64_t i = 0; i < n; ++i) {
-    const Copy& copy = copies[static_cast<size_t>(i)];
-    if (copy.backend == &backend) backend.checksum(all.slice(2 * i, 2 * i + 2), copy.values);
+// Taken where the copies lie, the numbers fetched as many at a time as `room` holds: memory of a
+// device is not moved.
+void add_checksums(std::vector<uint64_t>& sums, const std::vector<Copy>& copies, Backend& backend,
+                   Tensor room) {
+  const size_t most = room.bytes() / sizeof(uint64_t);
+  std::vector<uint64_t> here(std::min(copies.size(), most));
+  for (size_t begin = 0; begin < copies.size(); begin += most) {
+    const size_t count = std::min(most, copies.size() - begin);
+    const Tensor part(room.data(), DType::i32, {2 * static_cast<int64_t>(count)});
+    backend.fill_zero(part);
+    for (size_t i = 0; i < count; ++i) {
+      const Copy& copy = copies[begin + i];
+      const auto at = 2 * static_cast<int64_t>(i);
+      if (copy.backend == &backend) backend.checksum(part.slice(at, at + 2), copy.values);
+    }
+    backend.copy_to_host(here.data(), part);
+    for (size_t i = 0; i < count; ++i) sums[begin + i] += here[i];
   }
-  std::vector<uint64_t> here(copies.size());
-  backend.copy_to_host(here.data(), all);
-  for (size_t i = 0; i < here.size(); ++i) sums[i] += here[i];
 }
 
+// On a device they lie where a step gathers statistics of its gradients. Memory taken for an audit
+// would be freed while ranks of other groups train on, and where one process drives all GPUs, to
+// free some waits for theirs, which may wait for this rank.
 std::vector<uint64_t> checksums(Trainer& trainer, const std::vector<Copy>& copies) {
   std::vector<uint64_t> sums(copies.size());
   Backend& device = trainer.backend();
   Backend& host = trainer.optimizer().state_backend();  // another one where state is offloaded
-  add_checksums(sums, copies, device);
-  if (&host != &device) add_checksums(sums, copies, host);
+  add_checksums(sums, copies, device, trainer.gpt().memory().at("stats.pieces"));
+  if (&host == &device) return sums;
+  std::vector<uint64_t> room(copies.size());
+  add_checksums(sums, copies, host,
+                {room.data(), DType::i32, {2 * static_cast<int64_t>(room.size())}});
   return sums;
 }
 

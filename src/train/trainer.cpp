@@ -4,11 +4,13 @@
 #include <cmath>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/trace.h"
 #include "data/token_check.h"
 #include "data/tokenizer.h"
 #include "parallel/device_comm.h"
 #include "parallel/nccl_comm.h"
+#include "train/gpu_queues.h"
 #include "train/lr_schedule.h"
 #include "train/rank_plan.h"
 #include "train/run_tokenizer.h"
@@ -131,6 +133,11 @@ RankComms Trainer::tensor_comms() {
   const bool nccl =
       asked != GpuTransport::host &&
       wants_nccl(world_, *backend_, required ? NcclUse::required : NcclUse::automatic);
+  if (nccl && world_.size() > 1 && speaks() && few_gpu_queues()) {
+    spdlog::warn(
+        "CUDA_DEVICE_MAX_CONNECTIONS gives all streams of a GPU so few queues that messages wait "
+        "for work they do not need, and a pipeline may stand still: unset it");
+  }
   const auto face = [&](std::unique_ptr<Comm>& own, Comm* host, bool ring) -> Comm* {
     if (host == nullptr) return nullptr;
     // A rank alone needs no NCCL, unless it is asked for by name.

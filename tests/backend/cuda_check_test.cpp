@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "backend/cuda/lanes.h"
 #include "backend/cuda/quantise.h"
 #include "base/error.h"
 
@@ -43,6 +44,27 @@ TEST(CudaCheck, EveryFailureHasItsCodeAndAdvice) {
       EXPECT_NE(error.hint().find(each.advice), std::string::npos) << error.hint();
     }
   }
+}
+
+// Who frees memory while an error is on its way may wait for GPUs of ranks that wait for him.
+TEST(CudaCheck, MemoryIsLeftWhileAnErrorEndsOneOfSeveralRanks) {
+  struct Owner {
+    bool& left;
+    ~Owner() { left = cuda::leave_memory(); }
+  };
+  const auto left_by_an_error = [] {
+    bool left = false;
+    try {
+      const Owner owner{left};
+      throw Error(ExitCode::out_of_memory, "none", "");
+    } catch (const Error&) {
+    }
+    return left;
+  };
+  EXPECT_FALSE(left_by_an_error()) << "a rank alone on its GPU, or with a process of its own";
+  cuda::drive_several_gpus();
+  EXPECT_TRUE(left_by_an_error());
+  EXPECT_FALSE(cuda::leave_memory());
 }
 
 TEST(CudaCheck, EightBitProductsAreRefusedByGpusWithoutThem) {

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <list>
+#include <string>
 #include <vector>
 
 #include "backend/cuda/cuda_options.h"
@@ -165,6 +167,52 @@ TEST_F(OnDevice, EightBitGradientsShareTheirOperand) {
                         Grad::overwrite);
   gpu_->linear_backward_input(apart.dinp, dout, weight);
   EXPECT_TRUE(download(together.dinp).same_bits(download(apart.dinp)));
+}
+
+// As a rank of several whose process drives a GPU for each: workspaces from the driver's pool,
+// which grow while the stream works, products timed into memory of the pool, and an error on its
+// way out, after which nobody has freed what a later rank could be given. Last: it stays so in this
+// process.
+TEST_F(OnDevice, MemoryInTheOrderOfItsStream) {
+  const std::string cache = testing::TempDir() + "stretto_stream_memory.txt";
+  const int64_t k = 64;
+  const auto sums = [&](int64_t rows, int64_t n) {
+    const Tensor dout = upload(Operand::random(DType::bf16, {rows, n}, 1));
+    const Tensor inp = upload(Operand::random(DType::bf16, {rows, k}, 2));
+    const Tensor dweight = upload(Operand::zeros(DType::f32, {n, k}));
+    const Tensor dbias = upload(Operand::zeros(DType::f32, {n}));
+    for (int i = 0; i < 3; ++i) {
+      gpu_->linear_backward_weight(dweight, dbias, inp, dout, Grad::accumulate);
+    }
+    Values all = download(dbias).values();
+    for (const double x : download(dweight).values()) all.push_back(x);
+    return all;
+  };
+  const std::pair<int64_t, int64_t> shapes[] = {{4096, 64}, {512, 1 << 14}, {2048, 4096}};
+  const auto run = [&](bool one_of_several) {
+    buffers_.clear();
+    CudaOptions options;
+    options.tune_cache = cache;  // so that both use the same algorithms
+    options.scratch_bytes = 0;
+    options.one_of_several = one_of_several;
+    gpu_ = make_cuda_backend(0, options);
+    std::vector<Values> all;
+    for (const auto& [rows, n] : shapes) all.push_back(sums(rows, n));
+    return all;
+  };
+  std::remove(cache.c_str());
+  const auto expected = run(false);
+  EXPECT_EQ(run(true), expected);
+  std::remove(cache.c_str());
+  run(true);  // timed into the pool's memory
+  try {
+    const std::unique_ptr<Backend> lost = std::move(gpu_);
+    const std::list<Buffer> memory = std::move(buffers_);
+    throw Error(ExitCode::internal, "on its way", "");
+  } catch (const Error&) {
+  }
+  run(true);
+  std::remove(cache.c_str());
 }
 
 }  // namespace

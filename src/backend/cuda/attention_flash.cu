@@ -282,13 +282,16 @@ Params<T> params_for(const AttentionGeometry& g) {
   return p;
 }
 
-template <typename Kernel, typename P>
-void launch(Kernel kernel, const AttentionGeometry& g, int rows, size_t shared_bytes, const P& p,
-            cudaStream_t stream) {
+// Of shared memory: what a block can have on every GPU from 8.0 (8.6, 8.9 and 12.0 have no more).
+constexpr size_t kMostShared = size_t{99} << 10;
+
+template <size_t kShared, typename Kernel, typename P>
+void launch(Kernel kernel, const AttentionGeometry& g, int rows, const P& p, cudaStream_t stream) {
+  static_assert(kShared <= kMostShared);
   CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                  static_cast<int>(shared_bytes)));
+                                  static_cast<int>(kShared)));
   const dim3 grid(blocks_for(g.T, rows), static_cast<unsigned>(g.H), static_cast<unsigned>(g.B));
-  kernel<<<grid, kThreads, shared_bytes, stream>>>(p);
+  kernel<<<grid, kThreads, kShared, stream>>>(p);
   CUDA_CHECK_LAUNCH();
 }
 
@@ -320,7 +323,7 @@ void flash_forward(const AttentionForward& call, Workspace&, cudaStream_t stream
     p.out = static_cast<T*>(call.out);
     p.lse = call.lse;
     p.qkv = static_cast<const T*>(call.qkv);
-    launch(forward_kernel<T, D, S>, call.shape, 64 * S, (64 * S + 128) * D * sizeof(T), p, stream);
+    launch<(64 * S + 128) * D * sizeof(T)>(forward_kernel<T, D, S>, call.shape, 64 * S, p, stream);
   });
 }
 
@@ -338,9 +341,9 @@ void flash_backward(const AttentionBackward& call, Workspace& scratch, cudaStrea
     p.delta = delta;
     p.qkv = static_cast<const T*>(call.qkv);
     p.dout = static_cast<const T*>(call.dout);
-    launch(dq_kernel<T, D>, g, 64, 6 * 64 * D * sizeof(T), p, stream);
-    launch(dkv_kernel<T, D>, g, 64, (2 * 64 + 4 * kQ) * D * sizeof(T) + 4 * kQ * sizeof(float), p,
-           stream);
+    launch<6 * 64 * D * sizeof(T)>(dq_kernel<T, D>, g, 64, p, stream);
+    launch<(2 * 64 + 4 * kQ) * D * sizeof(T) + 4 * kQ * sizeof(float)>(dkv_kernel<T, D>, g, 64, p,
+                                                                       stream);
   });
 }
 

@@ -97,6 +97,7 @@ void CudaBackend::range_end(Op) {
 
 Buffer CudaBackend::do_allocate(size_t bytes, const char* label) {
   if (bytes == 0) return {};
+  make_current();
   void* data = nullptr;
   const cudaError_t status = cudaMalloc(&data, bytes);
   if (status == cudaErrorMemoryAllocation) {
@@ -133,7 +134,9 @@ Buffer CudaBackend::do_allocate_host(size_t bytes, const char* label) {
                 "locked memory (ulimit -l), or keep it on the GPU");
   }
   CUDA_CHECK(status);
-  return {data, bytes, [](void* memory) { cudaFreeHost(memory); }};
+  return {data, bytes, [](void* memory) {
+            if (!leave_memory()) cudaFreeHost(memory);
+          }};
 }
 
 void CudaBackend::do_start_copy_to_host(Lane lane, void* host, ConstTensor src) {

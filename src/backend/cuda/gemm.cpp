@@ -156,7 +156,7 @@ Gemm::~Gemm() {
   }
   cudaEventDestroy(begin_);
   cudaEventDestroy(end_);
-  cublas_lt().destroy(handle_);
+  if (!leave_memory()) cublas_lt().destroy(handle_);  // it waits for the device
 }
 
 bool Gemm::supports(const GemmProblem& problem, const GemmOperands& operands) {

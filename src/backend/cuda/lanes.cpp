@@ -6,6 +6,7 @@
 #include <exception>
 
 #include "backend/cuda/cuda_check.h"
+#include "base/error.h"
 #include "base/units.h"
 
 namespace stretto::cuda {
@@ -110,8 +111,15 @@ void* Workspace::reserve(size_t bytes, cudaStream_t stream) {
   CUDA_CHECK(cudaStreamSynchronize(stream));
   memory_ = {};
   bytes_ = 0;
+  CUDA_CHECK(cudaStreamSynchronize(stream));  // a pool gives back what is free
   memory_ = StreamMemory(bytes, stream);
-  if (memory_.data() == nullptr) CUDA_CHECK(cudaErrorMemoryAllocation);
+  if (memory_.data() == nullptr) {
+    throw Error(ExitCode::out_of_memory,
+                fmt::format("the GPU has no {} left for its workspace '{}'",
+                            format_bytes(static_cast<double>(bytes)), label_),
+                "use a smaller micro_batch or activation_checkpointing; other programs on the GPU "
+                "take memory too (nvidia-smi)");
+  }
   bytes_ = bytes;
   ++growths_;
   return memory_.data();
@@ -126,7 +134,7 @@ Staging::Staging() {
 
 Staging::~Staging() {
   for (cudaEvent_t event : free_) cudaEventDestroy(event);
-  cudaFreeHost(pinned_);
+  if (!leave_memory()) cudaFreeHost(pinned_);
 }
 
 void Staging::upload(void* device, const void* host, size_t bytes, cudaStream_t stream) {

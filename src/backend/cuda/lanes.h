@@ -42,8 +42,9 @@ bool is_capturing(cudaStream_t stream);
 // Other threads of this process drive other GPUs (CudaOptions::one_of_several). cudaFree then waits
 // for all GPUs that can reach the memory, and with them for other ranks, which may wait for us.
 void drive_several_gpus();
-// Whether device memory is left to the end of the process: an error is on its way out of one of
-// several ranks, and nobody would hear of it before cudaFree returns.
+// Whether memory of the device, and pinned memory, which all devices see, is left to the end of the
+// process: an error is on its way out of one of several ranks, and nobody would hear of it before
+// cudaFree returns.
 bool leave_memory();
 
 // Device memory for work on one stream. Where a process drives several GPUs it comes and goes in
