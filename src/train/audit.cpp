@@ -8,14 +8,16 @@
 namespace stretto {
 namespace {
 
-// What should be equal on the ranks of a group, where it lies.
+// One tensor that every rank of a group should hold with the same values, and the backend whose
+// memory it is in.
 struct Copy {
   std::string name;
   Backend* backend;
   ConstTensor values;
 };
 
-// Taken where the copies lie, the numbers fetched at once: memory of a device is not moved.
+// The backend that holds a copy computes its checksum; only the checksums go to the host, all at
+// once.
 void add_checksums(std::vector<uint64_t>& sums, const std::vector<Copy>& copies, Backend& backend) {
   const auto n = static_cast<int64_t>(copies.size());
   const Buffer room = backend.allocate(copies.size() * sizeof(uint64_t), "checksums");
@@ -39,12 +41,12 @@ std::vector<uint64_t> checksums(Trainer& trainer, const std::vector<Copy>& copie
   return sums;
 }
 
-// A kind of values, one for each parameter, and where they lie.
+// One kind of value (weights, masters, moments): each parameter has one.
 struct Kind {
-  std::string prefix;  // of the parameter's name, as checkpoints have it
+  std::string prefix;  // put before the parameter's name, as in checkpoints
   Backend* backend;
   Tensor flat;
-  bool sharded;  // over dp, or over the ranks of a sharding group
+  bool sharded;  // cut over dp, or over the ranks of a sharding group
 };
 
 std::vector<Kind> kinds_of(Trainer& trainer) {
@@ -61,7 +63,7 @@ std::vector<Kind> kinds_of(Trainer& trainer) {
   return all;
 }
 
-// Of one parameter, as this rank holds it: all of it, or the stretches of its own part.
+// Adds what this rank holds of one parameter: all of it, or the stretches that it owns.
 void add_copies(std::vector<Copy>& copies, const Gpt& gpt, const Kind& kind, const FlatUnit& unit,
                 const FlatParameter& parameter) {
   const FlatRange range = {parameter.offset, parameter.offset + parameter.count};
@@ -104,15 +106,15 @@ std::string ranks_text(const std::vector<int>& ranks) {
               "memory is at fault");
 }
 
-// `group`: world ranks by their rank in `comm`. Nothing is read where there is nobody to compare
-// with.
+// `group` holds the world rank of each rank of `comm`. Does nothing where a rank is alone in `comm`
+// or has no copies.
 void compare(Trainer& trainer, Comm& comm, const char* axis, const std::vector<int>& group,
              const std::vector<Copy>& copies) {
   const auto n = static_cast<int64_t>(copies.size());
   if (comm.size() == 1 || n == 0) return;
   const std::vector<uint64_t> mine = checksums(trainer, copies);
   std::vector<uint64_t> all(static_cast<size_t>(n * comm.size()));
-  // Moved as pairs of 32 bits: there is no 64-bit integer type.
+  // Sent as pairs of 32-bit numbers, because Comm has no 64-bit integer type.
   comm.all_gather(Tensor(all.data(), DType::i32, {comm.size(), 2 * n}),
                   ConstTensor(mine.data(), DType::i32, {2 * n}));
   for (int64_t i = 0; i < n; ++i) {

@@ -22,7 +22,7 @@ void require_fixed_clock(const Config& config) {
 bool first_of_its_gpu(Comm& world, const std::string& bus_id) {
   const uint64_t mine = stream_of(host_name() + " " + bus_id);
   std::vector<uint64_t> all(static_cast<size_t>(world.size()));
-  // Moved as pairs of 32 bits: there is no 64-bit integer type.
+  // Sent as pairs of 32-bit numbers, because Comm has no 64-bit integer type.
   world.all_gather(Tensor(all.data(), DType::i32, {world.size(), 2}),
                    ConstTensor(&mine, DType::i32, {2}));
   return std::find(all.begin(), all.end(), mine) - all.begin() == world.rank();
@@ -39,7 +39,7 @@ GpuClock::GpuClock(const Config& config, Comm& world) : world_(world) {
 
 void GpuClock::after(const StepRecord& record) {
   if (!governor_ || governor_->done()) return;
-  // All ranks see the same, so all of them change their clocks after the same step.
+  // All ranks see the same numbers, so all of them change their clocks after the same step.
   double agreed[] = {record.times.total, power_capped(record.gpu.throttle_reasons) ? 1.0 : 0.0,
                      refused_ ? 1.0 : 0.0};
   world_.all_reduce(Tensor(agreed, DType::f64, {3}), ReduceOp::max);

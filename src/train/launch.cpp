@@ -15,9 +15,10 @@ namespace stretto {
 
 namespace {
 
-// Up to `most`, small enough that a pipeline has several micro-batches for each of its stages: with
-// few, stages wait for each other. The interleaved one wants whole rounds of them, if need be
-// fewer.
+// The micro-batch to use where at most `most` fits: small enough that the pipeline has several
+// micro-batches for each of its stages, because with few of them stages wait for each other. An
+// interleaved schedule needs whole rounds of micro-batches, so not every size is legal: a smaller
+// one is preferred to a larger one.
 int64_t for_pipeline(const Config& config, int64_t most) {
   constexpr int64_t kPerStage = 4;
   const ParallelConfig& p = config.parallel;

@@ -18,7 +18,7 @@ double flops_per_rank(const Config& config, const StepRecord& record, Convention
   return per_token * record.tokens_per_second() / static_cast<double>(config.world_size());
 }
 
-// The sign of a NaN means nothing.
+// The sign of a NaN has no meaning, and would be printed.
 double unsigned_nan(double value) { return std::isnan(value) ? std::abs(value) : value; }
 
 // Clocks, power and what held the GPU back while the step ran.
@@ -33,7 +33,7 @@ std::string gpu_json(const StepRecord& r) {
       json_number(g.temperature_c_max), throttle_text(g.throttle_reasons));
 }
 
-// ,"comm_bytes_by_call":{"dp":{"all_reduce":..}}: what is not zero.
+// ,"comm_bytes_by_call":{"dp":{"all_reduce":..}}, without the calls that sent nothing.
 std::string bytes_by_call_json(const StepRecord& r) {
   std::string axes;
   const auto add_axis = [&](const char* axis, const CommCounters& c) {
@@ -123,7 +123,7 @@ std::string json_line(const Config& config, const StepRecord& r) {
   if (const auto share = mfu(config, r)) {
     more = fmt::format(",\"mfu\":{}{}", json_number(*share), more);
   }
-  // Waiting for another stage, transfers included.
+  // Time in which the rank waited for another stage, transfers included.
   if (config.parallel.pp > 1 && r.times.total > 0) {
     more = fmt::format(",\"bubble\":{}{}", json_number(r.times.comm_pp / r.times.total), more);
   }

@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t kMaxWaitingBytes = 16 << 20;  // thousands of steps
 
-// The step of a line, as json_line() and its neighbours begin them; -1: not a line of ours.
+// The step of a line that json_line() or its neighbours wrote; -1 for any other line.
 int64_t step_of(std::string_view line) {
   constexpr std::string_view kBegin = "{\"step\":";
   if (!line.starts_with(kBegin) || !line.ends_with('}')) return -1;
@@ -25,13 +25,13 @@ int64_t step_of(std::string_view line) {
   return step;
 }
 
-// Bytes up to the last whole line of `step` or a step before; lines are in that order. One that the
-// disk has damaged tells nothing, and those behind it are as good as before.
+// Bytes of the file up to the last whole line whose step is at most `step`; lines are in the order
+// of their steps. A line that the disk has damaged has no step; the lines after it still count.
 std::uintmax_t bytes_up_to(const std::string& path, int64_t step) {
   std::ifstream file(path, std::ios::binary);
   std::uintmax_t bytes = 0, kept = 0;
   std::string line;
-  while (std::getline(file, line) && !file.eof()) {  // at the end of the file: no newline
+  while (std::getline(file, line) && !file.eof()) {  // eof() here: the last line has no newline
     const int64_t its_step = step_of(line);
     if (its_step > step) break;
     bytes += line.size() + 1;
@@ -40,7 +40,7 @@ std::uintmax_t bytes_up_to(const std::string& path, int64_t step) {
   return kept;
 }
 
-// What lies there already must be a file of ours: it will be cut and written to.
+// Refuses a file that is not a metrics file, because it would be cut and written to.
 void require_ours(const std::string& path) {
   std::error_code ignored;
   const auto status = std::filesystem::symlink_status(path, ignored);
@@ -57,11 +57,11 @@ void require_ours(const std::string& path) {
               "move it away, or set output= to another directory");
 }
 
-// One system call cuts the file: it is there before or after, whenever this process dies.
+// Cuts the file with one system call, so that it is complete whenever this process dies.
 void cut_after(const std::string& path, int64_t step) {
   std::error_code failed;
   const std::uintmax_t size = std::filesystem::file_size(path, failed);
-  if (failed) return;  // a new run
+  if (failed) return;  // there is no file yet: a new run
   const std::uintmax_t kept = bytes_up_to(path, step);
   if (kept == size) return;
   std::filesystem::resize_file(path, kept, failed);
@@ -137,13 +137,13 @@ void MetricsFile::take_note(const Error& error) {
   if (!failing_) spdlog::warn("{}; metrics wait in memory for better times", error.what());
   failing_ = true;
   try {
-    // A write may end anywhere in a line: the next one goes on from there.
+    // The failed write may have ended inside a line: the next one goes on from there.
     const int64_t written = file_->size() - bytes_;
     if (written <= 0 || written > std::ssize(waiting_)) return;
     waiting_.erase(0, static_cast<size_t>(written));
     bytes_ += written;
   } catch (const Error&) {
-    return;  // it cannot be asked either
+    return;  // the size cannot be read either
   }
 }
 

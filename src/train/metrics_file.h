@@ -1,5 +1,5 @@
 // metrics.jsonl in the run directory: one JSON object per step. A log must never stop training:
-// what cannot be written waits in memory, and each further line tries again.
+// lines that cannot be written are kept in memory, and each further line tries again.
 #pragma once
 
 #include <cstdint>
@@ -12,30 +12,31 @@ namespace stretto {
 
 class MetricsFile {
  public:
-  // Empty directory: writes nothing. Creates the directory; throws cannot_create if that fails.
-  // Lines of steps after `step`, which this run takes again, go, and so does an unfinished one.
+  // An empty directory name writes nothing. Creates the directory; throws cannot_create if that
+  // fails. Removes the lines of steps after `step`, which this run repeats, and an incomplete last
+  // line.
   MetricsFile(Fs& fs, const std::string& directory, int64_t step);
   ~MetricsFile();
   MetricsFile(const MetricsFile&) = delete;
   MetricsFile& operator=(const MetricsFile&) = delete;
 
   void write(const std::string& line);
-  // Makes what was written durable. Where the file has lost its name, further lines go into a new
+  // Makes what was written durable. If the file was removed or renamed, further lines go into a new
   // one.
   void sync();
 
  private:
   void flush(bool durable);
   void reopen();
-  void take_note(const Error& error);  // of a failed write
+  void take_note(const Error& error);  // after a failed write
 
   Fs& fs_;
   std::string path_;
   std::unique_ptr<File> file_;
-  int64_t bytes_ = 0;     // of the file
-  std::string waiting_;   // what comes after them
-  bool failing_ = false;  // the user was told
-  int64_t lost_ = 0;      // lines for which there was no room in memory
+  int64_t bytes_ = 0;     // bytes in the file
+  std::string waiting_;   // lines still to be written
+  bool failing_ = false;  // the user has been told
+  int64_t lost_ = 0;      // lines dropped because too many were waiting
 };
 
 }  // namespace stretto

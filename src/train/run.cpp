@@ -26,7 +26,7 @@
 namespace stretto {
 namespace {
 
-constexpr int kLastTries = 10;  // of a last save that has failed
+constexpr int kLastTries = 10;  // tries of a last save that has failed
 
 void print_line(const Config& config, const StepRecord& record, double seconds_so_far,
                 int64_t steps_so_far) {
@@ -47,9 +47,9 @@ void print_line(const Config& config, const StepRecord& record, double seconds_s
   std::fflush(stdout);
 }
 
-// What all ranks do after a step.
+// What all ranks agree to do after a step.
 struct Next {
-  int signal = 0;  // the largest that any of them saw; 0: none
+  int signal = 0;  // the largest that any rank received; 0: none
   bool enough = false, by_operator = false;
 };
 
@@ -79,8 +79,9 @@ std::string advice_for_skipped(const Config& config, Trainer& trainer) {
              : "lower train.lr or train.clip, check the data, or use bf16 or fp32";
 }
 
-// Skipped steps are part of finding a loss scale; where there is none to find, a run must not end
-// with one as if all were well.
+// Ends the run where skipped steps mean that it diverges: too many in a row, or one at the very
+// end. With a dynamic loss scale skipped steps are normal while the scale is found, so there it
+// takes too many in a row, or a scale that cannot fall any further.
 void require_progress(const Config& config, Trainer& trainer) {
   const TrainerState& state = trainer.state();
   const bool scaled = trainer.scaler().dynamic();
@@ -94,8 +95,8 @@ void require_progress(const Config& config, Trainer& trainer) {
               advice_for_skipped(config, trainer));
 }
 
-// Nor with skipped steps alone. What the search for a scale has found is saved: more steps may go
-// on from there.
+// Whether every step was skipped because no loss scale was found. Such a run has failed as well,
+// but it is saved before it says so: more steps may go on from the scale it has reached.
 bool found_no_scale(const Config& config, Trainer& trainer) {
   const TrainerState& state = trainer.state();
   return trainer.scaler().dynamic() && state.step == config.train.steps && state.updates == 0;
@@ -111,9 +112,9 @@ void record_save(CheckpointSaver& saver, MetricsFile& metrics) {
                   save->times.write, save->times.sync));
 }
 
-// Saves when it is time to, and otherwise looks after a save under way. After a step without finite
-// gradients there is nothing new to save, and weights that are NaN must not push out good ones; but
-// with a loss scale such steps are part of the course.
+// Saves when it is time to; otherwise moves on a save that is under way. After a step that was
+// skipped there is nothing new to save, and weights that have become NaN must not replace good
+// ones. With a dynamic loss scale, however, skipped steps are normal.
 void take_care_of(CheckpointSaver& saver, MetricsFile& metrics, RunLock& lock, Trainer& trainer,
                   bool stopping) {
   const TrainerState& state = trainer.state();
@@ -121,7 +122,7 @@ void take_care_of(CheckpointSaver& saver, MetricsFile& metrics, RunLock& lock, T
   const bool sound = state.skipped_in_a_row == 0 || trainer.scaler().dynamic();
   if (stopping || (sound && every > 0 && state.step % every == 0)) {
     lock.renew();
-    metrics.sync();  // a run that goes on from here has the lines of all steps before
+    metrics.sync();  // a run that resumes here needs the lines of all steps before
     saver.save(stopping);
   } else {
     saver.poll();
@@ -138,7 +139,8 @@ std::vector<int> stages_of(const Mesh& mesh) {
   return stages;
 }
 
-// Gathers compute times when a window of steps is full; rank 0 names slow ranks and keeps a record.
+// When a window of steps is full, gathers all ranks' compute times; rank 0 names slow ranks and
+// logs the times.
 void watch_stragglers(StragglerWatch& watch, const StepRecord& record, Comm& world, bool speaks,
                       MetricsFile& metrics) {
   if (world.size() == 1 || !watch.add(record.times.compute())) return;
@@ -154,7 +156,7 @@ void watch_stragglers(StragglerWatch& watch, const StepRecord& record, Comm& wor
   }
 }
 
-// `auto` is chosen by each process, by the memory of its machine.
+// With micro_batch=auto each process has chosen by the memory of its own machine; all must agree.
 void require_one_micro_batch(const Config& config, Comm& world) {
   int32_t ends[] = {static_cast<int32_t>(config.micro_batch),
                     static_cast<int32_t>(-config.micro_batch)};
@@ -240,7 +242,7 @@ RunResult run_training(const Config& config, Comm& world, const RunOptions& opti
                     fs);
   if (options.on_start) options.on_start(trainer);
   double seconds = 0;
-  int64_t taken = 0;  // steps of this call
+  int64_t taken = 0;  // taken by this call
   while (trainer.state().step < config.train.steps) {
     watchdog.enter(Section::step, trainer.state().step + 1);
     const TraceScope scope(tracer.buffer(trainer, trainer.state().step + 1));

@@ -6,7 +6,7 @@
 namespace stretto {
 namespace {
 
-// The run has none yet.
+// For a run that has no copy yet.
 void begin_copy(Fs& fs, const std::string& named, const std::string& copy, bool fresh,
                 bool speaks) {
   try {
@@ -45,7 +45,7 @@ bool differs(Fs& fs, const std::string& named, const Tokenizer& kept) {
   try {
     return !same_tokenizer(load_tokenizer(named, fs), kept);
   } catch (const Error&) {
-    return false;  // nothing to compare with; the copy serves
+    return false;  // nothing to compare with: the copy is used
   }
 }
 

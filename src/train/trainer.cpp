@@ -23,18 +23,19 @@ bool means_bytes(const std::string& tokenizer) {
   try {
     return same_tokenizer(load_tokenizer(tokenizer), byte_tokenizer());
   } catch (const Error&) {
-    return false;  // cannot be read, which others say
+    return false;  // unreadable: other code reports that
   }
 }
 
-// The tokenizer of the model: the one given, or else the one that an import, or a run before this
-// one, has left in its directory. Empty: none is known.
+// The model's tokenizer: the one that the configuration names, else the one that an import or an
+// earlier run has left in the run's directory. Empty if none is known.
 std::string tokenizer_name(const Config& config) {
   if (!config.data.tokenizer.empty()) return config.data.tokenizer;
   return kept_tokenizer(posix_fs(), config.output) ? tokenizer_copy(config.output) : "";
 }
 
-// A text beside a tokenizer would be read byte by byte, and its samples decoded as tokens.
+// Refuses a text where the model has a tokenizer: it would be read byte by byte, and its samples
+// would be decoded as tokens.
 void require_tokens(const Config& config, const TokenSource& source) {
   if (!is_text(source)) return;
   const std::string tokenizer = tokenizer_name(config);
@@ -49,11 +50,11 @@ void require_tokens(const Config& config, const TokenSource& source) {
                           source.name(), tokenizer));
 }
 
-// Bytes and the ids of some tokenizer are two languages.
+// Refuses to train on bytes and evaluate on a tokenizer's ids, or the other way round.
 void require_alike(const Config& config, const TokenSource& source, const TokenSource& eval) {
   if (is_text(source) == is_text(eval)) return;
   const std::string tokenizer = tokenizer_name(config);
-  const bool small = config.model.vocab <= 256;  // no room for more than bytes
+  const bool small = config.model.vocab <= 256;  // too small for anything but bytes
   if (small && (tokenizer.empty() || means_bytes(tokenizer))) return;
   const auto kind = [](const TokenSource& s) { return is_text(s) ? "is text" : "holds tokens"; };
   const bool path = is_text(source);
@@ -115,7 +116,8 @@ Trainer::Trainer(const Config& config, Comm& world, const TunableOptions& tunabl
   peak_ = promised_peak(config_, world);
 }
 
-// What the model talks through: the mesh's own communicators, or their faces for device memory.
+// The communicators that the model uses: those of the mesh, or their counterparts for device
+// memory.
 RankComms Trainer::tensor_comms() {
   const bool tied_ends = mesh_.pp() > 1 && config_.model.tied_embedding;
   Comm* ends = tied_ends ? comms_.embedding.get() : nullptr;
@@ -133,7 +135,7 @@ RankComms Trainer::tensor_comms() {
       wants_nccl(world_, *backend_, required ? NcclUse::required : NcclUse::automatic);
   const auto face = [&](std::unique_ptr<Comm>& own, Comm* host, bool ring) -> Comm* {
     if (host == nullptr) return nullptr;
-    // A rank alone needs no NCCL, unless it is asked for by name.
+    // A rank that is alone needs no NCCL, unless NCCL was asked for by name.
     const bool staged = !nccl || (host->size() == 1 && !required);
     own = staged ? make_device_comm(*host, *backend_) : make_nccl_comm(*host, *backend_, ring);
     if (!staged) counted_.push_back(own.get());
@@ -188,7 +190,7 @@ const std::vector<Share>& Trainer::deal(const Sampler& sampler, int64_t first_sa
 }
 
 void Trainer::load_batch(size_t chunk, const MicroBatch& mb) {
-  world_.monitor().beat();  // a micro-batch that is replayed gives no other sign of life
+  world_.monitor().beat();  // a replayed micro-batch gives no other sign of life
   if (mb.batch == 0) return;
   const TraceSpan span(TraceLane::loader, "load", mb.index);
   const double start = clock_seconds();
@@ -197,7 +199,7 @@ void Trainer::load_batch(size_t chunk, const MicroBatch& mb) {
   data_seconds_ += clock_seconds() - start;
 }
 
-// Nothing to do where these samples are those read last.
+// Does nothing if these samples were the last ones read.
 void Trainer::read_samples(const Sampler& sampler, int64_t first, int64_t samples) {
   if (read_ == Read{&sampler, first, samples}) return;
   const auto count = static_cast<size_t>(samples * config_.seq_len);
@@ -207,7 +209,7 @@ void Trainer::read_samples(const Sampler& sampler, int64_t first, int64_t sample
   read_ = {&sampler, first, samples};
 }
 
-// The first micro-batch of the next step, read while the device still works on this one.
+// Reads the first micro-batch of the next step while the device still works on this one.
 void Trainer::read_ahead(int64_t first_sample) {
   const int64_t samples = ramped_batch(config_, first_sample);
   if (backend_->host_memory() || samples != dealt_samples_ || shares_.empty()) return;
@@ -276,7 +278,8 @@ void Trainer::send_losses(int64_t count) {
   backend_->start_copy_to_host(Lane::compute, my_losses_.data(), gpt_->loss_sums().slice(0, count));
 }
 
-// Sums the micro-batches' losses in their order in the global batch, whatever dp is.
+// Adds up the losses in the order of the micro-batches in the global batch, so that the sum does
+// not depend on dp.
 double Trainer::global_loss(int64_t count, int64_t tokens) {
   const auto dp = static_cast<int64_t>(mesh_.dp());
   const bool last = at_.pp == mesh_.pp() - 1;
@@ -301,7 +304,7 @@ void Trainer::time_operators(bool on) {
 void Trainer::take_times(StepRecord& record, double start) {
   record.by_operator = by_operator_;
   if (by_operator_ || config_.trace > 0 || backend_->host_memory()) {
-    backend_->synchronize();  // device times are known from here on
+    backend_->synchronize();  // device times are complete after this
     for (int op = 0; op < kOps; ++op) {
       record.operators[static_cast<size_t>(op)] = backend_->profile().of(static_cast<Op>(op));
     }
@@ -312,16 +315,16 @@ void Trainer::take_times(StepRecord& record, double start) {
   }
   t.comm_dp = t.comm_tp = t.comm_pp = 0;
   for (const Comm* comm : counted_) {
-    // First and last stage share a token table: a matter of the pipeline.
+    // "embedding" joins first and last stage: its time belongs to the pipeline.
     const bool tp = comm->name() == "tp";
     const bool pp = comm->name() == "pp" || comm->name() == "embedding";
-    if (comm->size() == 1) continue;  // nobody to wait for
+    if (comm->size() == 1) continue;  // there is nobody to wait for
     (tp ? t.comm_tp : pp ? t.comm_pp : t.comm_dp) += comm->counters().seconds;
     (tp ? record.comm_tp : pp ? record.comm_pp : record.comm_dp) += comm->counters();
   }
   t.data = data_seconds_;
   t.total = clock_seconds() - start;
-  // Memory grows while shapes are new; asking takes a millisecond.
+  // Memory grows while shapes are new. Not every step, because the question takes a millisecond.
   if (state_.step <= 4 || state_.step % 64 == 0) device_bytes_ = backend_->device_bytes();
   record.device_bytes = device_bytes_;
   record.peak = peak_;

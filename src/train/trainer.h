@@ -21,7 +21,7 @@
 
 namespace stretto {
 
-// What must be saved, beside the tensors, to continue exactly.
+// What must be saved, beside the tensors, for a run to continue exactly.
 struct TrainerState {
   int64_t step = 0;
   int64_t updates = 0;
@@ -32,14 +32,14 @@ struct TrainerState {
   LossScaler::State loss_scale;
 };
 
-// The same communicators for tensors in a backend's memory; empty where that is host memory.
+// Communicators for tensors in device memory; all null where the backend uses host memory.
 struct DeviceComms {
   std::unique_ptr<Comm> dp, tp, pp, ends, replica;
 };
 
-// Lets go of NCCL's communicators when an error unwinds the stack, before anything else: to free
-// memory of the GPU waits for all that is queued there, and what they have queued waits for peers
-// that may never come.
+// Aborts NCCL's communicators when an exception unwinds the stack, before any other member is
+// destroyed. Freeing GPU memory waits for all work queued there, and queued NCCL work waits for
+// peers that may never come.
 class LetGoOnError {
  public:
   explicit LetGoOnError(DeviceComms& comms)
@@ -58,10 +58,10 @@ class Trainer {
   // Collective over `world`. `config` is valid (require_valid) and has a definite micro_batch.
   Trainer(const Config& config, Comm& world, const TunableOptions& tunables = {});
 
-  void initialise();  // fresh weights
+  void initialise();  // sets fresh weights
   StepRecord step();
-  // Whether later steps time each operator on the device, which makes them longer there. On a CPU
-  // they always do.
+  // Whether later steps time each operator on the device, which makes those steps longer. On a CPU
+  // operators are always timed.
   void time_operators(bool on);
   // Mean loss over held-out samples: `batches` global batches, forward only.
   double evaluate(int64_t batches);
@@ -78,19 +78,21 @@ class Trainer {
   LossScaler& scaler() { return scaler_; }
   const DataMark& data_mark() const { return data_mark_; }
   bool has_held_out() const { return eval_sampler_ != nullptr; }
-  // Whether this rank speaks for the job: prints, and writes what one rank writes.
+  // Whether this rank prints and writes files on behalf of the job.
   bool speaks() const { return world_.rank() == 0; }
 
  private:
   RankComms tensor_comms();
   void open_data();
-  // Deals out `samples` from `first_sample` on; the pipeline then loads them by load_batch().
+  // Deals out `samples` samples from `first_sample` on; the pipeline then loads them by
+  // load_batch().
   const std::vector<Share>& deal(const Sampler& sampler, int64_t first_sample, int64_t samples);
   void load_batch(size_t chunk, const MicroBatch& mb);
   void read_samples(const Sampler& sampler, int64_t first, int64_t samples);
   void read_ahead(int64_t first_sample);
   StepResult update(const StepRecord& record);
-  // Losses of this rank's micro-batches: sent, and added up once they have arrived.
+  // Losses of this rank's micro-batches: send_losses() starts the copy to the host, global_loss()
+  // adds them up once they have arrived.
   void send_losses(int64_t count);
   double global_loss(int64_t count, int64_t tokens);
   void take_times(StepRecord& record, double start);
@@ -99,12 +101,12 @@ class Trainer {
   Comm& world_;
   Mesh mesh_;
   Coordinates at_;
-  MeshComms comms_;  // between hosts
+  MeshComms comms_;  // in host memory
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<GpuTelemetry> telemetry_;  // none on the CPU or without NVML
   GpuClock clock_;
   DeviceComms device_comms_;
-  std::vector<Comm*> counted_;  // whose bytes and seconds a step reports
+  std::vector<Comm*> counted_;  // their bytes and seconds are reported with each step
   std::unique_ptr<Gpt> gpt_;
   std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<Pipeline> pipeline_;
@@ -115,8 +117,8 @@ class Trainer {
   std::unique_ptr<Sampler> sampler_, eval_sampler_;
   std::vector<int32_t> tokens_, targets_;
   std::vector<double> losses_;
-  Buffer my_losses_;                 // where the device sends them
-  const Sampler* dealer_ = nullptr;  // what load_batch() reads
+  Buffer my_losses_;                 // where the device copies them to
+  const Sampler* dealer_ = nullptr;  // where load_batch() reads samples
   int64_t first_sample_ = 0;
   std::vector<Share> shares_;
   int64_t dealt_samples_ = 0;
@@ -129,9 +131,9 @@ class Trainer {
   Read read_;
   double data_seconds_ = 0;
   size_t device_bytes_ = 0;
-  double peak_ = 0;                     // see StepRecord
-  bool by_operator_ = false;            // asked for by time_operators()
-  LetGoOnError let_go_{device_comms_};  // last: its turn comes first
+  double peak_ = 0;                     // peak FLOP/s: see StepRecord
+  bool by_operator_ = false;            // set by time_operators()
+  LetGoOnError let_go_{device_comms_};  // last, so that it is destroyed first
 };
 
 }  // namespace stretto
