@@ -27,7 +27,8 @@ Checkpoint Checkpoint::open(Fs& fs, const std::string& path) {
   const std::string manifest = join_path(path, kManifestName);
   checkpoint.manifest_ = parse_manifest(read_file(fs, manifest, kMaxManifestBytes), manifest);
   for (const FileRecord& record : checkpoint.manifest_.files) checkpoint.open_file(fs, record);
-  for (const auto& [name, parts] : checkpoint.parts_) checkpoint.reader(name);  // is it whole?
+  // Throws unless it is complete.
+  for (const auto& [name, parts] : checkpoint.parts_) checkpoint.reader(name);
   return checkpoint;
 }
 
@@ -183,7 +184,7 @@ int64_t Checkpoint::verify(int part, int parts, const OnProgress& moved) const {
 }
 
 void Checkpoint::verify_on_disk(Fs& fs, const OnProgress& moved) const {
-  // Whole blocks around a chunk, into memory that begins with a block.
+  // Direct reads need whole blocks around a chunk, and memory that is aligned to blocks.
   constexpr int64_t kBlock = kDirectBlock;
   std::vector<char> memory(static_cast<size_t>(kChunkBytes + 3 * kBlock));
   const auto begin = static_cast<int64_t>(reinterpret_cast<uintptr_t>(memory.data()) % kBlock);

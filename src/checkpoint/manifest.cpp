@@ -29,7 +29,7 @@ std::string seal(const json& content) {
   return fmt::format("{}{}{}{}{}", kOpen, digest_of(body).hex(), kMiddle, body, kClose);
 }
 
-// Every byte is either fixed, the digest, or covered by it.
+// Every byte is fixed, or part of the digest, or covered by it, so any change is found.
 json unseal(std::string_view text, const std::string& name) {
   const size_t head = kOpen.size() + 32 + kMiddle.size();
   if (text.size() < head + kClose.size() || text.substr(0, kOpen.size()) != kOpen ||

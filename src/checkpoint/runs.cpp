@@ -30,7 +30,7 @@ std::vector<StridedRun> compress_runs(const std::vector<ShardPiece>& pieces) {
     StridedRun* last = runs.empty() ? nullptr : &runs.back();
     const int64_t stride = last == nullptr ? 0 : piece.global_begin - last->begin;
     if (last != nullptr && last->repeat == 1 && stride == last->count) {
-      last->count += piece.count;  // neighbours in the whole as well
+      last->count += piece.count;  // adjoining in the whole tensor, too
     } else if (last != nullptr && last->count == piece.count && last->repeat == 1 &&
                stride > last->count) {
       last->stride = stride;
@@ -81,7 +81,7 @@ namespace {
               "this file is damaged or not one of Stretto's shards");
 }
 
-// Sizes up to 2^47 elements: products of count, stride and repeat are checked against the whole.
+// At most 2^47 elements, so that products of count, stride and repeat cannot overflow.
 int64_t size_in(const json& value, const std::string& name) {
   if (!value.is_number_unsigned() || value.get<uint64_t>() > (uint64_t{1} << 47)) {
     refuse(name, "a placement holds something else than sizes");
@@ -123,7 +123,7 @@ Placement parse_placement(std::string_view text, const std::string& name) {
       refuse(name, "a shape beyond any memory");
     }
   }
-  int64_t rest = count;  // each element once at most
+  int64_t rest = count;  // no element may appear twice
   for (const json& item : document["runs"]) {
     const StridedRun run = read_run(item, count, name);
     if (run.count > rest / run.repeat) refuse(name, "its runs hold more than the tensor");

@@ -126,7 +126,7 @@ Safetensors parse_safetensors(std::string_view head, int64_t file_bytes, const s
       file.metadata[field] = value.get<std::string>();
     }
   }
-  // Empty tensors share their place with the next one and come first there.
+  // An empty tensor begins where the next one does, and must come before it.
   std::sort(file.tensors.begin(), file.tensors.end(), [](const StTensor& a, const StTensor& b) {
     return std::tie(a.begin, a.end, a.name) < std::tie(b.begin, b.end, b.name);
   });
