@@ -17,7 +17,7 @@ double work_flops(const Workload& work) {
       .model_total();
 }
 
-// As the search has it.
+// The seconds by which the search ranks a layout.
 double seconds_of(const Cluster& cluster, const Stack& stack, const Workload& work,
                   const Layout& layout) {
   Estimate e = estimate(cluster, stack, work, layout);
@@ -59,7 +59,7 @@ class Adviser {
                         : fmt::format("{} (tight: {:.0f} % of the memory)", text, 100 * share),
         seconds, false);
   }
-  // A changed model is compared at equal work: seconds per FLOP of the model asked for.
+  // A changed model does other work, so it is compared by seconds per FLOP of the model asked for.
   void consider_model(const char* rule, const std::string& text, const ModelShape& model,
                       bool same_work) {
     Workload changed = work_;
@@ -109,7 +109,7 @@ class Adviser {
                     best.head_size(), m.heads, m.head_size(), cluster_.alignment),
         best, true);
   }
-  // No head count divides this hidden size into aligned heads: move the hidden size.
+  // For a hidden size that no number of heads divides into aligned heads: changes the hidden size.
   void aligned_width() {
     const ModelShape& m = work_.model;
     const int64_t step = m.heads * cluster_.alignment;
@@ -191,7 +191,7 @@ class Adviser {
                     changed);
   }
   void recompute() {
-    for (Checkpointing mode : kCheckpointings) {  // from none up
+    for (Checkpointing mode : kCheckpointings) {  // from the least recomputation up
       if (mode == layout().recompute) return;
       if (!stack_.can.checkpoints(mode)) continue;
       Layout changed = layout();
@@ -212,7 +212,7 @@ class Adviser {
   std::vector<Advice> out_;
 };
 
-// What our own runtime may be told on the same devices, in its words.
+// Options of our own runtime that save memory on the same devices, as words of a configuration.
 std::vector<std::pair<std::string, Workload>> told_to_need_less(const Cluster& cluster,
                                                                 const Stack& stack,
                                                                 const Workload& work) {
@@ -257,7 +257,7 @@ std::vector<Term> difference(const Estimate& first, const Estimate& second) {
 
 std::vector<Upset> upsets(const Cluster& cluster, const Stack& stack, const Workload& work,
                           const Layout& first, const Layout& second) {
-  // What simulation adds changes little with a constant.
+  // The simulation's correction hardly depends on a single constant, so it is computed once.
   const auto added = [&](const Layout& l) {
     return seconds_of(cluster, stack, work, l) / estimate(cluster, stack, work, l).seconds;
   };
@@ -288,7 +288,8 @@ std::vector<Upset> upsets(const Cluster& cluster, const Stack& stack, const Work
 
 std::optional<FitChange> nearest_fit(const Cluster& cluster, const Stack& stack,
                                      const Workload& work, const Layout& layout) {
-  // The first that fits, or else the first that nearly does; the least that may help comes first.
+  // Small changes are tried first. The first that fits is the answer, else the first that nearly
+  // fits.
   std::optional<FitChange> found, tight;
   const auto consider = [&](const Workload& w, const Layout& l, const std::string& text) {
     if (found || !can_be_cut(w, l)) return;
@@ -321,7 +322,8 @@ std::optional<FitChange> nearest_fit(const Cluster& cluster, const Stack& stack,
   for (const auto& [words, w] : told_to_need_less(cluster, stack, work)) {
     consider(w, l, fmt::format("{}, full recomputation and micro-batch 1", words));
   }
-  // Devices: parts of a matrix, stages, replicas. A machine whose ranks share it has no more.
+  // More devices, which cut matrices, add stages or add replicas. On one machine whose ranks share
+  // the devices there are no more to be had.
   for (int64_t more = 2; more <= 4096 && !found && !tight && !cluster.time_shared; more *= 2) {
     for (int64_t parts = 1; parts <= more; parts *= 2) {
       Layout wider = l;
@@ -337,7 +339,7 @@ std::optional<FitChange> nearest_fit(const Cluster& cluster, const Stack& stack,
         wider.dp = layout.dp * rest;
       }
       if (wider.pp > 1) wider.zero = std::min(wider.zero, wider.dp > 1 ? 1 : 0);
-      Workload w = work;  // replicas without a sequence of their own would have nothing to do
+      Workload w = work;  // each replica needs a sequence to work on
       w.global_batch = round_up(work.global_batch, wider.dp);
       consider(w, wider,
                fmt::format("{} devices{}: {}", wider.devices(),
