@@ -19,7 +19,7 @@
 namespace stretto {
 namespace {
 
-// Words that one value of one key stands for, and where a file has them.
+// The words that one value of one key stands for, and where they are in the file, if in any.
 struct Choice {
   std::vector<std::string> words;
   std::vector<Place> places;
@@ -53,7 +53,8 @@ double time_limit(const YamlNode& node) {
 }
 
 void Choice::add(const std::string& key, const YamlNode& value) {
-  words.push_back(override_word(key, scalar(value, key)));  // read once already
+  // It was read once already, so it is valid.
+  words.push_back(override_word(key, scalar(value, key)));
   places.push_back(value.place);
 }
 
@@ -73,7 +74,7 @@ Choice base_words(const YamlNode& root) {
 
 std::string short_key(const std::string& key) { return key.substr(key.rfind('.') + 1); }
 
-// Letters, digits and single dots survive; everything else becomes a dash.
+// Keeps letters, digits and single dots; everything else becomes a dash.
 std::string label_part(const std::string& text) {
   std::string out;
   for (const char c : text.substr(text.rfind('/') + 1)) {
@@ -86,7 +87,7 @@ std::string label_part(const std::string& text) {
 struct Axis {
   std::vector<Choice> choices;
   std::vector<std::string> labels;
-  std::vector<std::string> values;  // as they were given, where labels are made of them
+  std::vector<std::string> values;  // as the user wrote them, if labels are made of them
 
   void name_after(const std::string& key, const std::string& value) {
     values.push_back(value);
@@ -94,10 +95,10 @@ struct Axis {
   }
 };
 
-// A word that no other axis has stands for itself: fp32, selective. Numbers and switches keep their
-// key: dp2.
+// A word that only one axis has needs no key in the label: fp32, selective. Numbers and switches
+// keep their key: dp2.
 void shorten_labels(std::vector<Axis>& axes) {
-  std::map<std::string, int> had_by;  // so many axes
+  std::map<std::string, int> had_by;  // by word: how many axes have it
   for (const Axis& axis : axes) {
     for (const std::string& value : std::set(axis.values.begin(), axis.values.end())) {
       ++had_by[value];
@@ -218,7 +219,7 @@ std::vector<int64_t> powers(const std::vector<int64_t>& range, const char* flag)
   return out;
 }
 
-// 13b.yaml and 13b mean mpt-13b, as in the script whose flags these are.
+// 13b.yaml and 13b mean mpt-13b, as in llm-foundry's script, whose flags these are.
 std::string model_word(const std::string& name) {
   if (name.find('/') != std::string::npos) return name;
   const bool yaml = name.size() > 5 && name.ends_with(".yaml");
@@ -227,13 +228,14 @@ std::string model_word(const std::string& name) {
   return size ? "mpt-" + bare : bare;
 }
 
-// Two flags that say the same thing differently: neither may win silently.
+// Two flags contradict each other: neither may win silently.
 [[noreturn]] void contradiction(const std::string& what, const char* fix) {
   throw Error(ExitCode::usage, what, fix);
 }
 
-// Keys that depend on each other are worked out once the rest of the point is known. What does not
-// come out even is the point's reason: nothing else runs under its label.
+// Computes the keys that depend on others, now that the rest of the point is known. Where numbers
+// do not divide evenly, that becomes the point's reason: it is not run with other numbers under its
+// label.
 void finish_point(SweepPoint& point, const SweepFlags& flags, int64_t batch_tokens, int64_t ranks,
                   int64_t accumulation) {
   const auto add = [&](const char* key, int64_t value) {
@@ -241,7 +243,8 @@ void finish_point(SweepPoint& point, const SweepFlags& flags, int64_t batch_toke
   };
   Config c = load_config(point.words).config;
   const ParallelConfig& p = c.parallel;
-  const int64_t replica = std::max<int64_t>(1, p.tp * p.pp);  // rules refuse less, later
+  // At least 1; the rules report smaller values later.
+  const int64_t replica = std::max<int64_t>(1, p.tp * p.pp);
   const int64_t length = std::max<int64_t>(1, c.seq_len);
   if (ranks > 0 && !flags.dp.empty() && ranks != c.world_size()) {
     contradiction(fmt::format("-g {} with --dp {}: dp {} x tp {} x pp {} are {} ranks", ranks, p.dp,
@@ -390,8 +393,8 @@ void require_readable(const std::vector<SweepPoint>& points) {
 
 namespace {
 
-// Equal for points that would run the same steps. One that breaks a rule keeps its own, so that a
-// valid one behind it is not left out for it.
+// Equal for points that would run the same steps. An invalid point keeps a hash of its own, so that
+// a valid one after it is not left out as its twin.
 std::string hash_of_run(const Config& config) {
   if (zero_in_effect(config) == config.parallel.zero || !is_valid(config)) {
     return config_hash(config);
@@ -407,7 +410,8 @@ std::string hash_of_run(const Config& config) {
 std::vector<PlannedPoint> plan_points(const std::vector<SweepPoint>& points,
                                       const std::string& machine, const std::string& launcher) {
   std::vector<PlannedPoint> planned;
-  std::map<std::string, std::pair<std::string, std::string>> seen;  // names and hashes, by work
+  // Label and hash, by the hash of the run.
+  std::map<std::string, std::pair<std::string, std::string>> seen;
   for (const SweepPoint& point : points) {
     PlannedPoint p;
     p.point = point;
@@ -447,11 +451,11 @@ std::vector<PlannedPoint> plan_points(const std::vector<SweepPoint>& points,
       p.status = oom ? RunStatus::oom : RunStatus::rejected;
       p.reason = reason_of(error);
       p.config = resolved.config;
-      // A record holds definite numbers, and ranks that can be; the reason says what was asked for.
+      // A record needs definite and possible numbers; the reason says what was asked for.
       p.config.micro_batch = std::max<int64_t>(1, p.config.micro_batch);
       ParallelConfig& ranks = p.config.parallel;
       for (int64_t* n : {&ranks.dp, &ranks.tp, &ranks.pp}) *n = std::clamp<int64_t>(*n, 1, 1 << 20);
-      if (oom) {  // how much it would have needed
+      if (oom) {  // record how much memory it would have needed
         RunRecord record;
         record.config = p.config;
         predict_memory(record);
