@@ -35,7 +35,7 @@ void show(const Options& options) {
   }
 }
 
-// "steps", "f32 or bf16", "MHz or auto": what may stand behind the =.
+// What may follow the =: "steps", "f32 or bf16", "MHz or auto".
 std::string values_of(const Key& key) {
   if (key.type == ValueType::flag) return "true or false";
   if (!key.words.empty()) return join_or(key.words);
@@ -53,7 +53,7 @@ void list_keys(const std::string& part) {
   for (const Key& key : config_keys()) {
     names.push_back(key.name);
     if (key.name.find(lower(part)) == std::string::npos) continue;
-    // What a model's fields are without a model says nothing.
+    // Without a model, the defaults of a model's fields mean nothing.
     const bool of_model = key.name.starts_with("model.");
     table.add({key.name, of_model ? "" : render_key(key.name, defaults),
                fmt::format("{} [{}]", key.doc, values_of(key))});

@@ -66,7 +66,7 @@ ResolvedConfig read_words(const PlanOptions& o) {
   std::vector<std::string> words = o.model;
   const std::string& first = words.front();
   const bool name = first.find_first_of("=/") == std::string::npos && !first.ends_with(".yaml");
-  if (words.size() == 1 && name) find_model(first);  // or which one was meant
+  if (words.size() == 1 && name) find_model(first);  // throws, and names similar models
   if (o.seq_len) words.push_back(fmt::format("seq_len={}", *o.seq_len));
   return load_config(words);
 }
@@ -84,7 +84,8 @@ plan::Workload workload_of(const PlanOptions& o, const Config& config,
                 "use --precision amp_bf16, or give the cluster device.matrix_rate_fp8");
   }
   const int64_t gpus = *o.gpus;
-  // About four million tokens. A device's share can be halved several times, into micro-batches.
+  // About four million tokens, such that a device's share can be halved several times, into
+  // micro-batches.
   const int64_t wanted = std::max<int64_t>(1, (int64_t{4} << 20) / std::max<int64_t>(1, w.seq_len));
   int64_t share = ceil_div(wanted, gpus), even = 1;
   while (2 * even <= share / 8) even *= 2;
@@ -187,7 +188,7 @@ void run_scale(const PlanOptions& o, const plan::Cluster& cluster, const plan::S
   if (!scale.best && (o.budget || !o.deadline.empty())) throw Answered{ExitCode::regression};
 }
 
-// This machine, as `stretto doctor --json` described it, or measured now.
+// This machine as a cluster: as described by `stretto doctor --json`, or measured now.
 plan::Cluster measured_cluster(const PlanOptions& o) {
   std::string text;
   if (o.machine.empty()) {
@@ -210,8 +211,8 @@ plan::Cluster measured_cluster(const PlanOptions& o) {
   return plan::local_cluster(*figures, std::max<int64_t>(1, figures->cores / ranks), ranks);
 }
 
-// What was not asked for is what the words or files say; then it depends on the machine: a CPU
-// computes in fp32, one rank per core.
+// Options that were not given come from the words or files, then from the machine: a CPU computes
+// in fp32 with one rank per core.
 PlanOptions with_defaults(PlanOptions o, const ResolvedConfig& words,
                           const plan::Cluster& cluster) {
   const auto says = [&](const char* key) { return words.origin_of(key).source > Source::registry; };
@@ -224,7 +225,7 @@ PlanOptions with_defaults(PlanOptions o, const ResolvedConfig& words,
   return o;
 }
 
-// What changes the time of a step and is not in the model.
+// Warns of settings that change the time of a step but are not in the model.
 void warn_of_unmodelled(const Config& words, const plan::Cluster& cluster) {
   std::vector<std::string> keys;
   if (words.tf32 && cluster.has_gpus()) keys.emplace_back("tf32=true");
@@ -238,7 +239,7 @@ void warn_of_unmodelled(const Config& words, const plan::Cluster& cluster) {
                fmt::join(keys, ", "));
 }
 
-// What the words tell our own runtime.
+// Checks the settings that the words make for our own runtime.
 void check_told(const plan::Workload& work, const Config& words, const plan::Cluster& cluster,
                 const plan::Stack& stack) {
   const bool narrow = work.gradient_type != DType::f32 || work.reduce_type != DType::f32;
@@ -367,7 +368,7 @@ void add_plan(Command& app) {
   });
 
   verb->callback([o] {
-    if (o->done) return;  // a subverb ran
+    if (o->done) return;  // a subverb has run instead
     if (o->model.empty()) {
       throw Error(ExitCode::usage, "plan: no model named",
                   "stretto plan mpt-7b --cluster h100 --gpus 64");

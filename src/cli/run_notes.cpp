@@ -68,7 +68,7 @@ std::string json_note(const std::string& path, TokenFormat format) {
 
 const char* stop_note(bool saves) {
   if (detect_launch().rank != 0) return nullptr;
-  // The terminal shows ^C on the line of whatever was written last.
+  // The terminal has put ^C at the end of the current line.
   return saves ? "\nfinishing this step; Ctrl-C again ends without saving\n"
                : "\nfinishing this step; Ctrl-C again ends at once\n";
 }

@@ -44,8 +44,8 @@ std::vector<std::string> command_of(const Options& options) {
   return command;
 }
 
-// Says once, early in a run, that other programs want the cores, too. Processes of one job cannot
-// tell each other from others.
+// Warns once, early in a run, if other programs use its cores. Not for several processes of one
+// job, which cannot be told from other programs.
 class BusyCores {
  public:
   explicit BusyCores(const Config& config) : cores_(allowed_cores()) {
@@ -68,7 +68,7 @@ class BusyCores {
   }
 
  private:
-  std::vector<int> cores_;  // before ranks are bound to some of them
+  std::vector<int> cores_;  // read before ranks are bound to some of them
   double wanted_;
   bool asked_;
   std::optional<CoreWatch> watch_;
@@ -113,12 +113,13 @@ void train(const Options& options) {
     record.add(step);
     busy.after_step();
   };
-  recorded([&] {  // of thread ranks, the error of the one that failed
+  recorded([&] {  // thread ranks end together; this is the error of the one that failed
     run_ranks(config, [&](Comm& world) {
       if (world.rank() != 0) {
         run_training(config, world);
       } else {
-        recorded([&] { code = run_training(config, world, first).code; });  // MPI ends us at once
+        // Recorded here, because after an error under MPI the process ends in run_ranks.
+        recorded([&] { code = run_training(config, world, first).code; });
       }
     });
   });

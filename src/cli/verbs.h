@@ -33,7 +33,8 @@ void add_version(Command& app);
 
 void add_verbs(Command& app);
 
-// One JSON value on stdout. Names of files may be any bytes: those that are no text are replaced.
+// Prints one JSON value on stdout. File names may contain any bytes: those that are not UTF-8 are
+// replaced.
 void print_json(const nlohmann::json& value, int indent = 2);
 
 // Parses the words and runs the verb they name. Errors of the verb pass through.

@@ -29,8 +29,8 @@ void head_size(const Config& c, Report& report) {
                          multiples_near(c.model.head_size(), 8)));
 }
 
-// Unpadded vocabularies leave the largest matrix product of the model misaligned; with tensor
-// parallelism every rank's share should be aligned too.
+// With an unpadded vocabulary the model's largest matrix product is misaligned. With tensor
+// parallelism every rank's share should be aligned.
 void vocab_padding(const Config& c, Report& report) {
   const int64_t wanted = c.parallel.tp == 1 ? 8 : 64 * c.parallel.tp;
   if (c.model.vocab % wanted == 0) return;
@@ -46,7 +46,7 @@ void tile_quantisation(const Config& c, Report& report) {
              "use " + multiples_near(c.model.hidden, 128));
 }
 
-// What its attention kernels can do.
+// Head sizes that the GPU's attention kernels can do.
 void gpu_heads(const Config& c, Report& report) {
   constexpr int64_t kMostSize = 256, kMostHeads = 128;
   if (c.device != Device::cuda || c.model.heads < 1) return;
@@ -63,7 +63,8 @@ void gpu_heads(const Config& c, Report& report) {
   }
 }
 
-// A row of LayerNorm's gradient stays in the registers of a block, in packs of 16 bytes if it can.
+// A block keeps a row of LayerNorm's gradient in registers, in packs of 16 bytes if possible, which
+// limits its length.
 void gpu_hidden(const Config& c, Report& report) {
   if (c.device != Device::cuda) return;
   const auto pack = static_cast<int64_t>(16 / dtype_size(types_of(c.precision).compute));

@@ -118,7 +118,7 @@ YamlNode read_yaml_file(const std::string& path) {
                   "a configuration is a small text file; data belongs in data.path");
     }
   }
-  // What was read before would pass for all that there is.
+  // Otherwise an incomplete text would pass for the whole file.
   if (file.bad()) throw fs_error(errno != 0 ? errno : EIO, "read", name);
   return parse_yaml(text, name);
 }
