@@ -28,8 +28,8 @@ constexpr Row kRows[] = {
 
 const Row& row(DType type) { return kRows[static_cast<size_t>(type)]; }
 
-// The float nearest to x with `mantissa` explicit bits and least normal exponent `min_exponent`,
-// ties to even; subnormals included. Range is the caller's business.
+// The float nearest to x with `mantissa` explicit bits and smallest normal exponent `min_exponent`;
+// ties to even, subnormals included. The caller checks the range.
 float round_to(float x, int mantissa, int min_exponent) {
   if (x == 0 || !std::isfinite(x)) return x;
   int exponent = 0;

@@ -15,7 +15,7 @@ namespace {
 constexpr int64_t kLlmcHeaderBytes = 256 * 4;
 constexpr int32_t kLlmcMagic16 = 20240520, kLlmcVersion16 = 1;
 constexpr int32_t kLlmcMagic32 = 20240801, kLlmcVersion32 = 7;
-// Token ids are copied out of the mapping in pieces of this size before they are widened.
+// Token ids are copied out of the mapping in pieces of this size, then widened.
 constexpr size_t kPieceBytes = 8192;
 
 template <typename Stored>

@@ -25,7 +25,7 @@ void write_new(Fs& fs, const std::string& path, std::string_view content) {
   file->close();
 }
 
-// A tensor as their file holds it.
+// The values of a tensor in the layout of its file.
 std::vector<float> stored_values(const Checkpoint& checkpoint, const HfTensor& tensor) {
   const auto count = static_cast<size_t>(tensor.spec.count());
   std::vector<float> values(count, 0.0f);
@@ -53,7 +53,7 @@ const char* stored_name(DType type) {
   return type == DType::bf16 ? "BF16" : type == DType::f16 ? "F16" : "F32";
 }
 
-// Rounded to nearest even. A value that fp16 has no number for would be read as infinity.
+// Rounds to nearest even. Refuses values beyond fp16's range, which would be read as infinity.
 std::vector<uint16_t> narrowed(const std::vector<float>& values, DType type,
                                const std::string& name) {
   constexpr float kMostF16 = 65504;
@@ -95,7 +95,7 @@ void write_tensors(Fs& fs, const std::string& path, const Checkpoint& checkpoint
   file->close();
 }
 
-// Cuts the list so that no file exceeds `limit`, except by a single tensor.
+// Splits the list so that no file exceeds `limit`, unless a single tensor does.
 std::vector<std::vector<HfTensor>> cut(std::vector<HfTensor> tensors, int64_t limit,
                                        int64_t element) {
   std::vector<std::vector<HfTensor>> files(1);
@@ -176,7 +176,8 @@ ExchangeResult export_hf(Fs& fs, const Checkpoint& checkpoint, const std::string
   if (tokenizer) {
     write_new(fs, join_path(temp, "tokenizer.json"), tokenizer_to_json(*tokenizer));
     json settings = {{"tokenizer_class", "PreTrainedTokenizerFast"},
-                     {"model_max_length", learned ? trained : positions},  // ALiBi reads on
+                     // With ALiBi longer texts can be read.
+                     {"model_max_length", learned ? trained : positions},
                      {"add_prefix_space", tokenizer->spec().prefix_space},
                      {"clean_up_tokenization_spaces", false}};
     if (end_token >= 0) {

@@ -36,7 +36,8 @@ using Text = std::string ReferenceRow::*;
 using Integer = std::optional<int64_t> ReferenceRow::*;
 using Number = std::optional<Published> ReferenceRow::*;
 
-// Limits keep every product of the formulas (12 L C^2, V C, batch x sequence) inside 63 bits.
+// Within these limits all products in the formulas (12 L C^2, V C, batch x sequence) fit into 63
+// bits.
 constexpr int64_t kLayers = 100'000, kHidden = 1'000'000, kCount = 1'000'000'000;
 constexpr int64_t kTotal = 1'000'000'000'000'000;
 
@@ -102,7 +103,7 @@ const Columns& columns() {
   return kColumns;
 }
 
-// Sets one column; false when the name is none that a row keeps.
+// Sets one column; false for a name that is not among those we keep.
 bool set_column(ReferenceRow& row, std::string_view name, std::string_view text,
                 std::string_view place) {
   for (const auto& [column, member] : columns().texts) {
@@ -120,7 +121,7 @@ bool set_column(ReferenceRow& row, std::string_view name, std::string_view text,
   return true;
 }
 
-// The columns without which a table's figures cannot be recomputed.
+// The columns that are needed to recompute a table's figures.
 std::vector<const char*> required_columns(std::string_view file) {
   std::vector<const char*> names = {"id",           "table",
                                     "model",        "layers",
