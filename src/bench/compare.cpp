@@ -103,7 +103,7 @@ Comparison compare_sides(const Side& a, const Side& b, double tolerance) {
     c.note += (c.note.empty() || text.empty() ? "" : "; ") + text;
   };
   const bool known = !a.first->launcher.empty() && !b.first->launcher.empty();
-  if (known && a.launcher != b.launcher) note("ranks started otherwise");
+  if (known && a.launcher != b.launcher) note("ranks started differently");
   if (a.first->device != b.first->device) note("other machine");
   if (!a.runs.empty()) c.median_a = pooled_median(a.runs);
   if (!b.runs.empty()) c.median_b = pooled_median(b.runs);

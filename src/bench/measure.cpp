@@ -189,10 +189,10 @@ void describe_device(RunRecord& record, const std::string& name, const Neighbour
       describe_processor(record, machine, neighbours);
   } catch (const json::exception& error) {
     const std::string what = error.what();  // without the error number of the JSON library
-    throw Error(ExitCode::bad_data,
-                fmt::format("{}: a machine is described otherwise:{}", name,
-                            what.substr(what.find(']') + 1)),
-                "write it with `stretto doctor --json`");
+    throw Error(
+        ExitCode::bad_data,
+        fmt::format("{}: not a description of a machine:{}", name, what.substr(what.find(']') + 1)),
+        "write it with `stretto doctor --json`");
   }
 }
 

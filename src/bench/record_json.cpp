@@ -302,7 +302,7 @@ Config read_config(const Reader& in) {
   const ParallelConfig& p = config.parallel;
   constexpr int64_t kMost = int64_t{1} << 20;
   if (p.dp < 1 || p.tp < 1 || p.pp < 1 || p.dp > kMost || p.tp > kMost || p.pp > kMost) {
-    in.fail("config.parallel", "a topology of this world");
+    in.fail("config.parallel", "degrees from 1 to 1048576");
   }
   if (config.micro_batch == kAuto) in.fail("config.micro_batch", "a definite number");
   return config;

@@ -107,7 +107,7 @@ std::string read_machine_file(Fs& fs, const std::string& path) {
 
 void warn_if_disturbed(const MachineInfo& machine, const std::string& fix) {
   if (!machine.rates || !machine.rates->cores.disturbed()) return;
-  spdlog::warn("{} while this machine was measured: what is predicted may be too slow; {}",
+  spdlog::warn("{} while this machine was measured: predictions may be too slow; {}",
                describe(machine.rates->cores), fix);
 }
 

@@ -46,7 +46,7 @@ void TrainingRecord::begin() {
   describe_device(record_);
   predict_memory(record_);
   record_.status = RunStatus::killed;
-  record_.reason = "nothing is known of its end: killed, or still running";
+  record_.reason = "its end is unknown: killed, or still running";
   path_ = new_path(fs_, record_.config.output, record_.started);
 }
 

@@ -59,7 +59,7 @@ void Checkpoint::index(const OpenFile& file) {
   for (const StTensor& tensor : file.content.tensors) {
     const auto text = file.content.metadata.find(parameter_of(tensor.name));
     if (text == file.content.metadata.end()) {
-      refuse(path, fmt::format("tensor {}: where it belongs is not said", tensor.name));
+      refuse(path, fmt::format("tensor {}: its place in the model is missing", tensor.name));
     }
     Placement placement = parse_placement(text->second, path);
     if (element_count(placement.runs) != tensor.count()) {
@@ -105,8 +105,8 @@ TensorReader Checkpoint::reader(const std::string& name) const {
   for (const TensorReader::Source& source : reader.sources_) {
     if (source.begin != at) {
       refuse(source.file->path(),
-             fmt::format("tensor {}: element {} is there {}", name, std::min(at, source.begin),
-                         source.begin < at ? "twice" : "nowhere"));
+             fmt::format("tensor {}: element {} is {}", name, std::min(at, source.begin),
+                         source.begin < at ? "there twice" : "missing"));
     }
     at += source.count;
   }

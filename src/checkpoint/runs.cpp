@@ -84,7 +84,7 @@ namespace {
 // At most 2^47 elements, so that products of count, stride and repeat cannot overflow.
 int64_t size_in(const json& value, const std::string& name) {
   if (!value.is_number_unsigned() || value.get<uint64_t>() > (uint64_t{1} << 47)) {
-    refuse(name, "a placement holds something else than sizes");
+    refuse(name, "a placement contains something other than sizes");
   }
   return static_cast<int64_t>(value.get<uint64_t>());
 }
@@ -103,7 +103,7 @@ StridedRun read_run(const json& item, int64_t global_count, const std::string& n
   const bool fits = run.count >= 1 && steps &&
                     !__builtin_mul_overflow(run.repeat - 1, run.stride, &end) &&
                     end <= global_count && run.begin + run.count <= global_count - end;
-  if (!fits) refuse(name, "a run lies outside its tensor");
+  if (!fits) refuse(name, "a run is outside its tensor");
   return run;
 }
 
@@ -113,14 +113,14 @@ Placement parse_placement(std::string_view text, const std::string& name) {
   const json document = parse_json(text, name);
   if (!document.is_object() || document.size() != 2 || !document.contains("shape") ||
       !document.contains("runs") || !document["shape"].is_array() || !document["runs"].is_array()) {
-    refuse(name, "a placement has shape and runs");
+    refuse(name, "a placement must have shape and runs, nothing else");
   }
   Placement placement;
   int64_t count = 1;
   for (const json& size : document["shape"]) {
     placement.shape.push_back(size_in(size, name));
     if (__builtin_mul_overflow(count, placement.shape.back(), &count)) {
-      refuse(name, "a shape beyond any memory");
+      refuse(name, "a shape larger than any memory");
     }
   }
   int64_t rest = count;  // no element may appear twice

@@ -225,7 +225,7 @@ Checkpoint checkpoint_at(Fs& fs, const std::string& path) {
     spdlog::warn("damaged checkpoint: {}", error.what());
   });
   if (newest) return std::move(*newest);
-  throw Error(ExitCode::bad_data, fmt::format("{}: no checkpoint is whole", store.root()),
+  throw Error(ExitCode::bad_data, fmt::format("{}: every checkpoint is damaged", store.root()),
               "restore one from a copy");
 }
 

@@ -76,7 +76,7 @@ std::string named(const std::string& label, const std::string& launcher) {
 void warn_of_lonely(const std::vector<RunRecord>& side, const std::vector<RunRecord>& other,
                     const std::string& name) {
   for (const Lonely& run : not_compared(side, other)) {
-    spdlog::warn("{} is in {} alone: not compared", named(run.name, run.record->launcher),
+    spdlog::warn("{} is only in {}: not compared", named(run.name, run.record->launcher),
                  printable(name));
   }
 }

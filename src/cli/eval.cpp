@@ -53,8 +53,8 @@ std::unique_ptr<TokenSource> tokens_of(const Options& o, const Checkpoint& check
   if (source->tokens() > kMaxTextBytes) {
     throw Error(
         ExitCode::bad_data,
-        fmt::format("{} is more text than is encoded at once ({})", printable(o.file),
-                    format_bytes(static_cast<double>(source->tokens()))),
+        fmt::format("{} is longer than the text that can be encoded at once ({})",
+                    printable(o.file), format_bytes(static_cast<double>(source->tokens()))),
         fmt::format("stretto data prepare {} --tokenizer {} -o NAME, then evaluate NAME.bin",
                     o.file, name));
   }

@@ -66,7 +66,7 @@ DType dtype_from(const std::string& name) {
 
 void run_export(const Options& o) {
   if (o.format != "hf") {
-    throw Error(ExitCode::usage, fmt::format("--format {}", o.format), "hf is the format there is");
+    throw Error(ExitCode::usage, fmt::format("--format {}", o.format), "the only format is hf");
   }
   const DType dtype = dtype_from(o.dtype);
   const Checkpoint checkpoint = checkpoint_at(posix_fs(), o.source);

@@ -41,10 +41,11 @@ struct Options {
 void check(const Options& o) {
   o.device.check();
   if (o.temperature >= 0 && o.top_p > 0 && o.top_p <= 1 && o.top_k >= 0 && o.tokens > 0) return;
-  throw Error(ExitCode::usage,
-              fmt::format("--temperature {} --top-p {} --top-k {} --tokens {}", o.temperature,
-                          o.top_p, o.top_k, o.tokens),
-              "temperature and top-k are not negative, top-p lies in (0, 1], tokens above 0");
+  throw Error(
+      ExitCode::usage,
+      fmt::format("--temperature {} --top-p {} --top-k {} --tokens {}", o.temperature, o.top_p,
+                  o.top_k, o.tokens),
+      "temperature and top-k must not be negative, top-p must be in (0, 1], tokens above 0");
 }
 
 // Ids without a text: a model's vocabulary may be padded beyond its tokenizer's, whose ids may

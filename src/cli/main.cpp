@@ -23,7 +23,7 @@ constexpr const char* kExamples =
     "Examples:\n"
     "  stretto train configs/runs/tiny.yaml          train a small GPT, a few seconds\n"
     "  stretto train -n 4 tiny parallel.tp=2         such a model on four ranks, dp 2 x tp 2\n"
-    "  stretto bench tiny                            time a configuration honestly\n"
+    "  stretto bench tiny                            time a configuration\n"
     "  stretto sweep -m tiny -s 6 7 --tp 1 2 --run   time a grid of them\n"
     "  stretto plan mpt-7b --cluster h100 --gpus 64  the fastest layout on a cluster\n"
     "  stretto flops mpt-125m                        parameters, FLOPs and memory\n"

@@ -235,8 +235,7 @@ void warn_of_unmodelled(const Config& words, const plan::Cluster& cluster) {
     keys.push_back("parallel.order=" + words.parallel.order);
   }
   if (keys.empty()) return;
-  spdlog::warn("plan: not in the model, so that seconds are those without: {}",
-               fmt::join(keys, ", "));
+  spdlog::warn("plan: the cost model does not include {}", fmt::join(keys, ", "));
 }
 
 // Checks the settings that the words make for our own runtime.
@@ -247,8 +246,8 @@ void check_told(const plan::Workload& work, const Config& words, const plan::Clu
   if (!stack.own_runtime) {
     if (narrow || offload || work.logits_chunk > 0) {
       spdlog::warn(
-          "plan: gradient_dtype, reduce_dtype, logits_chunk and offloading are not known of {}: "
-          "left out",
+          "plan: {} has no gradient_dtype, reduce_dtype, logits_chunk or offloading: they are "
+          "ignored",
           stack.name);
     }
     return;
@@ -262,7 +261,7 @@ void check_told(const plan::Workload& work, const Config& words, const plan::Clu
                 finding.fix);
   }
   if (offload && cluster.host_bandwidth == 0) {
-    spdlog::warn("plan: offloading on a CPU goes into the same memory: left out");
+    spdlog::warn("plan: on a CPU offloading would use the same memory: it is ignored");
   }
 }
 
@@ -274,7 +273,7 @@ void run_plan(const PlanOptions& asked) {
   const bool local = asked.cluster == "local";
   if (asked.scale && local) {
     throw Error(ExitCode::usage,
-                "--scale asks what more devices bring, and this machine has its own",
+                "--scale is about more devices, but this machine has a fixed number",
                 "name another --cluster, or give --gpus");
   }
   plan::Cluster cluster = local ? measured_cluster(asked) : plan::find_cluster(asked.cluster);

@@ -95,7 +95,8 @@ void add_own_runs(const std::string& path, const plan::Cluster& cluster,
         fmt::format("the runs in '{}' were made on {}, not on {}", path, where, cluster.name),
         fmt::format("add --cluster {}", *elsewhere.begin()));
   }
-  spdlog::warn("calibrate: runs on {} are left out: they tell nothing of {}", where, cluster.name);
+  spdlog::warn("calibrate: runs on {} are left out: they say nothing about {}", where,
+               cluster.name);
 }
 
 // Runs from CSV tables, which may be of any software, and from records, which are of our own.

@@ -62,7 +62,7 @@ std::string json_note(const std::string& path, TokenFormat format) {
   if (!json || format != TokenFormat::detect || !posix_fs().info(path)) return "";
   return fmt::format(
       "{0} is read as plain text, JSON's brackets and quotes included; `stretto data prepare {0}` "
-      "takes the documents out of it, and the format `bytes` says that this is meant",
+      "extracts its documents; data.format=bytes says that plain text is what you want",
       printable(path));
 }
 

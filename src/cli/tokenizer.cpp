@@ -147,8 +147,8 @@ void train(const TrainArguments& arguments) {
                  left_out_text(left_out));
   }
   if (tokenizer.vocab_size() < options.vocab_size) {
-    spdlog::warn("the {} no more pairs that occur {}; {} tokens were asked for",
-                 left_out.pieces > 0 ? "rest of the text has" : "text has",
+    spdlog::warn("{} no more pairs that occur {}, so there are fewer than the {} tokens asked for",
+                 left_out.pieces > 0 ? "the rest of the text has" : "the text has",
                  counted(options.min_count, "time"), with_commas(options.vocab_size));
   }
 }
@@ -178,9 +178,9 @@ std::vector<int32_t> parse_ids(std::string_view text) {
     if (error != std::errc() || id < 0) {
       throw Error(
           ExitCode::bad_data,
-          fmt::format("token ids: \"{}\" is none",
+          fmt::format("\"{}\" is not a token id",
                       printable(std::string_view(at, std::min<size_t>(16, size_t(end - at))))),
-          "give numbers apart by spaces or commas");
+          "give numbers separated by spaces or commas");
     }
     ids.push_back(id);
     at = after;

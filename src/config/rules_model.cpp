@@ -80,7 +80,7 @@ void gradient_dtype(const Config& c, Report& report) {
   const PrecisionTypes types = types_of(c.precision);
   if (c.gradient_dtype == types.gradient || c.gradient_dtype == DType::f32) return;
   if (types.compute != DType::bf16) {
-    report.add("gradient_dtype", "goes with products in bf16, but this is " + shown(c, "precision"),
+    report.add("gradient_dtype", "needs products in bf16, but this is " + shown(c, "precision"),
                "set gradient_dtype=f32, or precision=amp_bf16");
   } else if (c.deterministic) {
     report.add("gradient_dtype",
@@ -103,7 +103,7 @@ void tf32_device(const Config& c, Report& report) {
 
 void gpu_clock_device(const Config& c, Report& report) {
   if (c.gpu_clock == 0 || c.device == Device::cuda) return;
-  report.add("gpu_clock", "is that of a GPU, but this is " + shown(c, "device"),
+  report.add("gpu_clock", "limits the clock of a GPU, but this is " + shown(c, "device"),
              "set gpu_clock=0, or device=cuda");
 }
 

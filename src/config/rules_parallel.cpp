@@ -130,10 +130,10 @@ void deterministic_schedule(const Config& c, Report& report) {
   const bool mixes = schedule == PipelineSchedule::zero_bubble ||
                      (schedule == PipelineSchedule::gpipe && !c.model.tied_embedding);
   if (!c.deterministic || c.parallel.pp == 1 || !mixes) return;
-  report.add(
-      "parallel.schedule",
-      "has gradients of several micro-batches under way, but this is " + shown(c, "deterministic"),
-      "set parallel.schedule=1f1b, or deterministic=false");
+  report.add("parallel.schedule",
+             "computes gradients of several micro-batches at once, but this is " +
+                 shown(c, "deterministic"),
+             "set parallel.schedule=1f1b, or deterministic=false");
 }
 
 void partition(const Config& c, Report& report) {

@@ -83,7 +83,7 @@ CorpusReader::CorpusReader(CorpusOptions options, Fs& fs) : options_(std::move(o
       json_lines_.insert(path);
     } else {
       spdlog::warn(
-          "{} is read as text, and looks like JSON Lines: call it .jsonl to take the documents out",
+          "{} is read as text but looks like JSON Lines; name it .jsonl to read its documents",
           printable(path));
     }
   }

@@ -65,7 +65,7 @@ Index read_header(const MappedFile& file) {
   std::string header(static_cast<size_t>(std::min(kHeaderBytes, file.size())), '\0');
   file.copy(header.data(), header.size(), 0);
   if (std::ssize(header) < kHeaderBytes || !header.starts_with(kMagic)) {
-    throw bad_token_file(path, "this is no Megatron index (MMIDIDX)", "give the .idx of the pair");
+    throw bad_token_file(path, "not a Megatron index (MMIDIDX)", "give the .idx of the pair");
   }
   const auto version = load<uint64_t>(header, 9);
   const auto code = load<uint8_t>(header, 17);

@@ -41,12 +41,14 @@ class Reader {
   }
   bool flag(const Json& object, const char* key, bool otherwise) const {
     if (absent(object, key)) return otherwise;
-    if (!object.at(key).is_boolean()) fail(fmt::format("\"{}\" is no boolean", key), "correct it");
+    if (!object.at(key).is_boolean()) {
+      fail(fmt::format("\"{}\" is not a boolean", key), "correct it");
+    }
     return object.at(key).get<bool>();
   }
   std::string text(const Json& object, const char* key) const {
     const Json& value = member(object, key);
-    if (!value.is_string()) fail(fmt::format("\"{}\" is no string", key), "correct the file");
+    if (!value.is_string()) fail(fmt::format("\"{}\" is not a string", key), "correct the file");
     return value.get<std::string>();
   }
   int32_t id(const Json& value, size_t limit) const {
@@ -59,7 +61,7 @@ class Reader {
   }
 
   void vocab(const Json& entries, TokenizerSpec& spec, Spelled& spelled) const {
-    if (!entries.is_object()) fail("the vocabulary is no object", "give token: id pairs");
+    if (!entries.is_object()) fail("the vocabulary is not an object", "give token: id pairs");
     std::string bytes;
     for (const auto& [token, value] : entries.items()) {
       const auto index = static_cast<size_t>(id(value, 4 * entries.size() + 1024));
@@ -108,7 +110,7 @@ class Reader {
     Spelled spelled;
     vocab(member(model, "vocab"), spec, spelled);
     const Json& merges = member(model, "merges");
-    if (!merges.is_array()) fail("\"merges\" is no list", "correct the file");
+    if (!merges.is_array()) fail("\"merges\" is not a list", "correct the file");
     for (const Json& entry : merges) {
       if (entry.is_string()) {
         merge_line(entry.get_ref<const std::string&>(), spec, spelled);
@@ -117,14 +119,14 @@ class Reader {
         merge(entry[0].get_ref<const std::string&>(), entry[1].get_ref<const std::string&>(), spec,
               spelled);
       } else {
-        fail(fmt::format("merge {} is no pair", spec.merges.size()), "correct the file");
+        fail(fmt::format("merge {} is not a pair", spec.merges.size()), "correct the file");
       }
     }
     return spelled;
   }
 
   void added(const Json& list, const Spelled& spelled, TokenizerSpec& spec) const {
-    if (!list.is_array()) fail("\"added_tokens\" is no list", "correct the file");
+    if (!list.is_array()) fail("\"added_tokens\" is not a list", "correct the file");
     const size_t limit = 4 * (spec.tokens.size() + list.size()) + 1024;
     for (const Json& entry : list) {
       AddedToken token{text(entry, "content"), id(member(entry, "id"), limit),

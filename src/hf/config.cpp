@@ -35,7 +35,7 @@ int64_t size_at(const json& config, const char* key, const std::string& name,
 template <typename T>
 void require(const json& config, const char* key, const T& wanted, const std::string& name) {
   if (config.contains(key) && config[key] != json(wanted)) {
-    refuse(name, fmt::format("{} is {}, which we do not compute", key, config[key].dump()));
+    refuse(name, fmt::format("{} is {}, which is not supported", key, config[key].dump()));
   }
 }
 

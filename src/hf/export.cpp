@@ -62,7 +62,7 @@ std::vector<uint16_t> narrowed(const std::vector<float>& values, DType type,
     bits[i] = type == DType::bf16 ? to_bf16(values[i]).bits : to_f16(values[i]).bits;
     if (type == DType::f16 && std::abs(to_float(f16_t{bits[i]})) > kMostF16) {
       throw Error(ExitCode::bad_data,
-                  fmt::format("{} holds {:g}, which fp16 cannot", name, values[i]),
+                  fmt::format("{} contains {:g}, which fp16 cannot represent", name, values[i]),
                   "use --dtype bf16 or fp32");
     }
   }

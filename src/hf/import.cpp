@@ -52,7 +52,8 @@ class SourceTensors {
     names.erase(std::unique(names.begin(), names.end()), names.end());
     for (const std::string& name : names) {
       if (name.find('/') != std::string::npos || name.empty() || name[0] == '.') {
-        throw Error(ExitCode::bad_data, fmt::format("{}: file '{}' leads elsewhere", index, name),
+        throw Error(ExitCode::bad_data,
+                    fmt::format("{}: file '{}' leads out of the directory", index, name),
                     "download the model again");
       }
       add(fs, name);
@@ -76,8 +77,8 @@ class SourceTensors {
       if (!numbered) continue;
       if (error != std::errc() || layer < 0 || layer >= kMaxLayers) {
         throw Error(ExitCode::bad_data,
-                    fmt::format("{}: tensor {} is of no layer that a model can have",
-                                place.first->path(), place.second->name),
+                    fmt::format("{}: tensor {} has an impossible layer number", place.first->path(),
+                                place.second->name),
                     "the weights do not fit config.json");
       }
       count = std::max(count, layer + 1);
@@ -142,7 +143,7 @@ class SourceTensors {
       throw Error(ExitCode::bad_data,
                   fmt::format("{}: tensor {} is in {}, too", file->mapping->path(), tensor.name,
                               entry->second.first->path()),
-                  "which one counts is not said: download the model again");
+                  "nothing tells which one is right: download the model again");
     }
     files_.push_back(std::move(file));
   }
@@ -181,8 +182,9 @@ std::vector<HfTensor> tensors_of(ModelShape& model, HfFamily family, const Sourc
   if (std::any_of(tensors.begin(), tensors.end(), [&](const HfTensor& tensor) {
         return tensor.absent && has_other_than_zeros(tensor, source);
       })) {
-    spdlog::info("{} says that there are no biases, but they were trained: they are imported, too",
-                 config_path);
+    spdlog::info(
+        "{} says that there are no biases, but the files have some: they are imported, too",
+        config_path);
     model.bias = true;
     tensors = hf_tensors(family, model);
   }
@@ -218,7 +220,7 @@ std::optional<Tokenizer> tokenizer_beside(Fs& fs, const std::string& directory,
     require_vocab(tokenizer, model.vocab, directory);
     return tokenizer;
   } catch (const Error& error) {
-    spdlog::warn("imported without its tokenizer ({}): `generate` will want --tokenizer",
+    spdlog::warn("imported without its tokenizer ({}): `generate` will need --tokenizer",
                  error.what());
     return std::nullopt;
   }

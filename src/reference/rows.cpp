@@ -6,13 +6,15 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/units.h"
 
 namespace stretto {
 namespace {
 
 constexpr const char* kHint = "restore the file, or leave --dir out to use the built-in tables";
 
-[[noreturn]] void bad_cell(std::string_view place, std::string_view text, const char* wanted) {
+[[noreturn]] void bad_cell(std::string_view place, std::string_view text,
+                           const std::string& wanted) {
   const std::string shown = printable(text.substr(0, 60));
   throw Error(ExitCode::bad_data, fmt::format("{}: '{}' is not {}", place, shown, wanted), kHint);
 }
@@ -22,7 +24,7 @@ int64_t parse_integer(std::string_view text, int64_t most, std::string_view plac
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   const bool whole = error == std::errc() && end == text.data() + text.size();
   if (!whole || value < 0) bad_cell(place, text, "a whole number");
-  if (value > most) bad_cell(place, text, "a size of this world");
+  if (value > most) bad_cell(place, text, fmt::format("a number up to {}", with_commas(most)));
   return value;
 }
 

@@ -41,7 +41,7 @@ done
 [[noreturn]] void refused(const std::string& what) {
   throw Error(ExitCode::no_permission, what,
               "gpu_clock needs nvidia-smi and the right to use `nvidia-smi -lgc` (root, or a "
-              "container with that right); gpu_clock=0 leaves the clock as it comes");
+              "container with that right); gpu_clock=0 leaves the clock alone");
 }
 
 }  // namespace

@@ -53,11 +53,10 @@ void GpuClock::after(const StepRecord& record) {
   if (limit) set(*limit);
   if (!governor_->done() || world_.rank() != 0) return;
   if (governor_->before() == 0) {
-    spdlog::info(
-        "gpu_clock=auto: no power cap was seen to hold the GPU back; its clock stays as it comes");
+    spdlog::info("gpu_clock=auto: no power cap slowed the GPU down; its clock is left alone");
     return;
   }
-  spdlog::info("gpu_clock=auto: {} a step as the clock comes, {} with a ceiling: {}",
+  spdlog::info("gpu_clock=auto: {} a step without a ceiling, {} with one: {}",
                format_seconds(governor_->before()), format_seconds(governor_->after()),
                governor_->limit() > 0
                    ? fmt::format("at most {} MHz from now on", governor_->limit())
@@ -70,7 +69,7 @@ void GpuClock::set(int64_t mhz) {
     limit_->set(mhz);
   } catch (const Error& e) {
     spdlog::warn("gpu_clock=auto: {}; {}", e.what(),
-                 mhz > 0 ? "the clock stays as it comes" : "this is tried again when the run ends");
+                 mhz > 0 ? "the clock is left alone" : "this is tried again when the run ends");
     refused_ = true;
   }
 }

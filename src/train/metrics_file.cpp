@@ -51,10 +51,11 @@ void require_ours(const std::string& path) {
     std::ifstream file(path, std::ios::binary);
     if (!std::getline(file, line) || file.eof() || step_of(line) >= 0) return;
   }
-  throw Error(ExitCode::cannot_create,
-              fmt::format("{}: {}", path,
-                          regular ? "holds something else than metrics" : "is no regular file"),
-              "move it away, or set output= to another directory");
+  throw Error(
+      ExitCode::cannot_create,
+      fmt::format("{}: {}", path,
+                  regular ? "contains something other than metrics" : "is not a regular file"),
+      "move it away, or set output= to another directory");
 }
 
 // Cuts the file with one system call, so that it is complete whenever this process dies.
@@ -110,7 +111,7 @@ void MetricsFile::sync() {
   try {
     if (!fs_.info(path_)) reopen();
   } catch (const Error& error) {
-    spdlog::warn("{} is gone; a new one: {}", path_, error.what());
+    spdlog::warn("{} has disappeared and cannot be created again: {}", path_, error.what());
   }
 }
 
@@ -134,7 +135,9 @@ void MetricsFile::flush(bool durable) {
 }
 
 void MetricsFile::take_note(const Error& error) {
-  if (!failing_) spdlog::warn("{}; metrics wait in memory for better times", error.what());
+  if (!failing_) {
+    spdlog::warn("{}; metrics are kept in memory until they can be written", error.what());
+  }
   failing_ = true;
   try {
     // The failed write may have ended inside a line: the next one goes on from there.

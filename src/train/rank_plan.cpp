@@ -227,8 +227,8 @@ void require_fits(const Config& config, size_t bytes) {
         fmt::format("{} with micro_batch {} needs {} of host memory per rank{}, {} are there",
                     config.model.name, config.micro_batch, gib(outside), part_for_saves(config),
                     gib(host)),
-        "offload less, use a smaller micro_batch or activation_checkpointing=full; saves "
-        "are shared by more machines with zero, tp or pp, and need none with output=\"\"");
+        "offload less, use a smaller micro_batch or activation_checkpointing=full; with "
+        "zero, tp or pp more machines share what saving needs; nothing is saved with output=\"\"");
   }
   if (need <= bytes) return;
   throw Error(ExitCode::out_of_memory,

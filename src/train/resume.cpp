@@ -147,7 +147,7 @@ int64_t resume(Trainer& trainer, Fs& fs, bool speaks) {
     return *step;
   }
   if (steps.empty()) return -1;
-  throw Error(ExitCode::bad_data, fmt::format("no checkpoint in {} is whole", store.root()),
+  throw Error(ExitCode::bad_data, fmt::format("every checkpoint in {} is damaged", store.root()),
               "restore one from a copy, or set output= to another directory to begin anew");
 }
 

@@ -174,7 +174,7 @@ void say_what_will_not_happen(const Config& config, Trainer& trainer) {
                  config.train.eval_every);
   }
   if (trainer.state().step >= config.train.steps) {
-    spdlog::info("step {} of {}: nothing to do; train.steps says how far to go",
+    spdlog::info("step {} of {}: nothing to do; raise train.steps to train further",
                  trainer.state().step, config.train.steps);
   }
 }

@@ -78,7 +78,8 @@ RunLock::RunLock(const std::string& directory, double patience)
 
 void RunLock::renew() {
   if (fd_ < 0 || still_there(fd_, join_path(directory_, "lock"))) return;
-  spdlog::warn("{} was moved or removed: the run goes on in what has that name now", directory_);
+  spdlog::warn("{} was moved or removed: the run continues in a directory of that name",
+               directory_);
   made_.clear();
   ::close(fd_);
   lock(0);

@@ -220,8 +220,9 @@ void CheckpointSaver::require_saved(int tries, double pause) {
   const int64_t step = trainer_.state().step;
   finish();
   if (first() && saved_step_ != step && tries > 0) {
-    spdlog::warn("the last save is tried again every {}, {} times: {}, or give up by Ctrl-C",
-                 format_seconds(pause), tries, fix_);
+    spdlog::warn(
+        "the last save is tried again every {}, up to {} times: {}, or press Ctrl-C to give up",
+        format_seconds(pause), tries, fix_);
   }
   for (int i = 0; i < tries && saved_step_ != step && wait(pause); ++i) {
     save(true);

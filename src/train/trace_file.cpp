@@ -178,7 +178,7 @@ void StepTracer::write(Trainer& trainer, bool speaks) {
                    ? fmt::format("; stages wait for each other {:.1f} % of the time", 100 * bubble)
                    : "");
   if (sums[1] > 0) {
-    spdlog::warn("the timeline is cut: {} events did not fit; trace fewer steps", sums[1]);
+    spdlog::warn("the timeline is incomplete: {} events did not fit; trace fewer steps", sums[1]);
   }
 }
 

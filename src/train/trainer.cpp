@@ -62,7 +62,7 @@ void require_alike(const Config& config, const TokenSource& source, const TokenS
       ExitCode::bad_config,
       fmt::format("data.path={} {}, data.eval_path={} {}", source.name(), kind(source), eval.name(),
                   kind(eval)),
-      fmt::format("make tokens of the text with the tokenizer of the others: stretto data "
+      fmt::format("convert the text to tokens with the other tokenizer: stretto data "
                   "prepare {} --tokenizer {} -o NAME, then {}=NAME.bin",
                   (path ? source : eval).name(), tokenizer.empty() ? "tokenizer.json" : tokenizer,
                   path ? "data.path" : "data.eval_path"));

@@ -181,7 +181,7 @@ TEST(Compare, OneWayOfStartingOnEachSideIsComparedWithANote) {
   const RunRecord unknown = started_by("", 0.1, 2);  // older than the word
   auto all = compare_records({threads}, {mpirun}, 0.01);
   ASSERT_EQ(all.size(), 1u);
-  EXPECT_EQ(all[0].note, "ranks started otherwise");
+  EXPECT_EQ(all[0].note, "ranks started differently");
   EXPECT_EQ(all[0].launcher, "");
   EXPECT_EQ(compare_records({unknown}, {mpirun}, 0.01).at(0).note, "");
   // Among both it counts as threads, as most runs were.

@@ -151,7 +151,7 @@ TEST_F(Damage, ResealedLies) {
   reseal("\"format\":\"stretto", "\"format\":\"foreign");
   refused("not a checkpoint");
   reseal("\"name\":\"shard", "\"name\":\"../shard");
-  refused("leads elsewhere");
+  refused("leads out of the directory");
   reseal("\"step\":20", "\"step\":-1");
   refused("step");
   reseal("\"step\":20", "\"stop\":20");

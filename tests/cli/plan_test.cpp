@@ -248,7 +248,7 @@ TEST(PlanVerb, WhatTrainWouldRefuseIsNotPlanned) {
   const VerbAnswer narrow =
       run_verb({"plan", "mpt-7b", "gradient_dtype=bf16", "--precision", "fp32"});
   EXPECT_EQ(narrow.code, 78);
-  EXPECT_NE(narrow.err.find("goes with products in bf16"), std::string::npos) << narrow.err;
+  EXPECT_NE(narrow.err.find("needs products in bf16"), std::string::npos) << narrow.err;
 }
 
 // What fits only above 92 % of the memory is proposed together with --tight.

@@ -61,7 +61,7 @@ TEST(TrainingData, TextIsNotEvaluatedByAModelOfTokens) {
     EXPECT_ERROR(train(config), ExitCode::bad_config, "data.eval_path=" + text + " is text");
     const std::string named = tokenizer.empty() ? "tokenizer.json" : tokenizer;
     EXPECT_EQ(fix_of(config),
-              "make tokens of the text with the tokenizer of the others: stretto "
+              "convert the text to tokens with the other tokenizer: stretto "
               "data prepare " +
                   text + " --tokenizer " + named + " -o NAME, then data.eval_path=NAME.bin");
   }
