@@ -7,16 +7,15 @@
 #include <vector>
 
 #include "config/config.h"
-#include "data/sampler.h"
 #include "model/gpt.h"
 #include "parallel/mesh.h"
-#include "train/batch_plan.h"
-#include "train/data_mark.h"
+#include "train/batch_reader.h"
 #include "train/gpu_clock.h"
 #include "train/loss_scaler.h"
 #include "train/optimizer.h"
 #include "train/pipeline.h"
 #include "train/rank_backend.h"
+#include "train/run_data.h"
 #include "train/step_record.h"
 
 namespace stretto {
@@ -76,20 +75,14 @@ class Trainer {
   const Coordinates& at() const { return at_; }
   TrainerState& state() { return state_; }
   LossScaler& scaler() { return scaler_; }
-  const DataMark& data_mark() const { return data_mark_; }
-  bool has_held_out() const { return eval_sampler_ != nullptr; }
+  const DataMark& data_mark() const { return data_.mark; }
+  bool has_held_out() const { return data_.held_out != nullptr; }
   // Whether this rank prints and writes files on behalf of the job.
   bool speaks() const { return world_.rank() == 0; }
 
  private:
   RankComms tensor_comms();
-  void open_data();
-  // Deals out `samples` samples from `first_sample` on; the pipeline then loads them by
-  // load_batch().
-  const std::vector<Share>& deal(const Sampler& sampler, int64_t first_sample, int64_t samples);
   void load_batch(size_t chunk, const MicroBatch& mb);
-  void read_samples(const Sampler& sampler, int64_t first, int64_t samples);
-  void read_ahead(int64_t first_sample);
   StepResult update(const StepRecord& record);
   // Losses of this rank's micro-batches: send_losses() starts the copy to the host, global_loss()
   // adds them up once they have arrived.
@@ -112,23 +105,10 @@ class Trainer {
   std::unique_ptr<Pipeline> pipeline_;
   LossScaler scaler_;
   TrainerState state_;
-  std::unique_ptr<TokenSource> source_, eval_source_;
-  DataMark data_mark_;
-  std::unique_ptr<Sampler> sampler_, eval_sampler_;
-  std::vector<int32_t> tokens_, targets_;
+  RunData data_;
+  std::unique_ptr<BatchReader> batch_;
   std::vector<double> losses_;
-  Buffer my_losses_;                 // where the device copies them to
-  const Sampler* dealer_ = nullptr;  // where load_batch() reads samples
-  int64_t first_sample_ = 0;
-  std::vector<Share> shares_;
-  int64_t dealt_samples_ = 0;
-  // What tokens_ and targets_ hold.
-  struct Read {
-    const Sampler* sampler = nullptr;
-    int64_t first = 0, count = 0;
-    bool operator==(const Read&) const = default;
-  };
-  Read read_;
+  Buffer my_losses_;  // where the device copies them to
   double data_seconds_ = 0;
   size_t device_bytes_ = 0;
   double peak_ = 0;                     // peak FLOP/s: see StepRecord
