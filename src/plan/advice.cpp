@@ -212,32 +212,6 @@ class Adviser {
   std::vector<Advice> out_;
 };
 
-// Options of our own runtime that save memory on the same devices, as words of a configuration.
-std::vector<std::pair<std::string, Workload>> told_to_need_less(const Cluster& cluster,
-                                                                const Stack& stack,
-                                                                const Workload& work) {
-  if (!stack.own_runtime) return {};
-  const bool narrow = types_of(work.precision, work.gradient_type).gradient == DType::f32 &&
-                      types_of(work.precision).compute == DType::bf16;
-  std::vector<std::pair<std::string, Workload>> out;
-  if (work.repeatable && cluster.has_gpus()) {
-    out.emplace_back("repeatable=false", work);
-    out.back().second.repeatable = false;
-  }
-  for (const auto& [gradients, optimizer] : {std::pair(true, false), {false, true}, {true, true}}) {
-    const bool offloads = !work.optimizer_offload && cluster.host_bandwidth > 0;
-    if ((gradients && !narrow) || (optimizer && !offloads)) continue;
-    Workload w = work;
-    if (gradients) w.gradient_type = DType::bf16;
-    if (optimizer) w.optimizer_offload = true;
-    out.emplace_back(fmt::format("{}{}{}", gradients ? "gradient_dtype=bf16" : "",
-                                 gradients && optimizer ? " and " : "",
-                                 optimizer ? "optimizer_offload=true" : ""),
-                     w);
-  }
-  return out;
-}
-
 }  // namespace
 
 std::vector<Advice> advice_for(const Cluster& cluster, const Stack& stack, const Workload& work,
@@ -284,72 +258,6 @@ std::vector<Upset> upsets(const Cluster& cluster, const Stack& stack, const Work
     return std::abs(std::log(a.factor)) < std::abs(std::log(b.factor));
   });
   return out;
-}
-
-std::optional<FitChange> nearest_fit(const Cluster& cluster, const Stack& stack,
-                                     const Workload& work, const Layout& layout) {
-  // Small changes are tried first. The first that fits is the answer, else the first that nearly
-  // fits.
-  std::optional<FitChange> found, tight;
-  const auto consider = [&](const Workload& w, const Layout& l, const std::string& text) {
-    if (found || !can_be_cut(w, l)) return;
-    const plan::Fit fit = decisive_memory(cluster, stack, w, l).fit;
-    if (fit == plan::Fit::fits) found = FitChange{text, l};
-    if (fit == plan::Fit::tight && !tight) tight = FitChange{text + ", and --tight", l};
-  };
-  Layout l = layout;
-  for (Checkpointing mode : kCheckpointings) {
-    if (mode <= layout.recompute || !stack.can.checkpoints(mode)) continue;
-    l.recompute = mode;
-    consider(work, l, fmt::format("{} recomputation", name_of(mode)));
-  }
-  l = layout;
-  for (int64_t size = l.micro_batch / 2; size >= 1; size /= 2) {
-    l.micro_batch = size;
-    consider(work, l, fmt::format("micro-batch {} instead of {}", size, layout.micro_batch));
-  }
-  for (int zero : stack.can.zero) {
-    l = layout;
-    if (zero <= layout.zero || layout.dp == 1 || (zero >= 2 && layout.pp > 1)) continue;
-    l.zero = zero;
-    consider(work, l, fmt::format("ZeRO stage {} instead of {}", zero, layout.zero));
-  }
-  l = layout;
-  l.recompute = Checkpointing::full;
-  l.micro_batch = 1;
-  l.zero = layout.pp == 1 ? stack.can.zero.back() : layout.zero;
-  consider(work, l, "full recomputation, micro-batch 1 and the deepest sharding together");
-  for (const auto& [words, w] : told_to_need_less(cluster, stack, work)) {
-    consider(w, l, fmt::format("{}, full recomputation and micro-batch 1", words));
-  }
-  // More devices, which cut matrices, add stages or add replicas. On one machine whose ranks share
-  // the devices there are no more to be had.
-  for (int64_t more = 2; more <= 4096 && !found && !tight && !cluster.time_shared; more *= 2) {
-    for (int64_t parts = 1; parts <= more; parts *= 2) {
-      Layout wider = l;
-      wider.tp = layout.tp * parts;
-      if (parts > 1 && (!stack.can.tensor || wider.tp > cluster.devices_per_node ||
-                        work.model.heads % wider.tp != 0)) {
-        break;
-      }
-      const int64_t rest = more / parts;
-      if (stack.can.pipeline && layout.pp * rest <= work.model.layers) {
-        wider.pp = layout.pp * rest;
-      } else {
-        wider.dp = layout.dp * rest;
-      }
-      if (wider.pp > 1) wider.zero = std::min(wider.zero, wider.dp > 1 ? 1 : 0);
-      Workload w = work;  // each replica needs a sequence to work on
-      w.global_batch = round_up(work.global_batch, wider.dp);
-      consider(w, wider,
-               fmt::format("{} devices{}: {}", wider.devices(),
-                           w.global_batch == work.global_batch
-                               ? ""
-                               : fmt::format(" and --global-batch {}", w.global_batch),
-                           describe(wider)));
-    }
-  }
-  return found ? found : tight;
 }
 
 }  // namespace stretto::plan
