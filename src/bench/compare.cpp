@@ -92,6 +92,21 @@ std::string failures_of(const Side& a, const Side& b) {
   return text.empty() ? "" : text + " did not end well";
 }
 
+// The verdict where a side has no timed run. A run that did not fail may have ended before enough
+// steps were timed.
+Verdict verdict_without_times(const Side& a, const Side& b) {
+  if (a.runs.empty() && b.runs.empty()) return Verdict::same;
+  const Side& untimed = a.runs.empty() ? a : b;
+  if (untimed.failed == 0) return Verdict::unclear;
+  return &untimed == &b ? Verdict::broken : Verdict::repaired;
+}
+
+size_t samples_in(const std::vector<std::vector<double>>& runs) {
+  size_t all = 0;
+  for (const auto& run : runs) all += run.size();
+  return all;
+}
+
 Comparison compare_sides(const Side& a, const Side& b, double tolerance) {
   Comparison c;
   c.hash = a.hash;
@@ -108,14 +123,8 @@ Comparison compare_sides(const Side& a, const Side& b, double tolerance) {
   if (!a.runs.empty()) c.median_a = pooled_median(a.runs);
   if (!b.runs.empty()) c.median_b = pooled_median(b.runs);
   if (a.runs.empty() || b.runs.empty()) {
-    const bool neither = a.runs.empty() && b.runs.empty();
-    const Side& untimed = a.runs.empty() ? a : b;
-    c.verdict = neither ? Verdict::same
-                // It stopped before enough steps were timed.
-                : untimed.failed == 0 ? Verdict::unclear
-                : &untimed == &b      ? Verdict::broken
-                                      : Verdict::repaired;
-    if (neither) note("neither was timed");
+    c.verdict = verdict_without_times(a, b);
+    if (a.runs.empty() && b.runs.empty()) note("neither was timed");
     if (c.verdict == Verdict::unclear) note("too few steps");
     return c;
   }
@@ -123,14 +132,10 @@ Comparison compare_sides(const Side& a, const Side& b, double tolerance) {
   c.in_turns = !neighbours.empty();
   c.ratio = c.in_turns ? median_ratio(neighbours) : median_ratio(a.runs, b.runs);
   // A single number per side, or a single pair, has no interval.
-  const auto count = [](const std::vector<std::vector<double>>& runs) {
-    size_t all = 0;
-    for (const auto& run : runs) all += run.size();
-    return all;
-  };
-  const size_t samples = c.in_turns ? count(neighbours) : std::min(count(a.runs), count(b.runs));
-  c.verdict = samples < 2 ? Verdict::unclear : verdict_of(c.ratio, tolerance);
-  if (samples < 2) note("too few steps");
+  const bool has_interval =
+      (c.in_turns ? samples_in(neighbours) : std::min(samples_in(a.runs), samples_in(b.runs))) > 1;
+  c.verdict = has_interval ? verdict_of(c.ratio, tolerance) : Verdict::unclear;
+  if (!has_interval) note("too few steps");
   // The interval comes from steps of one start; other starts may differ by more.
   const bool decided = c.verdict == Verdict::slower || c.verdict == Verdict::faster;
   if (decided && a.runs.size() == 1 && b.runs.size() == 1) note("one run each");

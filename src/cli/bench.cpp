@@ -177,10 +177,9 @@ Config load(const Options& options) {
       spdlog::warn("the ranks of {} were started by {}, these by {}", printable(options.from),
                    record.launcher, launcher_here());
     }
-    Config config = record.config;
-    fit_world(config, available_ranks(0), true);  // a record shows the dp that was chosen
-    require_valid(config);
-    return config;
+    require_world(record.config, available_ranks(0));  // a record shows the dp that was chosen
+    require_valid(record.config);
+    return record.config;
   }
   if (options.words.empty() || !options.from.empty()) {
     throw Error(ExitCode::usage, "bench needs either a configuration or a record with --from",

@@ -52,23 +52,22 @@ int64_t available_ranks(int64_t asked) {
   return launch.size;
 }
 
-void fit_world(Config& config, int64_t ranks, bool dp_is_given) {
-  ParallelConfig& p = config.parallel;
+void fit_world(ResolvedConfig& resolved, int64_t ranks) {
+  ParallelConfig& p = resolved.config.parallel;
+  const bool given = resolved.origin_of("parallel.dp").source == Source::command_line;
+  const int64_t replica = p.tp * p.pp;
+  if (ranks > 0 && p.dp == 1 && !given && ranks % replica == 0) p.dp = ranks / replica;
+  require_world(resolved.config, ranks);
+}
+
+void require_world(const Config& config, int64_t ranks) {
   if (ranks == 0 || ranks == config.world_size()) return;
-  if (p.dp == 1 && !dp_is_given && ranks % (p.tp * p.pp) == 0) {
-    p.dp = ranks / (p.tp * p.pp);
-    return;
-  }
+  const ParallelConfig& p = config.parallel;
   throw Error(ExitCode::bad_config,
               fmt::format("{}, but parallel.dp x tp x pp = {} x {} x {} = {}",
                           counted(ranks, "rank"), p.dp, p.tp, p.pp, config.world_size()),
               fmt::format("start {}, or change dp, tp, pp so that their product is {}",
                           counted(config.world_size(), "rank"), ranks));
-}
-
-void fit_world(ResolvedConfig& resolved, int64_t ranks) {
-  fit_world(resolved.config, ranks,
-            resolved.origin_of("parallel.dp").source == Source::command_line);
 }
 
 int64_t ranks_here(const Config& config) {

@@ -14,10 +14,11 @@ namespace stretto {
 // says). Throws a usage error where both are given and differ.
 int64_t available_ranks(int64_t asked);
 
-// Makes dp x tp x pp equal `ranks` by choosing dp. `ranks` 0 leaves the configuration alone. Throws
-// bad_config where tp x pp does not divide `ranks`, or where dp was set to something else.
-void fit_world(Config& config, int64_t ranks, bool dp_is_given = false);
-void fit_world(ResolvedConfig& resolved, int64_t ranks);  // a dp on the command line counts as set
+// Makes dp x tp x pp equal `ranks` by choosing dp, unless the command line sets dp. Then, as
+// require_world().
+void fit_world(ResolvedConfig& resolved, int64_t ranks);
+// Throws bad_config unless dp x tp x pp is `ranks`; 0 is any number.
+void require_world(const Config& config, int64_t ranks);
 
 // How many ranks share the cores and the memory of this machine.
 int64_t ranks_here(const Config& config);
