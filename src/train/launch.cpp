@@ -54,6 +54,10 @@ int64_t available_ranks(int64_t asked) {
 
 void fit_world(ResolvedConfig& resolved, int64_t ranks) {
   ParallelConfig& p = resolved.config.parallel;
+  constexpr int64_t kMost = int64_t{1} << 20;
+  for (const int64_t degree : {p.dp, p.tp, p.pp}) {
+    if (degree < 1 || degree > kMost) return;  // the rules will refuse it
+  }
   const bool given = resolved.origin_of("parallel.dp").source == Source::command_line;
   const int64_t replica = p.tp * p.pp;
   if (ranks > 0 && p.dp == 1 && !given && ranks % replica == 0) p.dp = ranks / replica;

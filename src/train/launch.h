@@ -14,8 +14,8 @@ namespace stretto {
 // says). Throws a usage error where both are given and differ.
 int64_t available_ranks(int64_t asked);
 
-// Makes dp x tp x pp equal `ranks` by choosing dp, unless the command line sets dp. Then, as
-// require_world().
+// Makes dp x tp x pp equal `ranks` by choosing dp, unless the command line sets dp. Throws as
+// require_world() does, but leaves degrees that cannot be to require_valid(), which must follow.
 void fit_world(ResolvedConfig& resolved, int64_t ranks);
 // Throws bad_config unless dp x tp x pp is `ranks`; 0 is any number.
 void require_world(const Config& config, int64_t ranks);
