@@ -46,7 +46,7 @@ TEST(PlanVerb, QuestionsWithoutAnAnswerAreRefused) {
   }
 }
 
-// It was asked of words alone: "neither seq_len nor model.positions is given".
+// With --seq-len, the words need not give a sequence length.
 TEST(PlanVerb, ASequenceLengthThatIsGivenIsRead) {
   const VerbAnswer answer =
       run_verb({"plan", "model.name=mine", "model.layers=4", "model.hidden=256", "model.heads=4",
@@ -100,7 +100,7 @@ TEST(PlanVerb, ADeadlineThatNothingMeetsIsNoSuccess) {
   EXPECT_EQ(ask("9000d").code, 0);
 }
 
-// Nor is one proposed that was given.
+// The fix must not propose an option that was given.
 TEST(PlanVerb, AFixIsNotWhatWasDone) {
   std::vector<std::string> words = {"plan",           "mpt-7b", "--gpus", "8",
                                     "--global-batch", "4",      "--dp",   "8"};

@@ -191,7 +191,7 @@ TEST(HangDetector, WhereTheWatcherDidNotRunNobodyIsBlamed) {
   EXPECT_DOUBLE_EQ(rank.keep_silent(20).value_or(0), 8.5);  // a rank that hangs is still found
 }
 
-// Whoever is done hears of those at work, and of nothing while they stand still.
+// Ranks that are done see signs of life while others make progress, and none when those stop.
 TEST(LongWork, ThoseWhoWaitShowWhatOthersDo) {
   run_thread_ranks(2, [](Comm& world) {
     LongWork work(world);
