@@ -239,8 +239,8 @@ void warn_of_unmodelled(const Config& words, const plan::Cluster& cluster) {
 }
 
 // Checks the settings that the words make for our own runtime.
-void check_told(const plan::Workload& work, const Config& words, const plan::Cluster& cluster,
-                const plan::Stack& stack) {
+void check_runtime_options(const plan::Workload& work, const Config& words,
+                           const plan::Cluster& cluster, const plan::Stack& stack) {
   const bool narrow = work.gradient_type != DType::f32 || work.reduce_type != DType::f32;
   const bool offload = words.activation_offload || words.optimizer_offload;
   if (!stack.own_runtime) {
@@ -284,7 +284,7 @@ void run_plan(const PlanOptions& asked) {
   const PlanOptions o = with_defaults(asked, words, cluster);
   const plan::Stack stack = plan::find_stack(o.software, cluster);
   const plan::Workload work = workload_of(o, words.config, cluster);
-  check_told(work, words.config, cluster, stack);
+  check_runtime_options(work, words.config, cluster, stack);
   if (o.scale) {
     run_scale(o, cluster, stack, work);
     return;

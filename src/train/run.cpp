@@ -115,8 +115,8 @@ void record_save(CheckpointSaver& saver, MetricsFile& metrics) {
 // Saves when it is time to; otherwise moves on a save that is under way. After a step that was
 // skipped there is nothing new to save, and weights that have become NaN must not replace good
 // ones. With a dynamic loss scale, however, skipped steps are normal.
-void take_care_of(CheckpointSaver& saver, MetricsFile& metrics, RunLock& lock, Trainer& trainer,
-                  bool stopping) {
+void save_if_due(CheckpointSaver& saver, MetricsFile& metrics, RunLock& lock, Trainer& trainer,
+                 bool stopping) {
   const TrainerState& state = trainer.state();
   const int64_t every = trainer.config().checkpoint.every;
   const bool sound = state.skipped_in_a_row == 0 || trainer.scaler().dynamic();
@@ -266,7 +266,7 @@ RunResult run_training(const Config& config, Comm& world, const RunOptions& opti
     trainer.time_operators(next.by_operator);
     if (saver) {
       watchdog.enter(Section::save, record.step);
-      take_care_of(*saver, metrics, lock, trainer, last || next.signal != 0 || next.enough);
+      save_if_due(*saver, metrics, lock, trainer, last || next.signal != 0 || next.enough);
       record_save(*saver, metrics);
     }
     tracer.after_step(trainer, record.step, speaks);

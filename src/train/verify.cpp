@@ -111,7 +111,7 @@ class SavedHalf {
 };
 
 // Errors that do not show anything wrong with the training: no place to save, or a stop signal.
-bool says_nothing_of_the_run(ExitCode code) {
+bool says_nothing_about_training(ExitCode code) {
   return code == ExitCode::cannot_create || code == ExitCode::io_error ||
          code == ExitCode::no_permission || code == ExitCode::resumable;
 }
@@ -200,7 +200,7 @@ std::vector<VerifyRow> run_verify(const std::vector<VerifyCase>& cases,
         compare(row, curves[one.name], reference->second);
       }
     } catch (const Error& error) {
-      if (says_nothing_of_the_run(error.code())) throw;
+      if (says_nothing_about_training(error.code())) throw;
       row.error = error.what();
     }
     if (on_row) on_row(row);
