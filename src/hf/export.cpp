@@ -129,6 +129,29 @@ void write_model(Fs& fs, const std::string& directory, const Checkpoint& checkpo
   write_new(fs, join_path(directory, "model.safetensors.index.json"), index.dump(2) + "\n");
 }
 
+// The tokenizer of that name; none for an empty one.
+std::optional<Tokenizer> tokenizer_called(const std::string& name, int64_t vocab, Fs& fs) {
+  if (name.empty()) return std::nullopt;
+  Tokenizer tokenizer = name == "bytes" ? byte_tokenizer() : load_tokenizer(name, fs);
+  require_vocab(tokenizer, vocab, name);
+  return tokenizer;
+}
+
+// `reads`: the longest text that the model can read.
+void write_tokenizer(Fs& fs, const std::string& directory, const Tokenizer& tokenizer,
+                     int64_t reads, int64_t end_token) {
+  write_new(fs, join_path(directory, "tokenizer.json"), tokenizer_to_json(tokenizer));
+  json settings = {{"tokenizer_class", "PreTrainedTokenizerFast"},
+                   {"model_max_length", reads},
+                   {"add_prefix_space", tokenizer.spec().prefix_space},
+                   {"clean_up_tokenization_spaces", false}};
+  if (end_token >= 0) {
+    settings["bos_token"] = settings["eos_token"] = settings["unk_token"] =
+        std::string(tokenizer.bytes_of(static_cast<int32_t>(end_token)));
+  }
+  write_new(fs, join_path(directory, "tokenizer_config.json"), settings.dump(2) + "\n");
+}
+
 }  // namespace
 
 ExchangeResult export_hf(Fs& fs, const Checkpoint& checkpoint, const std::string& directory,
@@ -140,13 +163,8 @@ ExchangeResult export_hf(Fs& fs, const Checkpoint& checkpoint, const std::string
         "MPT's readers compute exact GELU, this model was trained with the tanh form: logits will "
         "differ in the fourth digit (model.gelu=exact trains one that agrees)");
   }
-  std::optional<Tokenizer> tokenizer;
-  if (options.tokenizer == "bytes") {
-    tokenizer.emplace(byte_tokenizer());
-  } else if (!options.tokenizer.empty()) {
-    tokenizer.emplace(load_tokenizer(options.tokenizer, fs));
-  }
-  if (tokenizer) require_vocab(*tokenizer, config.model.vocab, options.tokenizer);
+  const std::optional<Tokenizer> tokenizer =
+      tokenizer_called(options.tokenizer, config.model.vocab, fs);
   int64_t end_token = -1;  // none
   if (tokenizer) end_token = tokenizer->end_of_document().value_or(-1);
   if (fs.info(directory)) {
@@ -173,18 +191,8 @@ ExchangeResult export_hf(Fs& fs, const Checkpoint& checkpoint, const std::string
   json generation = {{"_from_model_config", true}};
   if (end_token >= 0) generation["bos_token_id"] = generation["eos_token_id"] = end_token;
   write_new(fs, join_path(temp, "generation_config.json"), generation.dump(2) + "\n");
-  if (tokenizer) {
-    write_new(fs, join_path(temp, "tokenizer.json"), tokenizer_to_json(*tokenizer));
-    json settings = {{"tokenizer_class", "PreTrainedTokenizerFast"},
-                     // With ALiBi longer texts can be read.
-                     {"model_max_length", learned ? trained : positions},
-                     {"add_prefix_space", tokenizer->spec().prefix_space},
-                     {"clean_up_tokenization_spaces", false}};
-    if (end_token >= 0) {
-      settings["bos_token"] = settings["eos_token"] = settings["unk_token"] =
-          std::string(tokenizer->bytes_of(static_cast<int32_t>(end_token)));
-    }
-    write_new(fs, join_path(temp, "tokenizer_config.json"), settings.dump(2) + "\n");
+  if (tokenizer) {  // with ALiBi longer texts than those of the training can be read
+    write_tokenizer(fs, temp, *tokenizer, learned ? trained : positions, end_token);
   }
   out.commit();
   return result;
