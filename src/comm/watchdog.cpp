@@ -53,21 +53,21 @@ std::vector<const RankStatus*> culprits(const StatusBoard& board, int64_t now_ns
     if (process_stopped(board.rows[r], now_ns, limit_seconds)) stopped.push_back(&board.rows[r]);
   }
   if (!stopped.empty()) return stopped;
-  std::vector<const RankStatus*> computing;
+  std::vector<const RankStatus*> active, computing, behind;
   uint64_t fewest = UINT64_MAX;
-  uint64_t most = 0;
   for (int r = 0; r < board.count; ++r) {
     const RankStatus& row = board.rows[r];
     if (row.rank.load(kRelaxed) < 0 || section_of(row) == Section::done) continue;
+    active.push_back(&row);
     if (waits_in(row) == CommKind::none) computing.push_back(&row);
     fewest = std::min(fewest, row.seq.load(kRelaxed));
-    most = std::max(most, row.seq.load(kRelaxed));
   }
-  if (!computing.empty() || fewest == most) return computing;
-  for (int r = 0; r < board.count; ++r) {
-    if (board.rows[r].seq.load(kRelaxed) == fewest) computing.push_back(&board.rows[r]);
+  if (!computing.empty()) return computing;
+  for (const RankStatus* row : active) {
+    if (row->seq.load(kRelaxed) == fewest) behind.push_back(row);
   }
-  return computing;
+  if (behind.size() == active.size()) behind.clear();  // nobody is behind the others
+  return behind;
 }
 
 // " ranks 0, 2 wait in ...;" for each call in which ranks wait that are not blamed.

@@ -67,6 +67,22 @@ TEST(Watchdog, WhenAllWaitTheOneBehindIsNamed) {
   EXPECT_NE(text.find("rank 1 stands still"), std::string::npos) << text;
 }
 
+// Although it has made as few calls as the rank that is behind.
+TEST(Watchdog, ARankThatEndedInOrderIsNotBlamed) {
+  const StatusBoard board = StatusBoard::in_process(3);
+  RankMonitor ahead(board, 0, 0), behind(board, 1, 1), ended(board, 2, 2);
+  for (RankMonitor* rank : {&ahead, &ahead, &behind, &ended}) {
+    rank->begin(CommKind::barrier, 0, group_tag("world"));
+  }
+  for (RankMonitor* rank : {&ahead, &behind}) {
+    rank->wait_begins(CommKind::barrier, 0, group_tag("world"));
+  }
+  ended.enter(Section::done);
+  const std::string text = describe_hang(board, monotonic_ns(), 1);
+  EXPECT_NE(text.find("rank 1 stands still"), std::string::npos) << text;
+  EXPECT_EQ(text.find("rank 2"), std::string::npos) << text;
+}
+
 TEST(Watchdog, StageAndStepAreNamed) {
   const StatusBoard board = StatusBoard::in_process(2);
   RankMonitor still(board, 0, 4), waiting(board, 1, 5);
