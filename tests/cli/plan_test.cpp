@@ -34,7 +34,9 @@ TEST(PlanVerb, QuestionsWithoutAnAnswerAreRefused) {
            {{"--scale", "--tokens", "2T", "--deadline", "-5d"}, "--deadline -5", "more than zero"},
            {{"--scale", "--tokens", "2T", "--price", "nan"}, "--price is nan", "above zero"},
            {{"--scale", "--explain"}, "do not go with --scale", "leave them out"},
-           {{"--scale", "--cluster", "local"}, "this machine has its own", "another --cluster"},
+           {{"--scale", "--cluster", "local"},
+            "this machine has a fixed number",
+            "another --cluster"},
            {{"--scale", "--gpus", "512"}, "does not go with --scale", "one of them"}}) {
     std::vector<std::string> words = {"plan", "mpt-7b"};
     words.insert(words.end(), c.words.begin(), c.words.end());
@@ -60,7 +62,7 @@ TEST(PlanVerb, WordsThatTheModelLacksAreNamed) {
     return run_verb({"plan", "mpt-125m", word, "--gpus", "2", "--top", "1"}).err;
   };
   for (const char* word : {"tf32=true", "deterministic=true", "parallel.order=pp,dp,tp"}) {
-    EXPECT_NE(asked(word).find(std::string("seconds are those without: ") + word),
+    EXPECT_NE(asked(word).find(std::string("the cost model does not include ") + word),
               std::string::npos)
         << asked(word);
   }
@@ -273,7 +275,7 @@ TEST(PlanVerb, OtherSoftwareIsNotTold) {
   const VerbAnswer told =
       plan({"gradient_dtype=bf16", "activation_offload=true", "optimizer_offload=true"});
   EXPECT_EQ(told.out, plan({}).out);
-  EXPECT_NE(told.err.find("left out"), std::string::npos) << told.err;
+  EXPECT_NE(told.err.find("they are ignored"), std::string::npos) << told.err;
 }
 
 TEST(PlanVerb, ALimitOfMemoryHolds) {
