@@ -175,7 +175,7 @@ TEST_F(Damage, HolesAndOverlaps) {
     bad.write_part(temp, 1, b, 1);
     bad.commit(temp, 2, {1, "{}", "{}", {}});
     EXPECT_ERROR(Checkpoint::open(own, bad.path_of(1)), ExitCode::bad_data,
-                 begin == 0 ? "twice" : "nowhere");
+                 begin == 0 ? "twice" : "missing");
   }
 }
 

@@ -57,7 +57,7 @@ const std::vector<Case>& cases() {
       {"gpu-clock-device",
        E,
        {"gpu_clock=auto"},
-       "gpu_clock: auto\n    is that of a GPU",
+       "gpu_clock: auto\n    limits the clock of a GPU",
        "set gpu_clock=0"},
       {"tf32-device", E, {"tf32=true"}, "tf32: true\n    exists on GPUs only", "set tf32=false"},
       {"deterministic-repeatable",
