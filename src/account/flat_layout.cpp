@@ -9,7 +9,7 @@
 namespace stretto {
 namespace {
 
-// Elements: keeps every owned range on its own cache lines for two-byte types as well.
+// Elements. With it every owned range has cache lines of its own, even with two-byte types.
 constexpr int64_t kGrain = 64;
 
 int64_t padded(int64_t count, int64_t dp) {
@@ -123,7 +123,7 @@ std::vector<FlatSegment> decay_segments(const FlatUnit& unit, FlatRange range) {
     const int64_t begin = std::max(range.begin, p.offset);
     const int64_t end = std::min(range.end, p.offset + p.count);
     if (begin >= end) continue;
-    // Padding between neighbours holds zeros and stays zero, so it may join a segment.
+    // The padding between neighbours is zero and stays zero, so it may be part of a segment.
     if (!segments.empty() && segments.back().decay == p.spec.decay) {
       segments.back().end = end;
     } else {

@@ -1,10 +1,11 @@
-// Where each parameter of one rank lies in flat memory, and how data-parallel ranks share it.
+// Where each parameter of one rank is in flat memory, and how data-parallel ranks share that
+// memory.
 //
-// Parameters form units (the token table, the position table, each layer, the head): what is
-// gathered, reduced and released together. A unit holds first what tensor-parallel ranks cut, then
-// what they replicate (with tp = 1 all counts as cut), decayed parameters first in each half; both
-// are padded so that every data-parallel rank owns an equal part, and so that sums over fixed
-// pieces do not depend on dp.
+// Parameters form units (the token table, the position table, each layer, the head), which are
+// gathered, reduced and released as a whole. A unit consists of two halves: first what
+// tensor-parallel ranks cut, then what they replicate (with tp = 1 everything counts as cut). In
+// each half decayed parameters come first. Both halves are padded, so that every data-parallel rank
+// owns an equal part, and so that sums over fixed pieces do not depend on dp.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +18,7 @@ namespace stretto {
 
 struct FlatParameter {
   ParameterSpec spec;
-  int64_t offset = 0;  // of the shard's first element in the rank's flat buffer
+  int64_t offset = 0;  // where the shard begins in the rank's flat buffer
   int64_t count = 0;   // elements of the tensor-parallel shard
 };
 
@@ -49,7 +50,7 @@ struct FlatLayout {
   const FlatParameter& parameter(const std::string& name) const;
 };
 
-// What a rank holds: layers by global index, and whether it needs the token table and the head.
+// What a rank holds: layers by global index, and whether it has the token table and the head.
 struct Holdings {
   std::vector<int64_t> layers;
   bool embedding = true;  // first stage: token and position tables
@@ -58,7 +59,7 @@ struct Holdings {
 
 FlatLayout flat_layout(const ModelShape& model, const Holdings& holdings, int64_t tp, int64_t dp);
 
-// The two parts of a unit (cut, replicated) that data-parallel rank r owns, as flat ranges.
+// A flat range; below: the parts of a unit's halves that data-parallel rank r owns.
 struct FlatRange {
   int64_t begin = 0;
   int64_t end = 0;
@@ -67,8 +68,8 @@ struct FlatRange {
 FlatRange owned_cut(const FlatUnit& unit, int64_t dp, int64_t dp_rank);
 FlatRange owned_replicated(const FlatUnit& unit, int64_t dp, int64_t dp_rank);
 
-// The stretches of flat range [begin, end) that lie in rank's own part, with their place in the
-// rank's shard buffer (all units' owned cut and replicated parts, one after the other).
+// The stretches of the flat range [begin, end) that a rank owns, and their places in its shard
+// buffer, in which the owned parts of all units follow each other.
 struct OwnedStretch {
   int64_t flat_begin = 0;
   int64_t count = 0;
@@ -77,8 +78,8 @@ struct OwnedStretch {
 std::vector<OwnedStretch> owned_stretches(const FlatUnit& unit, FlatRange range, int64_t dp,
                                           int64_t dp_rank);
 
-// Gradient statistics are summed over pieces, in order: their borders are the same for every dp
-// that divides kStatPieces, so the gradient norm does not depend on dp.
+// Gradient statistics are summed over pieces, in order. The pieces have the same borders for every
+// dp that divides kStatPieces, so the gradient norm does not depend on dp.
 constexpr int64_t kStatPieces = 16;
 int64_t pieces_per_half(int64_t dp);                 // a multiple of dp
 int64_t stat_piece_count(const FlatLayout& layout);  // two halves for every unit

@@ -18,7 +18,7 @@ Sizes sizes_of(const ModelShape& s, int64_t seq) {
   return {d(s.layers), d(s.hidden), d(s.heads), d(s.vocab), d(s.positions), d(s.ffn), d(seq)};
 }
 
-// `factor` FLOPs for every weight that a token is multiplied with, head included.
+// `factor` FLOPs per token for every weight of a matrix product, those of the head included.
 FlopsSplit weight_flops(const Sizes& s, double factor) {
   FlopsSplit split;
   split[Product::qkv] = factor * s.l * 3 * s.c * s.c;
@@ -40,8 +40,8 @@ FlopsSplit scaled(FlopsSplit split, double factor) {
   return split;
 }
 
-// Factor x every parameter, plus attention. What is no matrix product (positions, biases, norms, an
-// untied input embedding) lands in `other`.
+// `factor` times every parameter, plus attention. Parameters that are in no matrix product
+// (positions, biases, norms, an untied input embedding) are counted in `other`.
 FlopsSplit by_parameters(const ModelShape& model, const Sizes& s, double factor, double attention) {
   FlopsSplit split = weight_flops(s, factor);
   split.other = factor * static_cast<double>(parameter_formula(model)) - split.total();
@@ -61,8 +61,8 @@ FlopsPerToken mosaicgpt(const ModelShape& model, const Sizes& s, bool recompute)
   return flops;
 }
 
-// That formula takes the feed-forward width as 4C, and its V/16LC is exact with recomputation only:
-// without, the head counts 4.5 V C instead of 6 V C. Published figures follow it, so it stays.
+// The formula assumes a feed-forward width of 4C. Its V/16LC is exact only with recomputation:
+// without, the head counts 4.5 V C instead of 6 V C. Published figures use it, so it is kept.
 FlopsPerToken megatron(const Sizes& sizes, bool recompute) {
   Sizes s = sizes;
   s.f = 4 * s.c;
@@ -73,8 +73,8 @@ FlopsPerToken megatron(const Sizes& sizes, bool recompute) {
   return flops;
 }
 
-// P = 12 L C^2 + 7 L C + 6 L C tp + 2 C tp pp: one rank's parameters without embeddings, times
-// tp x pp, so what a rank holds whole (norms, two biases) counts once per rank.
+// P = 12 L C^2 + 7 L C + 6 L C tp + 2 C tp pp: the parameters of one rank without embeddings, times
+// tp x pp. So what every rank holds (norms, two biases) is counted once per rank.
 FlopsPerToken megatron_old(const Sizes& sizes, RunCut ranks, bool recompute) {
   Sizes s = sizes;
   s.f = 4 * s.c;
@@ -86,8 +86,8 @@ FlopsPerToken megatron_old(const Sizes& sizes, RunCut ranks, bool recompute) {
   return flops;
 }
 
-// A token attends to (T + 1) / 2 others on average: (T + 1) C per product and layer, forward.
-// `times`: how often the layers' forward pass is repeated.
+// A token attends to (T + 1) / 2 tokens on average, itself included, which makes (T + 1) C FLOPs
+// per product and layer, forward. `times`: how often the forward pass of the layers is repeated.
 FlopsPerToken causal(const Sizes& s, int times, bool fused) {
   const double attention = s.l * s.c * (s.t + 1);
   FlopsPerToken flops{weight_flops(s, 6), {}};

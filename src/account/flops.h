@@ -1,11 +1,11 @@
-// FLOPs of a training step: the only place in the program that knows a FLOP formula.
+// FLOPs of a training step: the only place in the program with a FLOP formula.
 //
-// A convention says how much of what a GPT multiplies, and of what else, is counted: published
-// figures differ by which one they chose, so every utilisation is named after its convention. Tests
-// hold `causal` and `hardware` against a list of all matrix products, and against what operators
-// execute. A multiply-add counts two. Nothing here depends on how a run is
-// cut into ranks, except what RunCut says: the ranks that `megatron-old` needs to reproduce old
-// figures, and for `hardware` a backward pass in two parts.
+// A convention defines which of a GPT's multiplications, and what else, is counted. Published
+// figures use different ones, so every utilisation is named after its convention. Tests compare
+// `causal` and `hardware` with a list of all matrix products, and `hardware` with what operators
+// execute. A multiply-add counts as two. Nothing depends on how a run is divided among ranks,
+// except through RunCut: `megatron-old` needs the ranks to reproduce old figures, and `hardware`
+// must know of a backward pass in two parts.
 #pragma once
 
 #include <array>
@@ -40,7 +40,7 @@ inline constexpr std::array kConventions = {Convention::mpt,      Convention::mo
 const char* name_of(Convention convention);
 Convention convention_from_name(std::string_view name);  // throws Error listing the names
 
-// FLOPs by product, and what the convention counts besides (look-ups, biases, norms).
+// FLOPs by product, and what the convention counts in addition (look-ups, biases, norms).
 struct FlopsSplit {
   std::array<double, kProducts> product{};
   double other = 0;
@@ -53,14 +53,14 @@ struct FlopsSplit {
 
 struct FlopsPerToken {
   FlopsSplit model;      // what the model needs
-  FlopsSplit recompute;  // what the checkpointing plan does again
+  FlopsSplit recompute;  // what checkpointing makes it compute again
 
   double model_total() const { return model.total(); }
   double hardware_total() const { return model.total() + recompute.total(); }
 };
 
 struct RunCut {
-  int64_t tp = 1;  // megatron_old: the ranks over which that program summed its parameters
+  int64_t tp = 1;  // megatron_old: the ranks whose parameters that program added up
   int64_t pp = 1;
   bool split_backward = false;  // hardware
 };
@@ -68,15 +68,16 @@ struct RunCut {
 FlopsPerToken flops_per_token(Convention convention, const ModelShape& model, int64_t seq,
                               Checkpointing checkpointing, RunCut cut = {});
 
-// Every parameter of the model, by formula (parameters.h has the list; a test holds them equal).
+// The number of parameters, by formula. (parameters.h lists them; a test checks that both agree.)
 int64_t parameter_formula(const ModelShape& model);
 
-// Fractions of the peak. MFU counts model FLOPs, HFU adds recomputation; starred: no attention.
+// Fractions of the peak. MFU counts model FLOPs, HFU also recomputation; starred figures leave
+// attention out.
 struct Utilization {
   double mfu = 0, mfu_star = 0, hfu = 0, hfu_star = 0;
 };
 
-// `peak` in FLOP/s per device; empty (unknown peak) gives an empty answer.
+// `peak` is in FLOP/s per device. Empty if the peak is unknown.
 std::optional<Utilization> utilization(const FlopsPerToken& flops, double tokens_per_second,
                                        double devices, std::optional<double> peak);
 

@@ -23,7 +23,7 @@ struct Dims {
 
   int64_t B, T;
   int64_t n;     // tokens of a micro-batch
-  int64_t rows;  // those on this rank where the residual stream is cut
+  int64_t rows;  // of them on this rank, if the residual stream is cut
   int64_t C;
   int64_t Cl, Fl, Hl;  // tensor-parallel shares
   DType type;
@@ -79,7 +79,7 @@ void append_states(std::vector<TensorSpec>& plan, const RankShape& s) {
     for (const FlatUnit& unit : layout.units) {
       if (unit.layer < 0) add(term, what + unit.name, type, unit.count());
     }
-    for (int slot = 0; slot < 2 && layer_unit > 0; ++slot) {  // one in use, one on its way
+    for (int slot = 0; slot < 2 && layer_unit > 0; ++slot) {  // one in use, one being fetched
       add(term, fmt::format("{}layer.{}", what, slot), type, layer_unit);
     }
   };
@@ -113,7 +113,7 @@ void append_states(std::vector<TensorSpec>& plan, const RankShape& s) {
   for (int slot = 0; slot < 2; ++slot) {
     add(MemoryTerm::communication, fmt::format("sent_grads.{}", slot), s.reduce_type, largest_unit);
   }
-  if (s.zero >= 2) {  // a sum in the gradients' own type, before it is added to those before
+  if (s.zero >= 2) {  // a sum in the gradients' own type, to be added to earlier ones
     add(MemoryTerm::communication, "sent_grads.sum", types.gradient, largest_unit / s.dp);
   }
 }
@@ -132,18 +132,18 @@ void append_workspace(std::vector<TensorSpec>& plan, const RankShape& s) {
     plan.push_back(activation("work.gathered", d.type, {d.n, d.C}));
   }
   if (!s.train) return;
-  // Two gradient streams: one may still be on its way to the previous stage.
+  // Two gradient streams, because one may still be being sent to the previous stage.
   plan.push_back(activation("work.dstream.0", d.type, {d.rows, d.C}));
   const TensorSpec second = activation("work.dstream.1", d.type, {d.rows, d.C});
   plan.push_back(s.one_stage() ? over("work.dstream.0", second) : second);
-  // The next micro-batch's stream may come while the last one in its place is still needed.
+  // The next micro-batch's stream may arrive while the slot that it will use is still needed.
   if (s.receives_streams()) plan.push_back(activation("work.received", d.type, {d.rows, d.C}));
-  // Each is used up before the next one is written.
+  // Each is dead before the next one is written.
   plan.push_back(over("work.branch", activation("work.dnorm", d.type, {d.rows, d.C})));
   plan.push_back(over("work.branch", activation("work.datt", d.type, {d.n, d.Cl})));
   if (s.gathers_sequence()) plan.push_back(activation("work.dgathered", d.type, {d.n, d.C}));
   if (s.split_backward) return;
-  // The MLP's gradient is used up before attention has one.
+  // The MLP's gradient is dead before attention's is written.
   std::vector<TensorSpec> gradients = layer_gradient_specs(s);
   std::stable_sort(gradients.begin(), gradients.end(),
                    [](const auto& a, const auto& b) { return a.shape.count() > b.shape.count(); });
@@ -151,8 +151,8 @@ void append_workspace(std::vector<TensorSpec>& plan, const RankShape& s) {
   plan.back().over = plan[plan.size() - 2].label;
 }
 
-// What is recomputed, one layer's worth. GELU's output is needed here in the forward pass alone
-// where the backward pass makes it in place.
+// Recomputed activations, for one layer at a time. If the backward pass makes GELU's output in
+// place, it is needed here only in the forward pass.
 void append_recomputed(std::vector<TensorSpec>& plan, const RankShape& s) {
   std::vector<TensorSpec> specs = recomputed_specs(s);
   for (TensorSpec& spec : specs) {
@@ -161,7 +161,7 @@ void append_recomputed(std::vector<TensorSpec>& plan, const RankShape& s) {
   append(plan, "again.", specs);
 }
 
-// The end of the last chunk, kept per micro-batch in flight.
+// What follows the last chunk, kept for each micro-batch in flight.
 std::vector<TensorSpec> head_specs(const RankShape& s) {
   const Dims d(s);
   return {activation("stream", d.type, {d.rows, d.C}), activation("norm", d.type, {d.rows, d.C}),
@@ -180,7 +180,8 @@ void append_loss(std::vector<TensorSpec>& plan, const RankShape& s) {
   plan.push_back({MemoryTerm::logits, "loss.sums", DType::f64, {s.accumulation}});
 }
 
-// Logits are used up before a layer's gradients are first written: the larger lends its place.
+// Logits are dead before a layer's gradients are first written, so the larger of the two shares its
+// memory with the other.
 void share_logits(std::vector<TensorSpec>& plan) {
   const auto find = [&](const char* label) {
     return std::find_if(plan.begin(), plan.end(),
@@ -193,7 +194,7 @@ void share_logits(std::vector<TensorSpec>& plan) {
     logits->over = base->label;
   } else {
     base->over = logits->label;
-    std::rotate(base, logits, logits + 1);  // what others lie over comes first
+    std::rotate(base, logits, logits + 1);  // a tensor must come before those that share its memory
   }
 }
 
@@ -213,7 +214,7 @@ int64_t RankShape::loss_rows() const {
   const auto row_bytes =
       static_cast<int64_t>(dtype_size(types().compute)) * (padded_vocab(model, tp) / tp);
   const int64_t most = std::max<int64_t>(1, loss_chunk_bytes / std::max<int64_t>(1, row_bytes));
-  // Equal chunks, whole tiles of the kernels where there are so many.
+  // Chunks of equal size, consisting of whole kernel tiles if there are enough rows.
   const int64_t parts = ceil_div(tokens(), most);
   const int64_t rows = ceil_div(tokens(), parts);
   const int64_t tile = rows >= 2048 ? 256 : rows >= 64 ? 64 : 1;
@@ -272,7 +273,7 @@ std::vector<TensorSpec> layer_gradient_specs(const RankShape& s) {
   const Dims d(s);
   std::vector<TensorSpec> specs = {activation("dpre", d.type, {d.n, d.Fl}),
                                    activation("dqkv", d.type, {d.B, d.T, 3 * d.Cl})};
-  if (s.split_backward) {  // the stream's gradient moves on, so the branches need copies
+  if (s.split_backward) {  // the stream's gradient is passed on, so branches need copies
     specs.push_back(activation("dmlp", d.type, {d.rows, d.C}));
     specs.push_back(activation("dattn", d.type, {d.rows, d.C}));
   }
@@ -341,9 +342,9 @@ std::vector<TensorSpec> host_plan(const RankShape& s) {
 
 namespace {
 
-// What a backward pass of attention on a GPU takes beside its operands. All keep dq in f32, cuDNN's
-// repeatable one once per block of keys; our own for ALiBi, f32 and other head sizes has a value or
-// two per row of scores instead.
+// What the backward pass of attention on a GPU needs beside its operands. All kernels keep dq in
+// f32, cuDNN's repeatable one once per block of keys. Our own for ALiBi, f32 and other head sizes
+// instead keeps one or two values per row of scores.
 size_t attention_scratch(const RankShape& shape, bool repeatable, bool hopper) {
   const int64_t tokens = shape.tokens(), hidden = shape.model.hidden / shape.tp;
   const int64_t heads = shape.model.heads / shape.tp, head = hidden / heads;
@@ -353,7 +354,7 @@ size_t attention_scratch(const RankShape& shape, bool repeatable, bool hopper) {
     words = tokens * heads * 2;
   } else if (hopper && (head == 64 || head == 128) && shape.seq_len % 128 == 0 &&
              shape.precision != Precision::amp_fp16) {
-    // Beside dq two values per row of scores, sums of 64 rows, and a counter for 64 rows of 64
+    // Beside dq: two values per row of scores, sums of 64 rows, and a counter per 64 rows of 64
     // columns (backend/cuda/attention_dq.cu).
     words =
         tokens * hidden + 2 * tokens * heads + tokens / 64 * hidden + tokens / 64 * hidden / 64 + 1;
@@ -377,7 +378,7 @@ size_t gpu_overhead(const RankShape& shape, bool repeatable, bool hopper) {
   const size_t attention = shape.train ? attention_scratch(shape, repeatable, hopper) : 0;
   size_t scratch = std::max(kPartialSums, attention), gradients = 0;
   if (shape.precision == Precision::amp_fp8) {
-    // Tensor parallelism cuts one side of each product.
+    // Tensor parallelism cuts one side of each product; the other stays whole.
     const auto whole = static_cast<size_t>(shape.model.hidden);
     const size_t widest = std::max({ffn, 3 * hidden, whole});
     scratch = std::max(scratch, tokens * widest + whole * ffn);  // input and weight, rounded

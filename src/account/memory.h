@@ -1,5 +1,5 @@
-// The memory plan: every tensor that one rank holds, as a list. The engine takes exactly this list
-// from its arena and the planner adds it up, so what is predicted is what is used.
+// The memory plan: a list of every tensor that one rank holds. The engine allocates exactly this
+// list from its arena, and the planner adds it up, so what is predicted is what is used.
 #pragma once
 
 #include <cstdint>
@@ -22,20 +22,20 @@ struct TensorSpec {
   std::string label;
   DType type;
   Shape shape;
-  std::string over = {};  // lies in the memory of that tensor, listed before: never both in use
+  std::string over = {};  // shares the memory of that tensor, listed before: never both in use
 
   size_t bytes() const;  // rounded up to the arena's alignment
 };
 
-// Working memory of a backend's operators, in bytes: one part for all threads, and one for each.
+// Working memory of a backend's operators, in bytes: one part for all threads, and one per thread.
 struct Workspace {
   int64_t shared = 0;
   int64_t worker = 0;
   int64_t workers = 0;
 };
 
-// What logits take at most on a GPU unless `logits_chunk` says otherwise: 16384 rows of 50368 words
-// in 16 bits, products that fill whole waves of an H200's multiprocessors.
+// The default limit for logits on a GPU: 16384 rows of 50368 words in 16 bits. Such products fill
+// whole waves of an H200's multiprocessors.
 inline constexpr int64_t kGpuLossChunkBytes = int64_t{1600} << 20;
 
 // Everything the plan of one rank depends on.
@@ -54,34 +54,35 @@ struct RankShape {
   bool first_stage = true;                          // chunk 0 begins with the embedding
   bool last_stage = true;                // the last chunk ends with the head and the loss
   bool split_backward = false;           // zero-bubble: weight gradients come later
-  std::vector<int64_t> in_flight = {1};  // per chunk: micro-batches whose activations live at once
+  std::vector<int64_t> in_flight = {1};  // by chunk: the most micro-batches with live activations
   bool train = true;                     // false: forward only (evaluation, generation)
-  int64_t loss_chunk_bytes = 64 << 20;   // most that one chunk of logits may take
+  int64_t loss_chunk_bytes = 64 << 20;   // the largest size of one chunk of logits
   int64_t accumulation = 1;              // micro-batches per step (loss slots)
   bool activation_offload = false;       // layers' activations wait in host memory
   bool optimizer_offload = false;        // optimizer state lives in host memory
-  DType gradient_type = DType::f32;      // of gradients, where the precision has f32 ones
-  DType reduce_type = DType::f32;        // of gradients on their way over dp
-  Workspace workspace;                   // of the CPU backend; nothing on GPUs
+  DType gradient_type = DType::f32;      // of gradients, if the precision has f32 ones
+  DType reduce_type = DType::f32;        // of gradients while they are sent over dp
+  Workspace workspace;                   // of the CPU backend; empty on GPUs
 
   int64_t tokens() const { return micro_batch * seq_len; }
   // Rows of the residual stream on this rank.
   int64_t stream_rows() const { return sequence_parallel && tp > 1 ? tokens() / tp : tokens(); }
-  // Some chunk's input comes from another pipeline rank.
+  // Whether a chunk gets its input from another pipeline rank.
   bool receives_streams() const { return !first_stage || chunks.size() > 1; }
   bool gathers_sequence() const { return sequence_parallel && tp > 1; }
-  // Gradients are reduced after every micro-batch (ZeRO 2 and 3, and whenever the order of sums
-  // must not depend on dp), through one buffer per unit instead of one for all.
+  // Whether gradients are reduced after every micro-batch, through one buffer per unit instead of
+  // one for all: with ZeRO 2 and 3, and if the order of sums must not depend on dp.
   bool reduces_each_micro_batch() const { return zero >= 2 || deterministic; }
   bool offloads() const { return train && activation_offload; }
-  // GELU's output is made anew by the pass that needs its input for the last time, in its place.
+  // Whether GELU's output is recomputed by the last pass that reads its input, in place of that
+  // input.
   bool gelu_in_place() const {
     return train && !split_backward &&
            (checkpointing == Checkpointing::gelu || checkpointing == Checkpointing::selective);
   }
-  // No other rank sends or takes a stream.
+  // Whether no other rank sends or receives a stream.
   bool one_stage() const { return first_stage && last_stage && chunks.size() == 1; }
-  // Gradients are rounded before they are sent: copies of a unit travel, in two buffers in turn.
+  // Whether rounded copies of gradients are sent, unit by unit, through two buffers in turn.
   bool rounds_gradients() const {
     return dp > 1 && dtype_size(reduce_type) < dtype_size(types().gradient);
   }
@@ -93,28 +94,28 @@ struct RankShape {
 
 FlatLayout flat_layout(const RankShape& shape);
 
-// Activations one layer keeps from its forward to its backward pass.
+// The activations that a layer keeps from its forward to its backward pass.
 std::vector<TensorSpec> saved_specs(const RankShape& shape);
-// What is recomputed instead, held for one layer at a time (empty for none).
+// What is recomputed instead, for one layer at a time (empty without recomputation).
 std::vector<TensorSpec> recomputed_specs(const RankShape& shape);
-// Gradients inside one layer that its weight gradients need.
+// The gradients inside a layer that its weight gradients are computed from.
 std::vector<TensorSpec> layer_gradient_specs(const RankShape& shape);
 
-// With activation_offload: sets of one layer's activations on the device, one in use and one on
-// its way.
+// With activation_offload: how many layers' activations are on the device: one in use, one being
+// copied.
 constexpr int64_t kOffloadSets = 2;
-// With optimizer_offload: elements of `owned` that are on the device at once, twice. At least four
-// windows, so that copies and updates overlap.
+// With optimizer_offload: elements of a window, of which two are on the device. `owned` elements
+// make at least four windows, so that copies and updates overlap.
 int64_t offload_window(int64_t owned);
 
-// The whole plan, in the order in which the engine takes it. Labels are unique.
+// The whole plan, in the order of allocation. Labels are unique.
 std::vector<TensorSpec> memory_plan(const RankShape& shape);
-// What lies in (pinned) host memory instead: "act.0.0.3" for a layer's saved activations as one
+// What is in (pinned) host memory instead: "act.0.0.3" for the saved activations of a layer as one
 // piece, "master", "m", "v". Empty without offload.
 std::vector<TensorSpec> host_plan(const RankShape& shape);
 
-// Bytes that a process takes on a GPU beside its plan: the driver, and what its libraries work
-// with. `hopper`: the GPU has our own kernels for that generation.
+// Bytes that a process needs on a GPU beside its plan: for the driver and for libraries. `hopper`:
+// whether the GPU has our own kernels for that generation.
 size_t gpu_overhead(const RankShape& shape, bool repeatable, bool hopper);
 
 struct MemoryTotals {

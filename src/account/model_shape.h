@@ -1,6 +1,6 @@
-// The shape of a GPT: everything that the parameter, FLOP and memory formulas need, nothing else.
-// Letters, everywhere: L layers, C hidden, H heads, D head size, V vocabulary, P positions, T
-// sequence, B batch, F feed-forward width.
+// The shape of a GPT: what the parameter, FLOP and memory formulas need, and nothing else. Letters,
+// everywhere: L layers, C hidden, H heads, D head size, V vocabulary, P positions, T sequence, B
+// batch, F feed-forward width.
 #pragma once
 
 #include <cstdint>

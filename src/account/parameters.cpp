@@ -28,7 +28,7 @@ struct Builder {
   }
   void linear(const std::string& name, int64_t rows, int64_t columns, Split split, double std) {
     matrix(name + ".weight", rows, columns, split, std);
-    // The bias follows the rows; a row-parallel linear holds it whole.
+    // A bias is cut like the rows. With a row-parallel linear layer every rank holds all of it.
     const Split bias_split = split == Split::columns ? Split::none : split;
     if (model.bias) vector(name + ".bias", rows, bias_split, Init::zeros);
   }
@@ -44,8 +44,8 @@ std::vector<ParameterSpec> parameter_list(const ModelShape& model, int64_t tp) {
   Builder b{model, {}};
   const int64_t C = model.hidden, F = model.ffn;
   const int64_t V = padded_vocab(model, tp);
-  // Branches that end on the residual stream start smaller, so that its variance does not grow with
-  // depth (GPT-2).
+  // The last product of each branch starts with smaller weights, so that the variance of the
+  // residual stream does not grow with depth (GPT-2).
   const double residual_std = kInitStd / std::sqrt(2.0 * static_cast<double>(model.layers));
 
   b.matrix("wte", V, C, Split::rows, kInitStd);

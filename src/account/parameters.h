@@ -1,5 +1,6 @@
-// The parameters of a GPT as one list: what exists, how it is cut over tensor-parallel ranks, how
-// it starts. Counting, initialisation, the optimizer, checkpoints and exports all read this list.
+// The parameters of a GPT as one list: which there are, how tensor-parallel ranks cut them, how
+// they are initialised. Counting, initialisation, the optimizer, checkpoints and exports all use
+// this list.
 #pragma once
 
 #include <cstdint>
@@ -38,8 +39,8 @@ struct ParameterSpec {
 // Rows of the token table after padding so that each of tp ranks holds the same number.
 int64_t padded_vocab(const ModelShape& model, int64_t tp);
 
-// In model order: wte, wpe, layers, ln_f, head (untied only). `tp` matters only through the padding
-// of the vocabulary: with tp = 1 the list counts exactly what is published.
+// In the order of the model: wte, wpe, layers, ln_f, head (untied only). `tp` only affects the
+// padding of the vocabulary: with tp = 1 the list has exactly the published number of parameters.
 std::vector<ParameterSpec> parameter_list(const ModelShape& model, int64_t tp = 1);
 
 int64_t parameter_count(const ModelShape& model);

@@ -10,8 +10,9 @@ namespace {
 
 constexpr double kTera = 1e12;
 
-// Dense figures of the makers' data sheets. More specific names come first: matching takes the
-// first entry whose words all occur. H100 SXM as its published tables use it: 1979 / 2 for bf16.
+// Dense figures from the makers' data sheets. More specific names come first, because the first
+// entry whose words all occur is taken. H100 SXM has the figures that published tables use: 1979 /
+// 2 for bf16.
 const std::vector<DevicePeak>& table() {
   static const std::vector<DevicePeak> kTable = {
       {"H100 PCIe", 51.2 * kTera, 378 * kTera, 756 * kTera, 1513 * kTera},

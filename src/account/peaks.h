@@ -1,5 +1,5 @@
-// What the makers promise: dense peak FLOP/s of devices by number format. A device or format that
-// is not in the table has no peak ("unknown peak"); nobody divides by a guess.
+// Dense peak FLOP/s of devices by number format, as their makers state them. A device or format
+// that is not in the table has an "unknown peak": nothing is divided by a guess.
 #pragma once
 
 #include <optional>
@@ -15,7 +15,8 @@ enum class PeakFormat { fp32, tf32, bf16, fp16, fp8 };
 
 const char* name_of(PeakFormat format);
 
-// Whose peak the matrix products of a run are measured by. `tf32`: fp32 ones on tensor cores.
+// The format whose peak a run's matrix products are compared with. `tf32`: fp32 products run on
+// tensor cores.
 PeakFormat peak_format(Precision precision, bool tf32);
 
 struct DevicePeak {
@@ -23,8 +24,8 @@ struct DevicePeak {
   double fp32, tf32, half, fp8;  // FLOP/s dense; 0 = the device does not have the format
 };
 
-// Finds a device by the name a driver, a record or a published table gives it, in any case and with
-// any decoration: "NVIDIA H100 80GB HBM3", "a100_40gb".
+// Finds a device by the name that a driver, a record or a published table uses, in any case and
+// with additions: "NVIDIA H100 80GB HBM3", "a100_40gb".
 std::optional<DevicePeak> find_device(std::string_view device);
 const std::vector<DevicePeak>& known_devices();
 

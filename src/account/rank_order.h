@@ -1,4 +1,4 @@
-// The axes that ranks lie on, and the order in which they are dealt out over the machine.
+// The axes of the mesh, and the order in which ranks are dealt out along them.
 #pragma once
 
 #include <array>
@@ -11,8 +11,8 @@ enum class Axis { dp, tp, pp };
 constexpr int kAxes = 3;
 const char* name_of(Axis axis);
 
-// "tp,dp,pp", spaces around the words allowed: the axes, innermost first. Empty unless each is
-// there once.
+// Parses "tp,dp,pp" (spaces are allowed): the axes, innermost first. Empty unless each of them
+// appears once.
 std::optional<std::array<Axis, kAxes>> parse_rank_order(std::string_view text);
 
 }  // namespace stretto

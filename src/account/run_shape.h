@@ -18,17 +18,18 @@ constexpr Checkpointing kCheckpointings[] = {Checkpointing::none, Checkpointing:
 
 enum class PipelineSchedule { gpipe, one_f_one_b, interleaved, zero_bubble, eager_one_f_one_b };
 
-// Gradients of the weights are tasks of their own.
+// Whether gradients of weights are separate tasks.
 constexpr bool splits_backward(PipelineSchedule schedule) {
   return schedule == PipelineSchedule::zero_bubble;
 }
 
-// How often a step repeats what checkpointing did not keep. Until the weights' gradients come,
-// where they come later, other layers have overwritten it: it is made once more for them.
+// How often a step recomputes what checkpointing did not keep. With a split backward pass other
+// layers overwrite it before the weights' gradients are computed, so it is recomputed for them as
+// well.
 constexpr int recomputations(bool split_backward) { return split_backward ? 2 : 1; }
 
-// Element types of a precision. `master`: what the optimizer keeps beside the compute weights: all
-// of an f32 copy, or (u16) its lower half, where the upper one is the compute weight (SplitF32).
+// Element types of a precision. `master`: what the optimizer keeps in addition to the compute
+// weights: an f32 copy, or (u16) its lower half if the upper half is the compute weight (SplitF32).
 struct PrecisionTypes {
   DType compute = DType::f32;
   DType gradient = DType::f32;
@@ -51,14 +52,15 @@ constexpr PrecisionTypes types_of(Precision precision) {
   return {};
 }
 
-// Gradients that the precision has in f32 are kept in `gradient` instead.
+// Gradients that would be f32 with this precision are kept in `gradient` instead.
 constexpr PrecisionTypes types_of(Precision precision, DType gradient) {
   PrecisionTypes types = types_of(precision);
   if (types.gradient == DType::f32) types.gradient = gradient;
   return types;
 }
 
-// What a checkpoint keeps of a weight: all of its f32 copy where there is one, else the weight.
+// The type in which a checkpoint keeps a weight: f32 if there is an f32 copy, else that of the
+// weight.
 constexpr DType saved_weight(const PrecisionTypes& types) {
   return types.master ? DType::f32 : types.compute;
 }

@@ -16,7 +16,7 @@ std::vector<int64_t> even_partition(int64_t layers, int64_t virtual_stages, bool
   for (int64_t v = 0; v < virtual_stages; ++v) {
     parts.push_back((v + 1) * items / virtual_stages - v * items / virtual_stages);
   }
-  // A part of one item would leave an end without a layer: the ends then cost nothing extra.
+  // With a part of a single item an end would have no layer: then the ends do not count.
   if (first == 1 && (parts.front() < 2 || parts.back() < 2)) {
     return even_partition(layers, virtual_stages, false);
   }

@@ -6,9 +6,9 @@
 
 namespace stretto {
 
-// Layers per virtual stage. Virtual stage v runs on rank v % pp as its chunk v / pp.
-// Even: parts differ by one layer at most. With `ends_count`, the embedding and the head count as
-// a layer each, so that the first and the last stage hold fewer.
+// Layers per virtual stage. Virtual stage v is chunk v / pp of rank v % pp. Parts differ by one
+// layer at most. With `ends_count`, the embedding and the head count as one layer each, so the
+// first and the last stage get fewer layers.
 std::vector<int64_t> even_partition(int64_t layers, int64_t virtual_stages, bool ends_count);
 
 // Global layer indices of each chunk of `stage`, given the layers per virtual stage.

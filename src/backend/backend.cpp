@@ -51,7 +51,7 @@ Buffer Backend::allocate_host(size_t bytes, const char* label) {
   return do_allocate_host(bytes, label);
 }
 
-// Counted, not timed: they run beside the operators.
+// Counted but not timed, because such copies run beside the operators.
 void Backend::start_copy_to_host(Lane lane, void* host, ConstTensor src) {
   if (src.count() == 0) return;
   profile_.add(Op::copy, 0, size_of(src));

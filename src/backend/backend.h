@@ -38,39 +38,40 @@ struct Event {
 struct AttentionOptions {
   int64_t heads = 0;  // heads in this shard
   bool alibi = false;
-  int64_t first_head = 0;   // global index of this shard's first head (ALiBi slopes)
-  int64_t total_heads = 0;  // heads of the whole model (ALiBi slopes)
+  int64_t first_head = 0;   // global index of the first head (for ALiBi slopes)
+  int64_t total_heads = 0;  // heads of the whole model (for ALiBi slopes)
 };
 
 struct LinearOptions {
   Gelu gelu = Gelu::none;  // out = gelu(inp W^T + b)
-  Tensor pre;  // with gelu: receives the value before it, for the backward pass; may be none
-  ConstTensor addend = {};  // given, without gelu: added to the result; not `out` itself
+  Tensor pre;              // with gelu: receives its input, for the backward pass; may be none
+  // If given, is added to the result; only without gelu, and not `out` itself.
+  ConstTensor addend = {};
 };
 
 struct LinearInputGradOptions {
   Gelu gelu = Gelu::none;  // dinp is multiplied by gelu'(pre), fused
   ConstTensor pre;
-  Tensor dbias;  // given: column sums of the final dinp are accumulated here
-  Tensor act;    // given, with pre: receives gelu(pre); may be pre itself
+  Tensor dbias;  // if given, column sums of the final dinp are accumulated here
+  Tensor act;    // if given (with pre), receives gelu(pre); may be pre itself
   Grad mode = Grad::overwrite;
 };
 
-// The part of the vocabulary that a logits shard covers: columns [begin, begin + shard columns);
-// columns at or beyond `size` are padding, never predicted and without gradient.
+// The columns of the vocabulary in a logits shard: [begin, begin + shard columns). Columns at or
+// beyond `size` are padding: never predicted, and without gradient.
 struct VocabRange {
   int64_t begin = 0;
   int64_t size = 0;
 };
 
-// A head whose logits are not cut, in training.
+// The head in training, if its logits are not cut over ranks.
 struct LinearLoss {
   Tensor dinp, dweight;  // dinp may be inp
-  Tensor loss_sum;       // added to
+  Tensor loss_sum;       // the loss is added to it
   ConstTensor inp, weight, targets, scale;
   VocabRange vocab;
   Grad mode = Grad::overwrite;  // of dweight
-  Tensor logits, lse, target;   // room: what is left there is not said
+  Tensor logits, lse, target;   // scratch memory: its content afterwards is undefined
 };
 
 struct AdamWOptions {
@@ -80,11 +81,11 @@ struct AdamWOptions {
   float eps = 1e-8f;
   float weight_decay = 0;
   int64_t step = 1;          // 1 for the first update (bias correction)
-  uint64_t seed = 0;         // stochastic rounding of pure bf16 weights
-  uint64_t first_index = 0;  // global index of element 0 (stochastic rounding)
+  uint64_t seed = 0;         // for the stochastic rounding of bf16 weights without master
+  uint64_t first_index = 0;  // global index of element 0 (for stochastic rounding)
 };
 
-// A stretch of parameters that the optimizer treats alike; sizes as adamw() demands.
+// A stretch of parameters that the optimizer treats alike. Sizes as adamw() requires.
 struct AdamWSegment {
   Tensor weight, master, m, v;
   ConstTensor grad;
@@ -92,7 +93,7 @@ struct AdamWSegment {
   uint64_t first_index = 0;
 };
 
-// A choice that changes the speed of a step and the order of its sums, never what is computed.
+// A choice that affects the speed of a step and the order of its sums, but never what is computed.
 struct Tunable {
   std::string name;
   int options = 1;
@@ -100,8 +101,8 @@ struct Tunable {
 };
 
 struct WorkspaceUse {
-  size_t used = 0;    // bytes of the workspace that operators have asked for so far
-  size_t beyond = 0;  // bytes the backend allocated because the workspace was too small
+  size_t used = 0;    // bytes of the workspace that operators have needed so far
+  size_t beyond = 0;  // bytes allocated in addition, because the workspace was too small
 };
 
 class Backend {
@@ -114,40 +115,43 @@ class Backend {
   // --- memory and order ----------------------------------------------------------------------
   Buffer allocate(size_t bytes, const char* label);  // throws out_of_memory with the size
   void copy(Tensor dst, ConstTensor src);            // same type and count, this backend's memory
-  void copy_from_host(Tensor dst, const void* src);  // src may be reused on return
-  void copy_to_host(void* dst, ConstTensor src);     // complete on return
+  void copy_from_host(Tensor dst, const void* src);  // src may be reused after the return
+  void copy_to_host(void* dst, ConstTensor src);     // complete after the return
   void fill_zero(Tensor t);
   void convert(Tensor dst, ConstTensor src);  // between element types, round to nearest
-  // Host memory that the device copies to and from by itself (pinned, with CUDA).
+  // Host memory that the device can copy to and from by itself (pinned, with CUDA).
   Buffer allocate_host(size_t bytes, const char* label);
-  // Queued on a lane, in its order; `host` is part of an allocate_host() buffer, and neither side
-  // may be touched before the lane is done (record, wait, synchronize).
+  // These copies are queued on a lane. `host` must be in an allocate_host() buffer, and neither
+  // side may be touched until the lane has done them (record, wait, synchronize).
   void start_copy_to_host(Lane lane, void* host, ConstTensor src);
   void start_copy_from_host(Lane lane, Tensor dst, const void* host);
-  virtual void synchronize() {}  // all lanes idle on return
+  virtual void synchronize() {}  // returns when all lanes are idle
   virtual Event record(Lane) { return {}; }
-  virtual void wait(Lane, Event) {}    // the lane goes on after the event, the caller at once
-  virtual void wait_on_host(Event) {}  // returns after the event; what came later may still run
+  virtual void wait(Lane, Event) {}    // the lane continues after the event, the caller at once
+  virtual void wait_on_host(Event) {}  // returns after the event; later work may still run
   virtual bool host_memory() const { return true; }  // tensors can be read by the CPU
-  // Where operators keep what they need while they run: one part for all threads, and one row per
-  // thread. None, or too small: the backend allocates what is missing, once.
+  // Memory for operators while they run: one part for all threads, and one row per thread. If there
+  // is none, or too little, the backend allocates the rest, once.
   virtual void use_workspace(Tensor /*shared*/, Tensor /*workers*/) {}
   virtual WorkspaceUse workspace_use() const { return {}; }
-  // Device times per operator in profile(), as of the next synchronize(). The CPU always times.
+  // Measures device times per operator; profile() has them after the next synchronize(). The CPU
+  // always measures.
   virtual void time_operators(bool) {}
-  // amp_fp8: from now on, linear operators with bf16 operands may round these to 8 bits (CUDA,
-  // where all sizes are multiples of 16). The model turns it off for the head.
+  // For amp_fp8: from now on, linear operators with bf16 operands may round these to 8 bits (CUDA,
+  // if all sizes are multiples of 16). The model turns it off for the head.
   virtual void eight_bit_products(bool) {}
-  // Runs `work`, which must queue the same operators on the same tensors whenever `key` is the same
-  // and wait for nothing. A backend may replay what an earlier run queued instead; false says so.
+  // Runs `work`, which must queue the same operators on the same tensors whenever `key` is the
+  // same, and must not wait for anything. A backend may replay what an earlier call has queued
+  // instead; then the result is false.
   virtual bool repeat(uint64_t key, const std::function<void()>& work);
-  // Where the backend was made to collect them: the choices met so far. set_tunables() takes one
-  // option for each, in their order; remember_tunables() keeps those set last for later runs.
+  // The choices met so far, if the backend was made to collect them. set_tunables() takes one
+  // option for each, in their order; remember_tunables() stores the options set last for later
+  // runs.
   virtual std::vector<Tunable> tunables() { return {}; }
   virtual void set_tunables(std::span<const int>) {}
   virtual void remember_tunables() {}
-  // Device memory that this process holds now, workspaces and the driver's own included; 0 where
-  // tensors live in host memory.
+  // Device memory that this process uses now, with workspaces and the driver's own memory; 0 if
+  // tensors are in host memory.
   virtual size_t device_bytes() const { return 0; }
 
   // --- operators -----------------------------------------------------------------------------
@@ -159,23 +163,24 @@ class Backend {
   void embedding_backward(Tensor dwte, Tensor dwpe, ConstTensor dout, ConstTensor tokens,
                           int64_t vocab_begin = 0, int64_t first_position = 0);
 
-  // Over the last dim, eps 1e-5. mean, rstd: (rows) f32. bias may be none.
+  // LayerNorm over the last dim, with eps 1e-5. mean, rstd: (rows) f32. bias may be none.
   void layernorm_forward(Tensor out, Tensor mean, Tensor rstd, ConstTensor inp, ConstTensor weight,
                          ConstTensor bias);
-  // sum = a + b, then LayerNorm of sum: one pass.
+  // sum = a + b, then LayerNorm of sum, in one pass.
   void residual_layernorm_forward(Tensor sum, Tensor out, Tensor mean, Tensor rstd, ConstTensor a,
                                   ConstTensor b, ConstTensor weight, ConstTensor bias);
-  // dweight and dbias accumulate; dinp as `mode` says (accumulate = add to the residual stream).
-  // dinp_sums (may be none; only where sums_stream_columns()): the column sums of dinp are added.
+  // dweight and dbias accumulate. dinp is written as `mode` says (accumulate = add to the residual
+  // stream). Column sums of dinp are added to dinp_sums, which may be none, and must be unless
+  // sums_stream_columns().
   void layernorm_backward(Tensor dinp, Tensor dweight, Tensor dbias, ConstTensor dout,
                           ConstTensor inp, ConstTensor mean, ConstTensor rstd, ConstTensor weight,
                           Grad mode, Tensor dinp_sums = {});
-  // Whether layernorm_backward() can sum the columns of its result: the bias gradient of the
-  // product that the residual stream comes from.
+  // Whether layernorm_backward() can sum the columns of its result, which is the bias gradient of
+  // the product that feeds the residual stream.
   virtual bool sums_stream_columns() const { return false; }
 
-  // Whether a product that ends in the residual stream is better added to it by linear_forward()
-  // than by the LayerNorm that follows.
+  // Whether it is faster to add a product to the residual stream in linear_forward() than in the
+  // LayerNorm that follows.
   virtual bool adds_in_products() const { return false; }
 
   // out (rows, N) = inp (rows, K) weight^T + bias; weight (N, K) as PyTorch stores it.
@@ -188,7 +193,7 @@ class Backend {
   void linear_backward_weight(Tensor dweight, Tensor dbias, ConstTensor inp, ConstTensor dout,
                               Grad mode);
 
-  // Both of the above: what they derive from dout is derived once.
+  // Both of the above; what they compute from dout is computed once.
   void linear_backward(Tensor dinp, Tensor dweight, Tensor dbias, ConstTensor dout, ConstTensor inp,
                        ConstTensor weight, const LinearInputGradOptions& options, Grad mode);
 
@@ -197,23 +202,25 @@ class Backend {
 
   // Causal attention. qkv: (B, T, 3, H, D), out: (B, T, H, D), lse: (B, H, T) f32.
   void attention_forward(Tensor out, Tensor lse, ConstTensor qkv, const AttentionOptions& options);
-  // dq_sums (H D), given: the column sums of dq are accumulated there.
+  // If given, dq_sums (H D) accumulates the column sums of dq.
   void attention_backward(Tensor dqkv, ConstTensor dout, ConstTensor qkv, ConstTensor out,
                           ConstTensor lse, const AttentionOptions& options, Tensor dq_sums = {});
-  // The gradient of the bias of qkv's product, (3 C), from that of proj's, without dk and dv. A
-  // bias of the keys moves all scores of a row alike: none, and its part is left as it is. That of
-  // the values reaches `out` whole, since a row's probabilities sum to one: its part becomes
-  // proj_weight^T dproj_bias. The queries' part accumulates the column sums of dq; without dqkv it
-  // is left as it is, for attention_backward() can do so too.
+  // The gradient (3 C) of the bias of the qkv product, from that of the proj product, without dk
+  // and dv.
+  //
+  // A bias of the keys moves all scores of a row alike and so has no gradient: its part is left as
+  // it is. A bias of the values reaches `out` unchanged, since a row's probabilities sum to one:
+  // its part becomes proj_weight^T dproj_bias. The part of the queries accumulates the column sums
+  // of dq, or is left as it is without dqkv, because attention_backward() can do that, too.
   void qkv_bias_backward(Tensor dbias, ConstTensor dqkv, ConstTensor proj_weight,
                          ConstTensor dproj_bias);
-  // One new token per sequence: qkv (B, 1, 3, H, D) is appended at `position` to the caches
-  // (B, Tmax, H, D), then attended to.
+  // One new token per sequence: qkv (B, 1, 3, H, D). Its key and value are stored at `position` of
+  // the caches (B, Tmax, H, D), then its query attends to them.
   void attention_decode(Tensor out, Tensor k_cache, Tensor v_cache, ConstTensor qkv,
                         int64_t position, const AttentionOptions& options);
 
-  // Row statistics of a logits shard (rows, columns): lse (rows) f32, and target (rows) f32 = the
-  // target's logit, or 0 where it lies in another shard. targets: (rows) i32, negative = ignore.
+  // Row statistics of a logits shard (rows, columns): lse (rows) f32, and target (rows) f32, which
+  // is the target's logit, or 0 if it is in another shard. targets: (rows) i32, negative = ignore.
   void cross_entropy_forward(Tensor lse, Tensor target, ConstTensor logits, ConstTensor targets,
                              VocabRange vocab);
   // Combines the lse of `parts` shards, (parts, rows) -> (rows).
@@ -225,46 +232,48 @@ class Backend {
   void cross_entropy_backward(Tensor logits, ConstTensor lse, ConstTensor targets,
                               ConstTensor scale, VocabRange vocab);
 
-  // The three above for logits that are not cut: lse, target, loss and gradient of each row, in one
-  // pass where the backend can.
+  // The three above in one call, for logits that are not cut: lse, target, loss and gradient of
+  // each row, in one pass if the backend can.
   void cross_entropy_in_place(Tensor lse, Tensor target, Tensor loss_sum, Tensor logits,
                               ConstTensor targets, ConstTensor scale, VocabRange vocab);
 
-  // A head in training: logits, their loss and its gradients, as linear_forward,
+  // The head in training: logits, their loss and its gradients. Does what linear_forward,
   // cross_entropy_in_place and linear_backward do one after the other.
   void linear_loss(const LinearLoss& loss);
 
-  // stats (3) f64 += { sum of squares, zeros, NaN or infinite }; (n, 3): one row per n-th of grad.
+  // stats (3) f64 += { sum of squares, zeros, NaN or infinite }. With stats (n, 3): one row for
+  // each n-th part of grad.
   void gradient_stats(Tensor stats, ConstTensor grad);
   // sum (3) f64 = rows (n, 3) f64 added up in order.
   void sum_stats(Tensor sum, ConstTensor rows);
-  // sum (2) i32 = the 64 bits of a checksum of values, by their bits (base/checksum.h); types of
-  // two or four bytes. Equal on every backend.
+  // sum (2) i32 = the 64 bits of a checksum over the bits of `values` (base/checksum.h), whose type
+  // has two or four bytes. Equal on every backend.
   void checksum(Tensor sum, ConstTensor values);
   // control (2) f32 = { multiplier for gradients, 1 if the step must be skipped }. The norm is
   // sqrt(stats[0]) * grad_scale; with clip > 0 the multiplier is grad_scale * min(1, clip / norm).
   void clip_control(Tensor control, ConstTensor stats, float clip, float grad_scale);
-  // One fused pass: weights in the compute type, master, moments m and v, grad. The master of f32
-  // weights is none or themselves, that of f16 f32; of bf16 it is their lower halves (SplitF32,
-  // u16), or none: then they are rounded stochastically. Does nothing where control[1] is set.
+  // One fused pass over weights in the compute type, master, moments m and v, and grad. The master
+  // of f32 weights is none or the weights themselves; that of f16 is f32; that of bf16 is their
+  // lower halves (SplitF32, u16), or none: then weights are rounded stochastically. Does nothing if
+  // control[1] is set.
   void adamw(Tensor weight, Tensor master, Tensor m, Tensor v, ConstTensor grad,
              ConstTensor control, const AdamWOptions& options);
-  // The same for many stretches, in one pass where the backend can. All have the same types;
-  // options.weight_decay applies where `decay` is set, options.first_index is not looked at.
+  // The same for many stretches, in one pass if the backend can. All must have the same types.
+  // options.weight_decay applies if `decay` is set; options.first_index is ignored.
   void adamw(std::span<const AdamWSegment> segments, ConstTensor control,
              const AdamWOptions& options);
 
   Profile& profile() { return profile_; }
 
  protected:
-  // Opened around every operator. The CPU times by the clock; CUDA records events and NVTX.
+  // Called around every operator. The CPU reads the clock; CUDA records events and NVTX ranges.
   virtual void range_begin(Op op);
   virtual void range_end(Op op);
   class Range;
 
  private:
   virtual Buffer do_allocate(size_t bytes, const char* label) = 0;
-  // Where memory is host memory: plain allocations, and copies at once.
+  // Defaults for backends in host memory: ordinary allocations, and copies that are done at once.
   virtual Buffer do_allocate_host(size_t bytes, const char* label);
   virtual void do_start_copy_to_host(Lane lane, void* host, ConstTensor src);
   virtual void do_start_copy_from_host(Lane lane, Tensor dst, const void* host);
@@ -278,7 +287,7 @@ class Backend {
                                     int64_t first_position) = 0;
   virtual void do_embedding_backward(Tensor dwte, Tensor dwpe, ConstTensor dout, ConstTensor tokens,
                                      int64_t vocab_begin, int64_t first_position) = 0;
-  // a == none: plain LayerNorm of `b`; else sum = a + b first.
+  // If a is none: plain LayerNorm of `b`; else sum = a + b first.
   virtual void do_layernorm_forward(Tensor sum, Tensor out, Tensor mean, Tensor rstd, ConstTensor a,
                                     ConstTensor b, ConstTensor weight, ConstTensor bias) = 0;
   virtual void do_layernorm_backward(Tensor dinp, Tensor dweight, Tensor dbias, ConstTensor dout,
@@ -308,13 +317,13 @@ class Backend {
                                      ConstTensor targets) = 0;
   virtual void do_cross_entropy_backward(Tensor logits, ConstTensor lse, ConstTensor targets,
                                          ConstTensor scale, VocabRange vocab) = 0;
-  // Where this is false the parts are called one after the other.
+  // If false, the parts are called one after the other.
   virtual bool fuses_cross_entropy(const Tensor&) const { return false; }
   virtual void do_cross_entropy_in_place(Tensor, Tensor, Tensor, Tensor, ConstTensor, ConstTensor,
                                          VocabRange) {}
-  // False: nothing was done, and the parts are called one after the other.
+  // Returns false if it did nothing; then the parts are called one after the other.
   virtual bool do_linear_loss(const LinearLoss&) { return false; }
-  // Around the two gradients of one linear layer.
+  // Called around the two gradients of a linear layer.
   virtual void begin_linear_backward(ConstTensor) {}
   virtual void end_linear_backward() {}
   virtual void do_gradient_stats(Tensor stats, ConstTensor grad) = 0;
@@ -331,7 +340,7 @@ class Backend {
 };
 
 std::unique_ptr<Backend> make_cpu_backend(int threads);
-// In a build without CUDA this throws and says how to get one.
+// Without CUDA in the build it throws and says how to get it.
 std::unique_ptr<Backend> make_cuda_backend(int device);
 
 }  // namespace stretto

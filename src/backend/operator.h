@@ -1,5 +1,5 @@
-// The public half of every operator: check once, count the work, open a range, hand over. An empty
-// micro-batch (no rows) is legal everywhere and does nothing.
+// The public half of every operator: it checks, counts the work, opens a range and calls the
+// backend. An empty micro-batch (no rows) is legal everywhere and does nothing.
 #pragma once
 
 #include "backend/backend.h"
@@ -7,7 +7,7 @@
 
 namespace stretto {
 
-// Opened around an operator: its work is counted, and its time taken.
+// Exists while an operator runs, counts its work and takes its time.
 class Backend::Range {
  public:
   Range(Backend& backend, Op op, double flops, double bytes) : backend_(backend), op_(op) {

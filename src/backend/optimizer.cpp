@@ -10,7 +10,8 @@ void Backend::gradient_stats(Tensor stats, ConstTensor grad) {
                 "gradient stats: {} elements into {}", grad.count(), stats.shape().text());
   check_type("gradient stats", stats, DType::f64);
   Range range(*this, Op::gradient_stats, 0, sizes_of(grad));
-  // Devices take all rows at once: launches of a few microseconds would add up to milliseconds.
+  // Devices take all rows in one launch; many launches of some microseconds would add up to
+  // milliseconds.
   if (parts == 1 || !host_memory()) return do_gradient_stats(stats, grad);
   const Tensor rows = stats.view({stats.count()});
   const ConstTensor flat = grad.view({grad.count()});
@@ -74,8 +75,8 @@ void check_adamw(ConstTensor weight, ConstTensor master, ConstTensor m, ConstTen
                 master.none() ? "none" : dtype_name(master.dtype()));
 }
 
-// Every operand once, and once more where it is written: f16 weights are only written, the others
-// are the master or a half of it.
+// Each operand once, and once more if it is written. f16 weights are only written; other weights
+// are the master, or a half of it, and are read as well.
 double adamw_bytes(ConstTensor weight, ConstTensor master, ConstTensor m, ConstTensor v,
                    ConstTensor grad) {
   const double own_master = master.data() == weight.data() ? 0 : size_of(master);

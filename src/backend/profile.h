@@ -1,4 +1,4 @@
-// What a backend did: per operator, how often, how long, how many FLOPs and bytes.
+// What a backend did: for each operator how often, how long, and how many FLOPs and bytes.
 #pragma once
 
 #include <array>
@@ -41,7 +41,8 @@ OpClass class_of(Op op);
 struct OpTotals {
   uint64_t calls = 0;
   double seconds = 0;
-  double flops = 0;  // multiply-adds count two; work that depends on data (causal) as executed
+  // Multiply-adds count as two; work that depends on the mask (causal) as executed.
+  double flops = 0;
   double bytes = 0;  // each operand once
 };
 

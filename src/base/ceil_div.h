@@ -1,4 +1,5 @@
-// Whole numbers, rounded up. None is negative, and a divisor is not zero.
+// Division and rounding of whole numbers upwards. Numbers must not be negative, and divisors not
+// zero.
 #pragma once
 
 #include <concepts>
@@ -11,7 +12,7 @@ constexpr T ceil_div(T n, std::type_identity_t<T> by) {
   return (n + by - 1) / by;
 }
 
-// The multiple of `step` that is at least n.
+// The smallest multiple of `step` that is at least n.
 template <std::integral T>
 constexpr T round_up(T n, std::type_identity_t<T> step) {
   return ceil_div(n, step) * step;

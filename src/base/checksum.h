@@ -1,14 +1,14 @@
-// A checksum of elements by their bits, the same on CPUs and GPUs: terms are added, so it may be
-// taken in parts and in any order. One changed element always changes it, and so do almost surely
-// several.
+// A checksum over the bits of elements, equal on CPUs and GPUs. Its terms are added, so it may be
+// computed in parts and in any order. It always changes with a single changed element, and almost
+// certainly with several.
 #pragma once
 
 #include <cstdint>
 
 namespace stretto {
 
-// Of an element of up to 32 bits. The factor is odd, so different bits give different terms; it is
-// no linear function of the index, so neighbours that change together do not cancel.
+// The term of an element of up to 32 bits. The factor is odd, so different bits give different
+// terms. It is not a linear function of the index, so changes of several neighbours do not cancel.
 constexpr uint64_t checksum_term(uint32_t bits, uint64_t index) {
   uint64_t factor = (index + 1) * 0x9e3779b97f4a7c15u;
   factor ^= factor >> 32;

@@ -1,4 +1,4 @@
-// The one clock that durations are taken by.
+// The clock for all durations.
 #pragma once
 
 #include <chrono>
@@ -6,7 +6,7 @@
 
 namespace stretto {
 
-// Seconds of the steady clock: comparable between processes of one machine.
+// Seconds of the steady clock, which can be compared between processes of one machine.
 inline double clock_seconds() {
   using namespace std::chrono;
   return duration<double>(steady_clock::now().time_since_epoch()).count();

@@ -8,10 +8,10 @@
 namespace stretto {
 namespace {
 
-// "max", or what version 1 has for it: the largest number of whole pages.
+// Stands for "max". Version 1 has no such word, but the largest number of whole pages.
 constexpr int64_t kNoLimit = int64_t{1} << 60;
 
-// The number that a text begins with, if it is a limit.
+// The number at the beginning of a text, if it is a limit.
 std::optional<int64_t> limit_in(std::string_view text) {
   int64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -28,9 +28,9 @@ bool lists(std::string_view controllers, std::string_view wanted) {
   return false;
 }
 
-// Calls visit(directory, version) for the process's groups of a controller and all above them,
-// whose limits hold, too. In a container the path may be one of the host, and what is mounted at
-// the root is the group itself.
+// Calls visit(directory, version) for the process's groups of a controller and for all groups above
+// them, whose limits apply as well. In a container the path may be that of the host; the group
+// itself is then mounted at the root.
 template <typename Visit>
 void each_group(std::string_view groups, const std::string& controller, const Visit& visit) {
   const auto upwards = [&](const std::string& root, std::string path, int version) {

@@ -1,5 +1,5 @@
-// How much of the machine this process may use, where its control groups (a container, a job of
-// Slurm) leave it less than all.
+// How much of the machine this process may use if its control groups (a container, a Slurm job)
+// limit it.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,10 @@
 namespace stretto {
 
 std::optional<int64_t> memory_limit();  // bytes
-std::optional<double> core_limit();     // seconds of processor time a second
+std::optional<double> core_limit();     // seconds of processor time per second
 
-// The same from the text of /proc/self/cgroup and a reader of files (empty where there is none), so
-// that tests need no other machine.
+// The same from the text of /proc/self/cgroup and a function that reads files ("" for a missing
+// one), so that tests can describe other machines.
 using KernelFile = std::function<std::string(const std::string&)>;
 std::optional<int64_t> memory_limit(std::string_view groups, const KernelFile& read);
 std::optional<double> core_limit(std::string_view groups, const KernelFile& read);

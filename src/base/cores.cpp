@@ -20,7 +20,7 @@ std::vector<int> allowed_cores() {
       if (CPU_ISSET(core, &set)) cores.push_back(core);
     }
   }
-  if (cores.empty()) {  // more cores than a cpu_set_t holds
+  if (cores.empty()) {  // there are more cores than a cpu_set_t can hold
     cores.resize(static_cast<size_t>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN))));
     std::iota(cores.begin(), cores.end(), 0);
   }

@@ -7,18 +7,19 @@
 
 namespace stretto {
 
-// Those that the calling thread may run on (taskset, a launcher, a container), ascending; all that
-// are switched on where the system does not say.
+// The cores on which the calling thread may run (as set by taskset, a launcher, a container),
+// ascending. All online cores if the system does not say.
 std::vector<int> allowed_cores();
 
-// How many threads they can keep busy: fewer where a control group limits the process's time.
+// How many threads these cores can keep busy. Fewer if a control group limits the process's time.
 int64_t usable_cores();
 
-// Watches for a moment, before a thread goes to sleep, until done() is true; false: it is not.
+// Spins for a short time until done() is true, before a thread goes to sleep. Returns false if
+// done() is still false.
 //
-// On a core of its own that is some hundred microseconds, longer than it takes to wake a sleeping
-// thread: two in step would both sleep each time. Counted in looks, so that a thread which has to
-// share its core has not used up its time before it looked.
+// On a core of its own it spins for some hundred microseconds, longer than it takes to wake a
+// sleeping thread: otherwise two threads that work in step would both sleep each time. The limit is
+// a number of checks, not a time, so that a thread on a shared core gets to check as often.
 template <typename Done>
 bool watch_until(Done done) {
   constexpr int kTurns = 60, kLooks = 64;
@@ -31,7 +32,7 @@ bool watch_until(Done done) {
       asm volatile("yield");
 #endif
     }
-    std::this_thread::yield();  // somebody may be waiting for this very core
+    std::this_thread::yield();  // another thread may be waiting for this core
   }
   return done();
 }

@@ -1,5 +1,6 @@
 #include "base/dtype.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/error.h"
@@ -28,8 +29,8 @@ constexpr Row kRows[] = {
 
 const Row& row(DType type) { return kRows[static_cast<size_t>(type)]; }
 
-// The float nearest to x with `mantissa` explicit bits and least normal exponent `min_exponent`,
-// ties to even; subnormals included. Range is the caller's business.
+// The float nearest to x with `mantissa` explicit bits and smallest normal exponent `min_exponent`;
+// ties to even, subnormals included. The caller checks the range.
 float round_to(float x, int mantissa, int min_exponent) {
   if (x == 0 || !std::isfinite(x)) return x;
   int exponent = 0;
@@ -61,6 +62,32 @@ float decode(uint32_t magnitude, int mantissa, int bias) {
                     static_cast<int>(exponent) - bias - mantissa);
 }
 
+struct Format {
+  int bits, mantissa, bias;
+  float largest;
+  uint32_t beyond;    // code of magnitudes beyond `largest`: infinity, or the largest itself
+  uint32_t infinity;  // 0: the format has none
+  uint32_t nan;
+};
+constexpr Format kF16{16, 10, 15, 65504, 0x7c00, 0x7c00, 0x7e00};
+constexpr Format kF8e4m3{8, 3, 7, 448, 0x7e, 0, 0x7f};
+constexpr Format kF8e5m2{8, 2, 15, 57344, 0x7b, 0x7c, 0x7e};
+
+float unpack(uint32_t bits, const Format& f) {
+  const uint32_t sign_bit = 1u << (f.bits - 1), magnitude = bits & (sign_bit - 1);
+  if (magnitude > std::max(f.infinity, f.beyond)) return std::nanf("");
+  const float sign = (bits & sign_bit) != 0 ? -1.0f : 1.0f;
+  if (f.infinity != 0 && magnitude == f.infinity) return sign * INFINITY;
+  return sign * decode(magnitude, f.mantissa, f.bias);
+}
+
+uint32_t pack(float x, const Format& f) {
+  const uint32_t sign = std::signbit(x) ? 1u << (f.bits - 1) : 0;
+  if (std::isnan(x)) return sign | f.nan;
+  const float r = round_to(x, f.mantissa, 1 - f.bias);
+  return sign | (std::fabs(r) > f.largest ? f.beyond : encode(r, f.mantissa, f.bias));
+}
+
 }  // namespace
 
 size_t dtype_size(DType type) { return row(type).size; }
@@ -75,51 +102,12 @@ DType dtype_from_name(std::string_view name) {
               "known types: f32, f64, bf16, f16, f8e4m3, f8e5m2, i32, u16, u8");
 }
 
-float to_float(f16_t x) {
-  const uint32_t magnitude = x.bits & 0x7fffu;
-  const float sign = (x.bits & 0x8000u) ? -1.0f : 1.0f;
-  if (magnitude > 0x7c00u) return std::nanf("");
-  if (magnitude == 0x7c00u) return sign * INFINITY;
-  return sign * decode(magnitude, 10, 15);
-}
+float to_float(f16_t x) { return unpack(x.bits, kF16); }
+float to_float(f8e4m3_t x) { return unpack(x.bits, kF8e4m3); }
+float to_float(f8e5m2_t x) { return unpack(x.bits, kF8e5m2); }
 
-f16_t to_f16(float x) {
-  const uint16_t sign = std::signbit(x) ? 0x8000u : 0u;
-  if (std::isnan(x)) return {static_cast<uint16_t>(sign | 0x7e00u)};
-  const float r = round_to(x, 10, -14);
-  if (std::fabs(r) > 65504.0f) return {static_cast<uint16_t>(sign | 0x7c00u)};
-  return {static_cast<uint16_t>(sign | encode(r, 10, 15))};
-}
-
-float to_float(f8e4m3_t x) {
-  const uint32_t magnitude = x.bits & 0x7fu;
-  const float sign = (x.bits & 0x80u) ? -1.0f : 1.0f;
-  if (magnitude == 0x7fu) return std::nanf("");
-  return sign * decode(magnitude, 3, 7);
-}
-
-f8e4m3_t to_f8e4m3(float x) {
-  const uint8_t sign = std::signbit(x) ? 0x80u : 0u;
-  if (std::isnan(x)) return {static_cast<uint8_t>(sign | 0x7fu)};
-  const float r = round_to(x, 3, -6);
-  if (std::fabs(r) > 448.0f) return {static_cast<uint8_t>(sign | 0x7eu)};
-  return {static_cast<uint8_t>(sign | encode(r, 3, 7))};
-}
-
-float to_float(f8e5m2_t x) {
-  const uint32_t magnitude = x.bits & 0x7fu;
-  const float sign = (x.bits & 0x80u) ? -1.0f : 1.0f;
-  if (magnitude > 0x7cu) return std::nanf("");
-  if (magnitude == 0x7cu) return sign * INFINITY;
-  return sign * decode(magnitude, 2, 15);
-}
-
-f8e5m2_t to_f8e5m2(float x) {
-  const uint8_t sign = std::signbit(x) ? 0x80u : 0u;
-  if (std::isnan(x)) return {static_cast<uint8_t>(sign | 0x7eu)};
-  const float r = round_to(x, 2, -14);
-  if (std::fabs(r) > 57344.0f) return {static_cast<uint8_t>(sign | 0x7bu)};
-  return {static_cast<uint8_t>(sign | encode(r, 2, 15))};
-}
+f16_t to_f16(float x) { return {static_cast<uint16_t>(pack(x, kF16))}; }
+f8e4m3_t to_f8e4m3(float x) { return {static_cast<uint8_t>(pack(x, kF8e4m3))}; }
+f8e5m2_t to_f8e5m2(float x) { return {static_cast<uint8_t>(pack(x, kF8e5m2))}; }
 
 }  // namespace stretto

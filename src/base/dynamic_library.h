@@ -1,4 +1,5 @@
-// A shared library that is opened at run time: a program starts on machines that lack it.
+// A shared library that is opened at run time, so that the program also starts on machines without
+// it.
 #pragma once
 
 #include <string>
@@ -7,13 +8,13 @@ namespace stretto {
 
 class DynamicLibrary {
  public:
-  explicit DynamicLibrary(const char* name);  // it stays open
+  explicit DynamicLibrary(const char* name);  // never closed
 
   template <typename Function>
   void find(Function*& function, const char* symbol) {
     function = reinterpret_cast<Function*>(address(symbol));
   }
-  // Empty: it is open and has all that was looked for.
+  // Empty if the library is open and has all symbols that were looked for.
   const std::string& why_unusable() const { return why_; }
 
  private:

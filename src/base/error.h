@@ -9,8 +9,8 @@
 
 namespace stretto {
 
-// BSD sysexits where one fits, our own above 78, so that schedulers can act on the number:
-// requeue on 75 and 81, never on 64-66, 78 and 79.
+// BSD sysexits if one fits, otherwise numbers above 78, so that schedulers can act on them: requeue
+// after 75 and 81, never after 64 to 66, 78 and 79.
 enum class ExitCode : int {
   ok = 0,
   regression = 1,      // the answer is "no": `compare`, `verify`, and others that README lists
@@ -42,13 +42,14 @@ class Error : public std::runtime_error {
   std::string hint_;
 };
 
-// Our own contract was broken: the message names the condition and the place.
+// A contract of our own was broken. The message names the condition and the place.
 [[noreturn]] void contract_broken(const char* condition, const char* file, int line,
                                   const std::string& detail);
 
 }  // namespace stretto
 
-// Always-on check of a contract between our own parts. Users' mistakes throw Error directly.
+// Checks a contract between our own parts, in every build. For mistakes of users throw Error
+// directly.
 #define STRETTO_CHECK(condition, ...)                                                            \
   do {                                                                                           \
     if (!(condition)) [[unlikely]] {                                                             \

@@ -17,7 +17,7 @@ namespace {
 constexpr std::string_view kTempMark = ".tmp-";
 constexpr size_t kTempDigits = 12;
 
-// Unguessable enough not to collide with other processes; O_EXCL settles the rest.
+// Hard enough to guess that other processes do not choose it; O_EXCL settles the rest.
 std::string temp_name(const std::string& path) {
   static std::atomic<uint64_t> counter{0};
   const auto now = std::chrono::steady_clock::now().time_since_epoch().count();
@@ -118,7 +118,7 @@ AtomicFile::~AtomicFile() {
     file_.reset();
     fs_.remove(temp_path_);
   } catch (const std::exception&) {
-    // The error that brought us here is already on its way; a left-over temporary is harmless.
+    // The original error is more important; a leftover temporary file does no harm.
   }
 }
 
@@ -139,13 +139,13 @@ void drop_leftovers(Fs& fs, const std::string& path) noexcept {
       if (!is_temp_of(name, path)) continue;
       const std::string temp = join_path(directory, name);
       const auto info = fs.info(temp);
-      // An empty one may have been created this moment, and be held in the next.
+      // An empty file may have been created just now by a process that is about to hold it.
       const bool new_born = info && info->bytes == 0 && nanoseconds(info->modified_ns) > minute_ago;
       if (!info || info->link || new_born || fs.open(temp)->held()) continue;
       fs.remove(temp);
     }
   } catch (const std::exception&) {
-    return;  // left-over temporaries are harmless
+    return;  // leftover temporary files do no harm
   }
 }
 
@@ -159,7 +159,7 @@ AtomicDirectory::~AtomicDirectory() {
   try {
     remove_tree(fs_, temp_path_);
   } catch (const std::exception&) {
-    // As above: the error that brought us here matters more.
+    // As above: the original error is more important.
   }
 }
 

@@ -1,5 +1,6 @@
-// The one way to files. Every operation the program performs on storage is one virtual call here,
-// so tests can fail, kill or power-cut each of them, and count that none is missed.
+// All access to files. Every operation that the program performs on storage is one virtual call
+// here, so that tests can make each of them fail, or kill the process or cut the power at it, and
+// can count that none is left out.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +15,8 @@
 
 namespace stretto {
 
-// A failed file operation. Exit code by cause: 66 missing, 77 permission, 73 cannot create, 74 I/O.
+// A failed file operation. Its exit code depends on the cause: 66 missing, 77 permission, 73 cannot
+// create, 74 I/O.
 class FsError : public Error {
  public:
   FsError(ExitCode code, std::string what, std::string hint, int error_number)
@@ -28,39 +30,41 @@ class FsError : public Error {
 };
 
 // The FsError for `error_number` while doing `action` ("open", "write") on `path`. With `creating`,
-// causes that would otherwise read as a missing input become "cannot create" (73).
+// causes that usually mean a missing input become "cannot create" (73).
 FsError fs_error(int error_number, std::string_view action, const std::string& path,
                  bool creating = false);
 
 constexpr int64_t kDirectBlock = 4096;  // bytes; see File::bypass_cache()
 
-// An open file. Closing in the destructor is silent; writers call sync() and close() to learn of
-// failures. Offsets and sizes are bytes.
+// An open file. The destructor closes it without reporting errors, so writers call sync() and
+// close(). Offsets and sizes are in bytes.
 class File {
  public:
   virtual ~File() = default;
 
-  // Reads up to `bytes`; fewer only at the end of the file. Interrupted and partial reads resume.
+  // Reads up to `bytes`, and fewer only at the end of the file. Continues after interrupted and
+  // partial reads.
   virtual size_t read_at(void* out, size_t bytes, int64_t offset) = 0;
   // Writes all of it or throws.
   virtual void write_at(const void* data, size_t bytes, int64_t offset) = 0;
   virtual int64_t size() = 0;
-  // Reserves space so that a full disk shows before any content is written.
+  // Reserves space, so that a full disk is noticed before any content is written.
   virtual void preallocate(int64_t bytes) = 0;
   virtual void sync() = 0;
   virtual void close() = 0;
-  // From here on whole blocks go past the page cache where the system can do that: a processor has
-  // almost no work with them, and reading back means reading from the disk. It takes memory and
-  // offsets that are equal modulo kDirectBlock; other transfers are as before.
+  // From now on whole blocks bypass the page cache if the system can do that: the processor has
+  // almost no work with them, and reading them back really reads the disk. Only if memory address
+  // and offset are equal modulo kDirectBlock; other transfers are as before.
   virtual void bypass_cache() {}
-  // Marks the file as this process's until it is closed or the process ends, however that is. Then
-  // held() of others is false; it is true also where the system cannot tell.
+  // Marks the file as used by this process until it is closed or the process ends, in whatever way.
+  // Meanwhile held(), asked of the same file opened again, is true. It is also true if the system
+  // cannot tell.
   virtual void hold() {}
   virtual bool held() { return true; }
 
   const std::string& path() const { return path_; }
 
-  // Sequential writing, from the end of what was there when the file was opened.
+  // Writes sequentially, after what was there when the file was opened.
   void append(std::string_view data) {
     write_at(data.data(), data.size(), appended_);
     appended_ += static_cast<int64_t>(data.size());
@@ -76,7 +80,7 @@ class File {
   int64_t appended_;
 };
 
-// A read-only view of a whole file that stays valid while this object lives.
+// A read-only view of a whole file, valid as long as this object exists.
 class MappedFile {
  public:
   virtual ~MappedFile() = default;
@@ -85,11 +89,12 @@ class MappedFile {
 
   int64_t size() const { return size_; }
   const std::string& path() const { return path_; }
-  // Copies [offset, offset + bytes). Throws bad_data when the file has shrunk so far that the pages
-  // are gone. There is no pointer to the bytes: touching such a page elsewhere is a SIGBUS.
+  // Copies [offset, offset + bytes). Throws bad_data if the file has become so short that the pages
+  // are gone. There is no pointer to the bytes, because touching such a page anywhere else is a
+  // SIGBUS.
   void copy(void* out, size_t bytes, int64_t offset) const;
-  // Throws bad_data when the file is shorter than it was. What it lost of its last page reads as
-  // zeros, so readers ask after copying, once for many copies.
+  // Throws bad_data if the file has become shorter. Bytes cut off inside its last page read as
+  // zeros, so readers call this after copying, once for many copies.
   virtual void require_whole() const {}
 
  protected:
@@ -115,9 +120,9 @@ class Fs {
  public:
   virtual ~Fs() = default;
 
-  // Only regular files; a directory, FIFO or device is bad_data, and never blocks.
+  // Only regular files: for a directory, FIFO or device throws bad_data, and never blocks.
   virtual std::unique_ptr<File> open(const std::string& path) = 0;
-  // A new file, or an error: never overwrites and never follows a link.
+  // Creates a new file or fails: never overwrites a file and never follows a link.
   virtual std::unique_ptr<File> create(const std::string& path) = 0;
   // Opens or creates for appending; append() continues at the end. For logs.
   virtual std::unique_ptr<File> open_append(const std::string& path) = 0;
@@ -134,17 +139,19 @@ class Fs {
 
 Fs& posix_fs();
 
-// The whole file; bad_data when it is larger than `max_bytes`.
+// Reads a whole file. Throws bad_data if it is larger than `max_bytes`.
 std::string read_file(Fs& fs, const std::string& path, int64_t max_bytes);
 
-// Temporary file, sync, rename, sync of the directory: readers see the old or the new content.
+// Writes a temporary file, syncs and renames it, and syncs the directory: readers see the old or
+// the new content, nothing in between.
 void write_file_atomic(Fs& fs, const std::string& path, std::string_view content);
 
-// A new directory, PREFIX and six letters, where TMPDIR says or in /tmp. `needs`: what for, to tell
-// whoever has to find another place.
+// A new directory called PREFIX and six letters, in TMPDIR or /tmp. `needs`: what it is for, for
+// the message to a user who has to choose another place.
 std::string make_temp_dir(const std::string& prefix, const std::string& needs);
 
-// A file that appears under its name only at commit(), durable; dropped otherwise.
+// A file that gets its name only by commit(), which makes it durable; without commit() it is
+// removed.
 class AtomicFile {
  public:
   AtomicFile(Fs& fs, std::string path);
@@ -163,11 +170,11 @@ class AtomicFile {
   bool committed_ = false;
 };
 
-// Removes what AtomicFiles of `path` left behind when their processes were killed.
+// Removes files that AtomicFiles of `path` left behind when their processes were killed.
 void drop_leftovers(Fs& fs, const std::string& path) noexcept;
 
-// A new directory that appears under its name only at commit(), durable; dropped otherwise, with
-// everything in it. Its files are synced by those who write them.
+// A new directory that gets its name only by commit(), which makes it durable; without commit() it
+// is removed with everything in it. Whoever writes its files must sync them.
 class AtomicDirectory {
  public:
   AtomicDirectory(Fs& fs, std::string path);
@@ -175,7 +182,7 @@ class AtomicDirectory {
   AtomicDirectory(const AtomicDirectory&) = delete;
   AtomicDirectory& operator=(const AtomicDirectory&) = delete;
 
-  const std::string& temp_path() const { return temp_path_; }  // where to write until then
+  const std::string& temp_path() const { return temp_path_; }  // where to write until commit()
   void commit();
 
  private:
@@ -185,9 +192,9 @@ class AtomicDirectory {
   bool committed_ = false;
 };
 
-// `path` and its missing parents.
+// Makes `path` and its missing parents.
 void make_dirs(Fs& fs, const std::string& path);
-// A directory with everything in it; links are removed, not followed.
+// Removes a directory and everything in it; links are removed, not followed.
 void remove_tree(Fs& fs, const std::string& path);
 
 std::string parent_dir(const std::string& path);  // "." when there is none

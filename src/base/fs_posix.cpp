@@ -22,7 +22,7 @@
 namespace stretto {
 namespace {
 
-// A signal may come while the system works: what it interrupted is asked for again.
+// Repeats a system call that a signal has interrupted.
 template <typename Call>
 auto until_uninterrupted(Call call) {
   while (true) {
@@ -84,7 +84,7 @@ class PosixFile final : public File {
       errno = ::posix_fallocate(fd_, 0, bytes);
       return errno == 0 ? 0 : -1;
     });
-    // File systems without the operation say so; their ENOSPC then comes with the writes.
+    // Some file systems do not support this; they report a full disk only when written to.
     if (failed != 0 && errno != EOPNOTSUPP && errno != EINVAL) {
       throw fs_error(errno, "reserve space for", path());
     }
@@ -107,8 +107,8 @@ class PosixFile final : public File {
   bool held() override { return ::flock(fd_, LOCK_SH | LOCK_NB) != 0; }
 
  private:
-  // How much of `bytes` to move next, with the file in the mode for it: up to the next block, the
-  // whole blocks from there, what is left.
+  // How many of `bytes` to move next, having set the file to the right mode: first up to the next
+  // block, then whole blocks, then the rest.
   size_t next_transfer(const void* memory, size_t bytes, int64_t offset) {
     if (!may_be_direct_) return bytes;
     const auto into_block = static_cast<size_t>(offset % kDirectBlock);
@@ -130,7 +130,7 @@ class PosixFile final : public File {
     direct_ = flags >= 0 && ::fcntl(fd_, F_SETFL, wanted) == 0 && on;
     may_be_direct_ = may_be_direct_ && direct_ == on;
   }
-  // After an error: whether it was this file system's way to say that it has no direct transfers.
+  // After an error: whether this file system has no direct transfers, and has said so only now.
   bool gave_up_direct() {
     if (errno != EINVAL || !direct_) return false;
     set_direct(false);
@@ -140,7 +140,7 @@ class PosixFile final : public File {
 
   int fd_;
   bool may_be_direct_ = false;
-  bool direct_ = false;  // what the descriptor is set to
+  bool direct_ = false;  // current mode of the descriptor
 };
 
 Error shrunk(const std::string& path, int64_t size) {
@@ -160,8 +160,9 @@ class PosixMapping final : public MappedFile {
     if (data_ != nullptr) ::munmap(data_, static_cast<size_t>(size()));
   }
 
-  // By name, not by a descriptor kept open: a checkpoint may have more files than descriptors are
-  // allowed. A name that is gone or belongs to another file leaves the mapping as it is.
+  // Checks by name instead of keeping a descriptor open, because a checkpoint may have more files
+  // than a process may have descriptors. If the name is gone or belongs to another file, the
+  // mapping is unaffected.
   void require_whole() const override {
     struct stat status {};
     if (::stat(path().c_str(), &status) != 0) return;
@@ -183,7 +184,7 @@ FileKind kind_of(mode_t mode) {
 class PosixFs final : public Fs {
  public:
   std::unique_ptr<File> open(const std::string& path) override {
-    // O_NONBLOCK: opening a FIFO for reading would otherwise wait for a writer.
+    // O_NONBLOCK, because opening a FIFO for reading would wait for a writer.
     return opened(path, ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK), "open", false);
   }
 
@@ -199,7 +200,7 @@ class PosixFs final : public Fs {
 
   std::unique_ptr<MappedFile> map(const std::string& path) override {
     const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    PosixFile file(path, fd);  // closes; the mapping lives on
+    PosixFile file(path, fd);  // closes the descriptor; the mapping stays
     const struct stat status = checked(path, fd, "open", false);
     if (status.st_size == 0) return std::make_unique<PosixMapping>(path, nullptr, status);
     const auto size = static_cast<size_t>(status.st_size);
@@ -224,7 +225,7 @@ class PosixFs final : public Fs {
     const int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0) throw fs_error(errno, "open directory", path);
     PosixFile directory(path, fd);
-    // Some network file systems cannot sync a directory and need not.
+    // Some network file systems cannot sync a directory, and need not.
     const int failed = until_uninterrupted([&] { return ::fsync(fd); });
     if (failed != 0 && errno != EINVAL) throw fs_error(errno, "sync directory", path);
   }
@@ -247,7 +248,8 @@ class PosixFs final : public Fs {
   std::optional<FileInfo> info(const std::string& path) override {
     struct stat status {};
     if (::lstat(path.c_str(), &status) != 0) {
-      const bool none_can_be = errno == ENAMETOOLONG || errno == ELOOP;  // creating it says so
+      // Creating such a name will report the error.
+      const bool none_can_be = errno == ENAMETOOLONG || errno == ELOOP;
       if (errno == ENOENT || errno == ENOTDIR || none_can_be) return std::nullopt;
       throw fs_error(errno, "inspect", path);
     }
@@ -285,9 +287,9 @@ class PosixFs final : public Fs {
   }
 };
 
-// A page that vanished under a mapping raises SIGBUS on the thread that touches it. Copies arm a
-// jump target; a SIGBUS anywhere else is a real fault and ends the process as before.
-// Volatile, with fences around the copy: only the handler reads it.
+// A page that has vanished under a mapping raises SIGBUS on the thread that touches it. Copies set
+// a target to jump to; a SIGBUS anywhere else is a real fault and ends the process as usual.
+// Volatile, with fences around the copy, because only the signal handler reads it.
 thread_local sigjmp_buf* volatile bus_target = nullptr;
 
 void on_sigbus(int signal) {
@@ -301,7 +303,7 @@ void install_bus_handler() {
   std::call_once(once, [] {
     struct sigaction action {};
     action.sa_handler = on_sigbus;
-    action.sa_flags = SA_NODEFER;  // the jump leaves the handler for good: keep SIGBUS unblocked
+    action.sa_flags = SA_NODEFER;  // the jump leaves the handler, so SIGBUS must stay unblocked
     sigaction(SIGBUS, &action, nullptr);
   });
 }

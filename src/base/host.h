@@ -6,7 +6,7 @@
 namespace stretto {
 
 std::string host_name();  // "unknown" where the system does not say
-// A file of /proc or /sys, which has no size and is always small; empty where it is missing.
+// Reads a file of /proc or /sys; these are small and report no size. Empty if it is missing.
 std::string kernel_file(const std::string& path);
 
 }  // namespace stretto

@@ -20,7 +20,8 @@ std::string without_controls(std::string_view text, std::string_view kept) {
     const auto next = static_cast<unsigned char>(i + 1 < text.size() ? text[i + 1] : '\0');
     if ((byte < 0x20 && kept.find(text[i]) == std::string_view::npos) || byte == 0x7f) {
       out += fmt::format("\\x{:02x}", byte);
-    } else if (byte == 0xc2 && next >= 0x80 && next < 0xa0) {  // C1: terminals obey some
+      // C1 control characters, which some terminals obey.
+    } else if (byte == 0xc2 && next >= 0x80 && next < 0xa0) {
       out += fmt::format("\\x{:02x}", next);
       ++i;
     } else {

@@ -13,14 +13,15 @@ enum class LogLevel { quiet, normal, verbose };
 // Sets up the process-wide message log. Rank -1 means "not part of a job": no rank in the lines.
 void init_log(LogLevel level, int rank = -1);
 
-// Whether colour and self-updating lines are wanted on this stream: a terminal, and no NO_COLOR.
+// Whether colour and self-updating lines should be used on this stream: a terminal, and NO_COLOR is
+// not set.
 bool stdout_is_terminal();
 bool stderr_is_terminal();
 bool use_colour(bool is_terminal);
 
-// Text from files and users, made safe for a terminal: control characters become \xNN.
+// Text from files and users in a form that is safe for a terminal: control characters become \xNN.
 std::string printable(std::string_view text);
-// The same for a message of several lines: they stay lines.
+// The same for a message of several lines, which keeps its line ends.
 std::string printable_lines(std::string_view text);
 
 }  // namespace stretto

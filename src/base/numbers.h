@@ -11,7 +11,8 @@ namespace stretto {
 double quantile(std::span<const double> values, double q);
 inline double median(std::span<const double> values) { return quantile(values, 0.5); }
 
-// x of a x = b for a symmetric positive definite matrix, row by row; none where it is not.
+// Solves a x = b for a symmetric positive definite matrix, stored row by row; none if the matrix is
+// not.
 std::optional<std::vector<double>> cholesky_solve(std::vector<double> a, std::vector<double> b);
 
 }  // namespace stretto

@@ -1,4 +1,4 @@
-// The one way that work is spread over the threads of a rank.
+// The one way to spread work over the threads of a rank.
 #pragma once
 
 #include <algorithm>
@@ -10,12 +10,12 @@
 namespace stretto {
 
 // Calls f(piece) or f(piece, worker) once for every piece in [0, pieces), on up to `threads`
-// threads; worker < threads tells which one, for scratch memory. Which thread gets which piece
-// varies from run to run, so a piece must write only what it owns; to stay independent of the
-// number of threads, choose `pieces` from the shape alone and add partial results in piece order
-// afterwards. A piece may wait for another only if there are as many threads as pieces. f must not
-// throw, and must not call parallel_for. Safe to call from several std::threads at once: each has
-// its own team.
+// threads. worker < threads tells which thread it is, for scratch memory. Which thread takes which
+// piece varies from run to run, so a piece may only write what is its own. To make a result
+// independent of the number of threads, choose `pieces` from the shape alone and add partial
+// results in piece order afterwards. A piece may only wait for another one if there are as many
+// threads as pieces. f must not throw and must not call parallel_for. May be called from several
+// std::threads at once: each has its own team.
 template <typename F>
 void parallel_for(int threads, int64_t pieces, F&& f) {
   const auto call = [](void* context, int64_t piece, int worker) {

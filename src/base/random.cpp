@@ -43,7 +43,7 @@ void CounterRng::fill_pairs(float* even_odd, uint64_t first, size_t pairs) const
   std::fill_n(angle + last, rest, 0.0);
   for (size_t i = 0; i < pairs; ++i) {
     const Pair p = philox(seed_, first + i, stream_);
-    // In (0, 1]: keeps the logarithm finite.
+    // In (0, 1], so that the logarithm is finite.
     u[i] = (static_cast<double>(p.a >> 11) + 1.0) * 0x1p-53;
     angle[i] = static_cast<double>(p.b >> 11) * (0x1p-53 * 2.0 * std::numbers::pi);
   }
@@ -79,7 +79,8 @@ uint64_t stream_of(std::string_view name) {
 
 uint64_t permute(uint64_t index, uint64_t size, uint64_t seed, uint64_t stream) {
   if (size <= 1) return 0;
-  // Domain: the smallest even number of bits that holds size - 1; walk until back inside.
+  // The network permutes the smallest even number of bits that can hold size - 1; results outside
+  // [0, size) are permuted again until one is inside.
   const int half = (static_cast<int>(std::bit_width(size - 1)) + 1) / 2;
   const uint64_t mask = (uint64_t{1} << half) - 1;
   do {

@@ -1,5 +1,5 @@
-// Counter-based random numbers: a value is a pure function of (seed, stream, index), so any shard
-// of a tensor, on any rank and thread, draws exactly the numbers of its slice.
+// Counter-based random numbers: a value is a pure function of (seed, stream, index). So any shard
+// of a tensor draws exactly the numbers of its slice, on any rank and thread.
 #pragma once
 
 #include <cstddef>
@@ -28,8 +28,8 @@ class CounterRng {
 // A stream number from a name ("h.3.attn.qkv.weight"): FNV-1a, stable across platforms.
 uint64_t stream_of(std::string_view name);
 
-// The image of `index` under a pseudo-random permutation of [0, size): a Feistel network with
-// cycle walking, so the order of a whole epoch needs no memory.
+// A pseudo-random permutation of [0, size), applied to `index`: a Feistel network with cycle
+// walking, so the order of a whole epoch takes no memory.
 uint64_t permute(uint64_t index, uint64_t size, uint64_t seed, uint64_t stream);
 
 }  // namespace stretto

@@ -5,7 +5,7 @@
 namespace stretto {
 namespace {
 
-// Letters, digits and `extra` alone.
+// Whether it consists of letters, digits and `extra`.
 bool holds_only(std::string_view text, std::string_view extra) {
   return std::all_of(text.begin(), text.end(), [&](char c) {
     const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');

@@ -1,4 +1,4 @@
-// Words and names that a shell, a batch file and a file system take as they are.
+// Text that is safe for a shell, a batch file or a file name.
 #pragma once
 
 #include <string>
@@ -6,14 +6,14 @@
 
 namespace stretto {
 
-// 'text' for a POSIX shell; one word whatever it holds.
+// In single quotes for a POSIX shell: always one word, whatever it contains.
 std::string shell_quoted(std::string_view text);
 
-// The same, bare where that is harmless.
+// The same, but unquoted if that is harmless.
 std::string shell_word(std::string_view text);
 
-// [A-Za-z0-9._-]{1,128}, without "..", not beginning with '.' or '-': safe as a file name and as an
-// argument.
+// Whether it matches [A-Za-z0-9._-]{1,128}, without "..", and does not begin with '.' or '-': safe
+// as a file name and as an argument.
 bool is_safe_name(std::string_view text);
 
 }  // namespace stretto

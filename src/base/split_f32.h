@@ -1,8 +1,8 @@
-// An f32 in two halves: `high` is what rounding it to bf16 gives, `low` its lower 16 bits. So the
-// master of bf16 weights takes two bytes beside them instead of four.
+// An f32 as two halves: `high` is its rounding to bf16, `low` its lower 16 bits. With it the master
+// of bf16 weights takes two more bytes per weight, not four.
 //
-// Half-way between two bf16 these halves do not tell which way it was rounded: off_tie() moves such
-// a value by one unit in the last place, to the side that rounding takes.
+// Of a value exactly half-way between two bf16 the halves do not tell in which direction it was
+// rounded. off_tie() moves such a value by one unit in the last place, in that direction.
 #pragma once
 
 #include <bit>
@@ -16,11 +16,12 @@ struct SplitF32 {
   uint16_t low;
 };
 
-// The bits of f32 values, on GPUs too. Half-way, an even upper half stays and an odd one goes up.
+// Works on the bits of an f32, also on GPUs. Half-way, an even upper half rounds down and an odd
+// one up.
 constexpr uint32_t bits_off_tie(uint32_t bits) {
   return (bits & 0xffffu) == 0x8000u ? bits + ((bits >> 15) & 2u) - 1u : bits;
 }
-// A lower half of 0x8000 or more was rounded up.
+// A lower half of 0x8000 or more means that the upper one was rounded up.
 constexpr uint32_t joined_bits(uint16_t high, uint16_t low) {
   return (uint32_t{high} << 16) + low - (low >= 0x8000u ? 0x10000u : 0u);
 }

@@ -1,4 +1,4 @@
-// A thread that is needed: where the system lets none start, that is an error with its fix.
+// Starts a thread that is needed. If the system cannot start one, that is an error with advice.
 #pragma once
 
 #include <fmt/format.h>

@@ -13,7 +13,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Checks structure while parsing. Keys of open objects are kept in one set per depth.
+// Checks the structure while parsing. The keys of each open object are kept in one set per depth.
 class CheckingSax : public nlohmann::json_sax<Json> {
  public:
   explicit CheckingSax(const std::string& name) : name_(name) {}
@@ -48,7 +48,7 @@ class CheckingSax : public nlohmann::json_sax<Json> {
 
   bool parse_error(std::size_t position, const std::string&,
                    const nlohmann::detail::exception& error) override {
-    // The library prefixes its own identifiers; people need the rest.
+    // The message begins with identifiers of the library, which mean nothing to users.
     const std::string text = error.what();
     const size_t colon = text.find(": ");
     fail(fmt::format("at byte {}: {}", position,

@@ -1,4 +1,4 @@
-// JSON from files that may come from strangers: no duplicate keys, no deep nesting, clear errors.
+// Reads JSON from files of unknown origin: no duplicate keys, no deep nesting, clear errors.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -9,12 +9,14 @@ namespace stretto {
 
 constexpr int kMaxJsonDepth = 64;
 
-// Parses one JSON value that must be the whole text. Throws bad_data naming `name` and the place.
-// Duplicate keys and nesting above kMaxJsonDepth are errors; memory stays proportional to the text.
+// Parses a text that must be a single JSON value. Throws bad_data naming `name` and the place.
+// Duplicate keys and nesting deeper than kMaxJsonDepth are errors; memory is proportional to the
+// text.
 nlohmann::json parse_json(std::string_view text, const std::string& name);
 
-// The string at the top-level key `key` of one JSON object, checked as above, without building a
-// tree: the reader of JSON Lines. False without such a key. `out` keeps its capacity between calls.
+// For readers of JSON Lines: finds the string at the top-level key `key` of an object, with the
+// same checks, but without building a tree. False if there is no such key. `out` keeps its capacity
+// from call to call.
 [[nodiscard]] bool parse_json_text(std::string_view text, std::string_view key,
                                    const std::string& name, std::string& out);
 

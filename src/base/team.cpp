@@ -50,7 +50,7 @@ void Team::take_pieces(int worker) {
   }
 }
 
-// The state when another round than `last` has begun, or when the team ends.
+// Waits until another round than `last` has begun, or the team ends; returns the state.
 uint32_t Team::next_round(uint32_t last) const {
   uint32_t now = 0;
   const auto begun = [&] {
@@ -75,7 +75,8 @@ void Team::help(int worker) {
     if (!entered) continue;
     if (worker < job_.threads) take_pieces(worker);
     const uint32_t before = state_.fetch_sub(1, std::memory_order_release);
-    if ((before & (kInside | kOpen)) == 1) state_.notify_all();  // the caller may be asleep
+    // The caller may be asleep, waiting for the last one inside.
+    if ((before & (kInside | kOpen)) == 1) state_.notify_all();
   }
 }
 

@@ -1,9 +1,10 @@
-// The helpers of a thread: they sleep, or for a moment watch, until it has pieces of work for them.
+// The helper threads of a thread. They spin for a moment, then sleep, until it has pieces of work
+// for them.
 //
-// Nobody waits for a helper that has not begun: the caller takes pieces like any other, and where
-// none is left it closes the round and waits only for those that are inside a piece. So a core
-// that other programs take costs what it would have given, not the time until it comes back, as
-// the barrier at the end of an OpenMP region does.
+// Nobody waits for a helper that has not begun. The caller takes pieces like any helper; when none
+// is left it closes the round and waits only for helpers that are inside a piece. So if another
+// program takes a core, only that core's share of the work is lost. At the barrier that ends an
+// OpenMP region all threads would wait until the core is free again.
 #pragma once
 
 #include <atomic>
@@ -23,13 +24,13 @@ class Team {
   Team(const Team&) = delete;
   Team& operator=(const Team&) = delete;
 
-  // Calls work(context, piece, worker) for every piece in [0, pieces) on up to `threads` threads,
-  // this one included, which is worker 0.
+  // Calls work(context, piece, worker) for every piece in [0, pieces) on up to `threads` threads.
+  // The calling thread takes part, as worker 0.
   void run(int threads, int64_t pieces, Work work, void* context);
 
  private:
-  // The state of rounds: how many helpers are inside, whether one may enter, and the round's
-  // number.
+  // The state packs: how many helpers are inside, whether more may enter, and the number of the
+  // round.
   static constexpr uint32_t kInside = (1u << 12) - 1;
   static constexpr uint32_t kOpen = 1u << 12;
   static constexpr uint32_t kRound = 1u << 13;
@@ -39,7 +40,7 @@ class Team {
   uint32_t next_round(uint32_t last) const;
   void take_pieces(int worker);
 
-  struct {  // written while nobody is inside
+  struct {  // written only while no helper is inside
     Work work = nullptr;
     void* context = nullptr;
     int64_t pieces = 0;

@@ -5,7 +5,7 @@ namespace {
 
 thread_local TraceBuffer* t_buffer = nullptr;
 
-uint64_t mixed(uint64_t x) {  // spreads every bit over all others
+uint64_t mixed(uint64_t x) {  // each bit of x affects all bits of the result
   x ^= x >> 33;
   x *= 0xff51afd7ed558ccdULL;
   x ^= x >> 33;
@@ -31,7 +31,7 @@ uint64_t flow_id(uint64_t scope, int from, int to, int tag) {
   const uint64_t ends =
       static_cast<uint64_t>(static_cast<uint32_t>(from)) << 32 | static_cast<uint32_t>(to);
   const uint64_t all = mixed(mixed(mixed(scope + 1) ^ ends) ^ static_cast<uint32_t>(tag));
-  return all & ((uint64_t{1} << 53) - 1);  // viewers read numbers as doubles
+  return all & ((uint64_t{1} << 53) - 1);  // viewers read numbers as doubles, which hold 53 bits
 }
 
 }  // namespace stretto

@@ -1,10 +1,12 @@
-// A timeline of what one rank does: spans on lanes and arrows between ranks, kept in memory that is
-// allocated beforehand. A rank is one thread; what records (operators, waits in collectives, tasks)
-// asks for the buffer of its own thread, and records nothing where there is none.
-//
-//     TraceBuffer buffer(1 << 16, TraceDetail::operators);
-//     { const TraceScope scope(&buffer); trainer.step(); }
-//     for (const TraceEvent& event : buffer.events()) ...
+// A timeline of what one rank does: spans on lanes, and arrows between ranks, in memory that is
+// allocated beforehand. A rank is one thread, and code that records (operators, waits in
+// collectives, tasks) uses the buffer of its own thread, or records nothing if there is none.
+//   TraceBuffer buffer(1 << 16, TraceDetail::operators);
+//   {
+//     const TraceScope scope(&buffer);
+//     trainer.step();
+//   }
+//   for (const TraceEvent& event : buffer.events()) ...
 #pragma once
 
 #include <cstddef>
@@ -16,7 +18,7 @@
 
 namespace stretto {
 
-// Slices of one lane never overlap unless one holds the other: viewers ask for that.
+// Viewers require that two slices of a lane are disjoint, or one is inside the other.
 enum class TraceLane : uint8_t { step, compute, pp, tp, dp, job, loader, save, writer };
 constexpr int kTraceLanes = static_cast<int>(TraceLane::writer) + 1;
 const char* name_of(TraceLane lane);
@@ -25,9 +27,9 @@ enum class TraceDetail { tasks, operators };  // tasks: pipeline tasks and the s
 
 struct TraceEvent {
   enum class Kind : uint8_t { span, flow_out, flow_in };
-  const char* name = nullptr;  // a literal: never freed
+  const char* name = nullptr;  // a string literal: never freed
   double start = 0, end = 0;   // seconds, by clock_seconds()
-  uint64_t id = 0;             // of a flow: the same at both ends
+  uint64_t id = 0;             // of an arrow: equal at both ends
   int64_t number = -1;         // micro-batch of a task, number of a step; -1: none
   uint64_t bytes = 0;          // of a collective
   int32_t chunk = 0;           // model chunk of a task
@@ -39,7 +41,7 @@ class TraceBuffer {
  public:
   TraceBuffer(size_t capacity, TraceDetail detail) : detail_(detail) { events_.reserve(capacity); }
 
-  // Events beyond the capacity are counted, not kept.
+  // Keeps the event, or only counts it if the buffer is full.
   void add(const TraceEvent& event) {
     if (events_.size() == events_.capacity()) {
       ++dropped_;
@@ -58,7 +60,7 @@ class TraceBuffer {
   std::span<const TraceEvent> events() const { return events_; }
   uint64_t dropped() const { return dropped_; }
   bool operators() const { return detail_ == TraceDetail::operators; }
-  // Part of the ids of flows: tells steps and replicas apart.
+  // Becomes part of the ids of arrows, and so separates steps and replicas.
   void set_scope(uint64_t scope) { scope_ = scope; }
   uint64_t scope() const { return scope_; }
 
@@ -71,7 +73,7 @@ class TraceBuffer {
 
 TraceBuffer* current_trace();  // of this thread; nullptr: nothing is recorded
 
-class TraceScope {  // records what this thread does while it lives
+class TraceScope {  // records what this thread does during its lifetime
  public:
   explicit TraceScope(TraceBuffer* buffer);
   ~TraceScope();
@@ -82,7 +84,7 @@ class TraceScope {  // records what this thread does while it lives
   TraceBuffer* before_;
 };
 
-// A span from here to the end of the block, for parts of a step.
+// A span that ends with the enclosing block, for parts of a step.
 class TraceSpan {
  public:
   TraceSpan(TraceLane lane, const char* name, int64_t number = -1, int32_t chunk = 0)
@@ -107,7 +109,8 @@ class TraceSpan {
   TraceEvent event_;
 };
 
-// One message between pipeline ranks, as sender and receiver both know it: equal ids make an arrow.
+// The id of a message between pipeline ranks. Sender and receiver compute the same one, and equal
+// ids make an arrow.
 uint64_t flow_id(uint64_t scope, int from, int to, int tag);
 
 }  // namespace stretto

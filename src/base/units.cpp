@@ -51,7 +51,7 @@ int64_t to_integer(double value, std::string_view text) {
 }  // namespace
 
 int64_t parse_count(std::string_view text) {
-  int64_t exact = 0;  // plain integers keep all 64 bits
+  int64_t exact = 0;  // so that plain integers keep all 64 bits
   const auto [stop, ec] = std::from_chars(text.data(), text.data() + text.size(), exact);
   if (ec == std::errc() && stop == text.data() + text.size()) return exact;
   return to_integer(parse(text, kCounts, "count", "write it as 2048, 64k, 2M or 300B"), text);

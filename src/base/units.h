@@ -1,4 +1,5 @@
-// Numbers with units, both ways: "2M" tokens, "80GiB", "30min"; and the forms people read.
+// Numbers with units, in both directions: "2M" tokens, "80GiB", "30min"; and numbers in the forms
+// that people read.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,7 @@ double parse_seconds(std::string_view text);
 
 std::string format_count(double value);                 // 124.4M
 std::string format_digits(double value, int digits);    // 0.1235, 12.35, 1235; no powers of ten
-std::string format_change(double share, int decimals);  // +5 %, -0.3 %; 0 % where it rounds to it
+std::string format_change(double share, int decimals);  // +5 %, -0.3 %; 0 % if it rounds to zero
 std::string format_bytes(double bytes);                 // 3.21 GiB
 std::string format_seconds(double seconds);             // 1.50 s, 2 min 03 s, 3 h 04 min
 std::string with_commas(int64_t value);                 // 124,439,808

@@ -57,7 +57,7 @@ void append_utf8(std::string& out, uint32_t code) {
 size_t valid_utf8_prefix(std::string_view text) {
   size_t at = 0;
   while (at < text.size()) {
-    // Eight ASCII bytes at a time: most text.
+    // Most text is ASCII: eight bytes at a time.
     uint64_t word;
     while (at + 8 <= text.size()) {
       std::copy_n(text.data() + at, 8, reinterpret_cast<char*>(&word));
@@ -75,13 +75,14 @@ size_t valid_utf8_prefix(std::string_view text) {
 size_t incomplete_utf8_suffix(std::string_view text) {
   for (size_t back = 1; back <= 3 && back <= text.size(); ++back) {
     const auto byte = static_cast<unsigned char>(text[text.size() - back]);
-    if ((byte & 0xc0) == 0x80) continue;  // a continuation: look further back for its lead
+    if ((byte & 0xc0) == 0x80) continue;  // a continuation byte: its first byte is further back
     const size_t wanted = byte >= 0xf0 && byte <= 0xf4  ? 4
                           : byte >= 0xe0 && byte < 0xf0 ? 3
                           : byte >= 0xc2 && byte < 0xe0 ? 2
                                                         : 1;
     if (wanted <= back) return 0;
-    // Complete it with the lowest and the highest continuation: if neither is valid, it never is.
+    // Complete it with the smallest and with the largest continuation byte: if neither result is
+    // valid, no other can be.
     for (const char filler : {'\x80', '\xbf'}) {
       std::string trial(text.substr(text.size() - back));
       trial.resize(wanted, filler);

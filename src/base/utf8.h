@@ -21,7 +21,7 @@ void append_utf8(std::string& out, uint32_t code);
 
 // Length of the longest valid prefix.
 size_t valid_utf8_prefix(std::string_view text);
-// Bytes at the end that begin a character which may still be completed: 0 to 3.
+// Bytes at the end that may be the beginning of a longer character: 0 to 3.
 size_t incomplete_utf8_suffix(std::string_view text);
 
 }  // namespace stretto

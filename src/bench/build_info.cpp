@@ -20,7 +20,7 @@ BuildInfo build_info() {
   info.compiler = fmt::format("g++ {}", __VERSION__);
 #endif
   info.flags = STRETTO_FLAGS;
-  // OpenBLAS also says which kernels it has chosen for this processor.
+  // This text also names the kernels that OpenBLAS chose for this processor.
   info.libraries = openblas_get_config();
   for (const BuildPart& part : build_libraries()) {
     const bool told = std::string_view(part.key) == "openblas" || part.version.empty();

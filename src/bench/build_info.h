@@ -1,4 +1,5 @@
-// What this program was built from: part of every record, because other builds are other results.
+// What this program was built from. It is part of every record, because other builds give other
+// results.
 #pragma once
 
 #include <string>
@@ -11,10 +12,10 @@ struct BuildInfo {
   std::string commit;  // "unknown" outside a checkout; "-dirty" when files differ from it
   std::string compiler;
   std::string flags;
-  std::string libraries;  // those in it, with their versions
+  std::string libraries;  // linked libraries, with their versions
 
   bool operator==(const BuildInfo&) const = default;
-  // Of the program alone; its libraries may be others.
+  // Identifies the program without its libraries.
   std::string program() const { return version + commit + compiler + flags; }
 };
 

@@ -10,12 +10,12 @@
 namespace stretto {
 namespace {
 
-// Runs of one configuration whose ranks were started in one way; older records do not say how, and
-// count as threads.
+// Runs of one configuration whose ranks were started in the same way. Older records do not say how,
+// and count as threads.
 struct Side {
   std::string hash, launcher, name;
-  std::vector<std::vector<double>> runs;  // those that succeeded
-  std::vector<const RunRecord*> of;       // whose they are
+  std::vector<std::vector<double>> runs;  // step times of those that succeeded
+  std::vector<const RunRecord*> of;       // the records of `runs`
   const RunRecord* first = nullptr;
   int64_t records = 0, failed = 0;
 };
@@ -43,7 +43,7 @@ std::vector<Side> sides_of(const std::vector<RunRecord>& records) {
   return sides;
 }
 
-// What `side`, one of `own`, is compared with; nullptr: nothing.
+// The side with which `side`, one of `own`, is compared; nullptr: there is none.
 const Side* counterpart(const Side& side, const std::vector<Side>& own,
                         const std::vector<Side>& other) {
   const auto of_this = [&](const Side& s) { return s.hash == side.hash; };
@@ -55,7 +55,7 @@ const Side* counterpart(const Side& side, const std::vector<Side>& own,
   return single ? &*std::find_if(other.begin(), other.end(), of_this) : nullptr;
 }
 
-// Runs of A and B that took their steps in turns: B over A, step by step.
+// For runs of A and B that took their steps in turns: seconds of B over seconds of A, step by step.
 std::vector<std::vector<double>> ratios_of_neighbours(const Side& a, const Side& b) {
   std::vector<std::vector<double>> all;
   for (const RunRecord* x : a.of) {
@@ -80,7 +80,8 @@ Verdict verdict_of(const Ratio& ratio, double tolerance) {
   return wide ? Verdict::unclear : Verdict::same;
 }
 
-// Of sides that were timed, so that a program that fails now and then is not taken for a good one.
+// Failed runs of sides that were timed all the same, so that a program that fails now and then does
+// not pass for a good one.
 std::string failures_of(const Side& a, const Side& b) {
   std::string text;
   for (const auto& [side, name] : {std::pair(&a, "A"), std::pair(&b, "B")}) {
@@ -89,6 +90,21 @@ std::string failures_of(const Side& a, const Side& b) {
                          : fmt::format(" and {} of {} of {}", side->failed, side->records, name);
   }
   return text.empty() ? "" : text + " did not end well";
+}
+
+// The verdict where a side has no timed run. A run that did not fail may have ended before enough
+// steps were timed.
+Verdict verdict_without_times(const Side& a, const Side& b) {
+  if (a.runs.empty() && b.runs.empty()) return Verdict::same;
+  const Side& untimed = a.runs.empty() ? a : b;
+  if (untimed.failed == 0) return Verdict::unclear;
+  return &untimed == &b ? Verdict::broken : Verdict::repaired;
+}
+
+size_t samples_in(const std::vector<std::vector<double>>& runs) {
+  size_t all = 0;
+  for (const auto& run : runs) all += run.size();
+  return all;
 }
 
 Comparison compare_sides(const Side& a, const Side& b, double tolerance) {
@@ -102,34 +118,25 @@ Comparison compare_sides(const Side& a, const Side& b, double tolerance) {
     c.note += (c.note.empty() || text.empty() ? "" : "; ") + text;
   };
   const bool known = !a.first->launcher.empty() && !b.first->launcher.empty();
-  if (known && a.launcher != b.launcher) note("ranks started otherwise");
+  if (known && a.launcher != b.launcher) note("ranks started differently");
   if (a.first->device != b.first->device) note("other machine");
   if (!a.runs.empty()) c.median_a = pooled_median(a.runs);
   if (!b.runs.empty()) c.median_b = pooled_median(b.runs);
   if (a.runs.empty() || b.runs.empty()) {
-    const bool neither = a.runs.empty() && b.runs.empty();
-    const Side& untimed = a.runs.empty() ? a : b;
-    c.verdict = neither               ? Verdict::same
-                : untimed.failed == 0 ? Verdict::unclear  // ended before enough was timed
-                : &untimed == &b      ? Verdict::broken
-                                      : Verdict::repaired;
-    if (neither) note("neither was timed");
+    c.verdict = verdict_without_times(a, b);
+    if (a.runs.empty() && b.runs.empty()) note("neither was timed");
     if (c.verdict == Verdict::unclear) note("too few steps");
     return c;
   }
   const auto neighbours = ratios_of_neighbours(a, b);
   c.in_turns = !neighbours.empty();
   c.ratio = c.in_turns ? median_ratio(neighbours) : median_ratio(a.runs, b.runs);
-  // One number per side, or one pair of them, has no interval.
-  const auto count = [](const std::vector<std::vector<double>>& runs) {
-    size_t all = 0;
-    for (const auto& run : runs) all += run.size();
-    return all;
-  };
-  const size_t samples = c.in_turns ? count(neighbours) : std::min(count(a.runs), count(b.runs));
-  c.verdict = samples < 2 ? Verdict::unclear : verdict_of(c.ratio, tolerance);
-  if (samples < 2) note("too few steps");
-  // The interval is of steps: it does not know how much one start differs from the next.
+  // A single number per side, or a single pair, has no interval.
+  const bool has_interval =
+      (c.in_turns ? samples_in(neighbours) : std::min(samples_in(a.runs), samples_in(b.runs))) > 1;
+  c.verdict = has_interval ? verdict_of(c.ratio, tolerance) : Verdict::unclear;
+  if (!has_interval) note("too few steps");
+  // The interval comes from steps of one start; other starts may differ by more.
   const bool decided = c.verdict == Verdict::slower || c.verdict == Verdict::faster;
   if (decided && a.runs.size() == 1 && b.runs.size() == 1) note("one run each");
   note(failures_of(a, b));

@@ -1,4 +1,4 @@
-// How long is measured unless told otherwise: the same for one run, a sweep and a comparison.
+// How long is measured by default; the same for one run, a sweep and a comparison.
 #pragma once
 
 #include <cstdint>
@@ -6,8 +6,8 @@
 namespace stretto {
 
 constexpr int64_t kTimedSteps = 12;   // at least
-constexpr double kTimedSeconds = 2;   // of timed steps, at least: what disturbs comes in such spans
-constexpr int64_t kWarmupSteps = 4;   // most steps that may turn out to be warm-up
+constexpr double kTimedSeconds = 2;   // of timed steps, at least; disturbances often last that long
+constexpr int64_t kWarmupSteps = 4;   // at most so many steps are taken for warm-up
 constexpr int64_t kMostSteps = 1000;  // of a run, unless more are asked for
 constexpr double kPointTimeout = 600;  // seconds of a sweep's point
 

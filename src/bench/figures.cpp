@@ -32,7 +32,7 @@ json number(double value) { return std::isfinite(value) ? json(value) : json(); 
 }  // namespace
 
 int64_t grad_accumulation(const Config& config) {
-  // Those of a rejected point may be anything.
+  // A point that was rejected may have any values.
   const auto within = [](int64_t x, int64_t low, int bits) {
     return std::clamp(x, low, int64_t{1} << bits);
   };
@@ -46,7 +46,7 @@ std::optional<int64_t> parameters_of(const Config& config) {
     if (size < 0) return std::nullopt;
   }
   const auto c = static_cast<double>(m.hidden), f = static_cast<double>(m.ffn);
-  // More than the formula comes to, and than anything that it adds up on the way.
+  // An upper bound for the formula and for everything that it adds up on the way.
   const double layer = 4 * c * c + 2 * c * f + 10 * c + f;
   const double tables = 2 * static_cast<double>(m.vocab) + static_cast<double>(m.positions);
   const double most = tables * c + (static_cast<double>(m.layers) + 1) * layer + 2 * c;
@@ -82,7 +82,7 @@ Figures derive(const RunRecord& record) {
   }
   f.tokens_per_second_per_device = f.tokens_per_second / static_cast<double>(record.devices());
   for (const Convention convention : kConventions) {
-    // Nor are there any of a shape that is none.
+    // A shape without a parameter count has no figures either.
     f.conventions.push_back(f.step.median > 0 && parameters_of(record.config)
                                 ? convention_figures(record, convention, f.tokens_per_second)
                                 : ConventionFigures{convention, 0, 0, {}});

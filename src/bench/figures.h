@@ -1,4 +1,4 @@
-// Everything that is derived from a record: throughput, utilisation under every convention, FLOP/s.
+// What is derived from a record: throughput, utilisation under every convention, FLOP/s.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -25,8 +25,9 @@ struct Figures {
   double tokens_per_second_per_device = 0;
   std::vector<ConventionFigures> conventions;  // in the order of kConventions
   double aggregate_pflops = 0;                 // model FLOPs (mpt), 1e15
-  std::optional<double> gemm_fraction;         // executed FLOPs of the measured matrix product rate
-  double loss_first = 0, loss_last = 0;        // NaN without steps
+  // Rate of executed FLOPs over the measured rate of matrix products.
+  std::optional<double> gemm_fraction;
+  double loss_first = 0, loss_last = 0;  // NaN without steps
 
   const ConventionFigures& of(Convention convention) const {
     return conventions[static_cast<size_t>(convention)];
@@ -36,15 +37,15 @@ struct Figures {
 Figures derive(const RunRecord& record);  // all zero without timed steps
 nlohmann::json to_json(const Figures& figures);
 
-// A point may have been refused for its very shape, with any number in it. None where these cannot
-// be counted in 64 bits.
+// Empty if the count exceeds 64 bits: a point may have been rejected for its shape, which can have
+// any values.
 std::optional<int64_t> parameters_of(const Config& config);
 std::optional<int64_t> batch_tokens(const Config& config);
 
 // Micro-batches per step and data-parallel rank.
 int64_t grad_accumulation(const Config& config);
 
-// The ZeRO stage that a run has: 0 where one data-parallel rank has nobody to share with.
+// The ZeRO stage that has an effect: 0 where there is only one data-parallel rank.
 int zero_in_effect(const Config& config);
 
 }  // namespace stretto

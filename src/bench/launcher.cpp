@@ -58,7 +58,7 @@ std::vector<std::string> launch_words(SweepLauncher launcher, const MpiInfo& mpi
   }
   std::vector<std::string> words = {mpi.launcher};
   if (mpi.version.find("Open MPI") != std::string::npos) {
-    // Ranks may be more than cores, and their threads are not tied to the first one's core.
+    // There may be more ranks than cores, and a rank's threads must not be bound to its first core.
     words.insert(words.end(), {"--oversubscribe", "--bind-to", "none"});
     if (root) words.emplace_back("--allow-run-as-root");
   }
@@ -116,7 +116,7 @@ std::string array_file(const SweepArray& a) {
   }
   out += ")\n";
   if (a.threads > 0) out += "export SRUN_CPUS_PER_TASK=\"$SLURM_CPUS_PER_TASK\"\n";
-  // Each job runs one point as any sweep does: its end, whatever it is, becomes a row.
+  // Each job runs one point as any sweep does, so that its outcome becomes a row in any case.
   return out + "exec " + quoted_words(a.command) +
          " --launcher srun --only \"${points[$SLURM_ARRAY_TASK_ID]}\"\n";
 }

@@ -26,14 +26,16 @@ namespace {
 
 using nlohmann::json;
 
-constexpr const char* kBf16Rate = "bf16_gemm_flops";  // of `doctor`, where the CPU has units for it
+// Reported by `doctor` if the CPU has units for it.
+constexpr const char* kBf16Rate = "bf16_gemm_flops";
 
 bool multiplies_bf16(const Config& config) {
   return types_of(config.precision).compute == DType::bf16;
 }
 
-// The part of the rates of all usable cores that the ranks' threads have. Few cores run at a higher
-// clock, or have for themselves what two share: n of them do up to n times what one does alone.
+// The share of the rate of all usable cores that the ranks' threads get. It is more than their
+// share of the cores, because a few cores run at a higher clock and need not share with a
+// neighbour: n of them do up to n times what one does alone.
 double share_of_cores(const Config& config, int64_t ranks, const json& cpu, const json& rates) {
   if (config.threads <= 0) return 1;
   const auto usable = static_cast<double>(std::max<int64_t>(1, cpu.value("usable", int64_t{1})));
@@ -42,8 +44,8 @@ double share_of_cores(const Config& config, int64_t ranks, const json& cpu, cons
   return std::min(1.0, core * static_cast<double>(ranks * config.threads));
 }
 
-// The cores that were measured are all that a machine has, or those that its launcher left to the
-// first rank.
+// How many ranks share the cores that were measured: those are all of the machine's, or the ones
+// that a launcher gave to the first rank.
 int64_t ranks_on_measured_cores(const RunRecord& record, const Neighbours& ranks, const json& cpu) {
   if (ranks.here == 0) return record.devices();
   return cpu.value("usable", int64_t{1}) == ranks.cores ? ranks.on_cores : ranks.here;
@@ -65,7 +67,7 @@ void describe_processor(RunRecord& record, const json& machine, const Neighbours
   const auto has = [&](const char* unit) {
     return std::find(units.begin(), units.end(), unit) != units.end();
   };
-  // Units for bf16 are faster than any FMA, and nobody measured by how much.
+  // Units for bf16 are faster than FMA, by a factor that was not measured: no peak.
   if (multiplies_bf16(record.config) && !rates.contains(kBf16Rate) &&
       (has("amx_bf16") || has("avx512_bf16"))) {
     record.peak = record.gemm_peak = 0;
@@ -94,63 +96,98 @@ int64_t ranks_in_process(const Config& config) {
   return detect_launch().wants_mpi() ? 1 : config.world_size();
 }
 
+// What the ranks of a timed run have in common.
+struct TimedRun {
+  const MeasureOptions& options;
+  RankReports& reports;
+  ResidentPeak& resident;
+  RankReports::Process process;
+  int64_t most_steps = 0;   // timed as a whole, warm-up included
+  int64_t by_operator = 0;  // after these: steps whose operators are timed one by one
+  int64_t bytes_before = 0;
+  std::string trace_path = {};
+};
+
+class TimedRank {
+ public:
+  TimedRank(const TimedRun& run, Comm& world)
+      : run_(run),
+        world_(world),
+        first_(world.rank() == 0),
+        watches_(first_ || run.process.ranks == 1),
+        process_(run.process),
+        mine_(run.reports.join(first_)) {
+    if (watches_) process_.watch.emplace(process_.cores);
+  }
+
+  void train(const Config& config) {
+    RunOptions run;
+    run.print = false;
+    run.keep_tasks = true;
+    run.trace_path = run_.trace_path;
+    if (watches_) run.on_start = [this](Trainer&) { run_.resident.look(); };
+    run.on_step = [this](const StepRecord& step) { after_step(step); };
+    run.by_operator = [this] { return !run_.options.turn && all_timed() && !all_by_operator(); };
+    run.enough = [this] { return run_.options.turn ? !more_ : all_timed() && all_by_operator(); };
+    const RunResult result = run_training(config, world_, run);
+    const Mesh mesh(config.parallel.dp, config.parallel.tp, config.parallel.pp,
+                    config.parallel.order, config.parallel.zero_group);
+    world_.barrier();  // after it, the rank that watches has looked for the last time
+    process_.grown = run_.resident.bytes() - run_.bytes_before;
+    run_.reports.gather(world_, mine_, result, mesh.coordinates(world_.rank()), process_);
+  }
+
+ private:
+  void after_step(const StepRecord& step) {
+    const MeasureOptions& options = run_.options;
+    mine_.add(step);
+    if (watches_) run_.resident.look();
+    if (watches_ && step.step == options.warmup) process_.watch.emplace(process_.cores);
+    if (!first_) return;
+    run_.reports.note(step);
+    if (step.by_operator) return;
+    timed_ += step.step > options.warmup ? step.times.total : 0;
+    if (options.progress) options.progress(step.step, planned_steps(options));
+    if (options.turn) more_ = options.turn();
+  }
+
+  bool all_timed() const {
+    const int64_t steps = run_.reports.steps();
+    return steps == run_.most_steps ||
+           (steps >= planned_steps(run_.options) && timed_ >= run_.options.seconds);
+  }
+  bool all_by_operator() const { return run_.reports.steps_by_operator() >= run_.by_operator; }
+
+  const TimedRun& run_;
+  Comm& world_;
+  const bool first_;
+  const bool watches_;  // memory and cores of its process
+  RankReports::Process process_;
+  RankReports::Rank mine_;
+  double timed_ = 0;  // seconds of steps that are no warm-up
+  bool more_ = true;  // the program that takes turns with this one goes on
+};
+
 void train(RunRecord& record, const MeasureOptions& options, RankReports& reports,
            ResidentPeak& resident) {
   Config config = record.config;
   config.output.clear();
   config.train.eval_every = 0;
-  config.train.ramp_up = {};  // every figure is one of the full batch
-  const int64_t apart = options.by_operator.value_or(config.device == Device::cuda ? 3 : 0);
-  config.train.steps += apart;
-  RankReports::Process process;
-  process.ranks = ranks_in_process(config);
-  process.cores = allowed_cores();  // before ranks are bound to some of them
-  process.threads = process.ranks;  // on a GPU the host waits, and little else
+  config.train.ramp_up = {};  // all figures are those of the full batch
+  TimedRun run{options, reports, resident, RankReports::Process{}};
+  run.most_steps = config.train.steps;
+  run.by_operator = options.by_operator.value_or(config.device == Device::cuda ? 3 : 0);
+  run.bytes_before = record.memory.before;
+  run.trace_path = join_path(record.config.output, "trace.json");
+  config.train.steps += run.by_operator;
+  run.process.ranks = ranks_in_process(config);
+  run.process.cores = allowed_cores();      // asked before ranks are bound to some of them
+  run.process.threads = run.process.ranks;  // on a GPU the host does little but wait
   if (config.device == Device::cpu) {
-    process.threads *= threads_per_rank(config, ranks_here(config));
+    run.process.threads *= threads_per_rank(config, ranks_here(config));
   }
   if (config.trace > 0) make_dirs(posix_fs(), record.config.output);
-  run_ranks(config, [&](Comm& world) {
-    RunOptions run;
-    run.print = false;
-    run.keep_tasks = true;
-    run.trace_path = join_path(record.config.output, "trace.json");
-    const bool first = world.rank() == 0;
-    RankReports::Process own = process;
-    const bool watches = first || process.ranks == 1;  // one rank of each process
-    if (watches) own.watch.emplace(process.cores);
-    double timed = 0;  // seconds after the allowance for warm-up
-    bool more = true;
-    RankReports::Rank mine = reports.join(first);
-    if (watches) run.on_start = [&](Trainer&) { resident.look(); };
-    run.on_step = [&](const StepRecord& step) {
-      mine.add(step);
-      if (watches) resident.look();
-      if (watches && step.step == options.warmup) own.watch.emplace(process.cores);
-      if (!first) return;
-      reports.note(step);
-      if (step.by_operator) return;
-      timed += step.step > options.warmup ? step.times.total : 0;
-      if (options.progress) options.progress(step.step, planned_steps(options));
-      if (options.turn) more = options.turn();
-    };
-    const auto all_timed = [&] {
-      const bool most = reports.steps() == record.config.train.steps;
-      return most || (reports.steps() >= planned_steps(options) && timed >= options.seconds);
-    };
-    run.by_operator = [&] {
-      return !options.turn && all_timed() && reports.steps_by_operator() < apart;
-    };
-    run.enough = [&] {
-      return options.turn ? !more : all_timed() && reports.steps_by_operator() >= apart;
-    };
-    const RunResult result = run_training(config, world, run);
-    const Mesh mesh(config.parallel.dp, config.parallel.tp, config.parallel.pp,
-                    config.parallel.order, config.parallel.zero_group);
-    world.barrier();  // the rank that looks has looked
-    own.grown = resident.bytes() - record.memory.before;
-    reports.gather(world, mine, result, mesh.coordinates(world.rank()), own);
-  });
+  run_ranks(config, [&](Comm& world) { TimedRank(run, world).train(config); });
 }
 
 void run_checked(RunRecord& record, const MeasureOptions& options, RankReports& reports,
@@ -185,11 +222,11 @@ void describe_device(RunRecord& record, const std::string& name, const Neighbour
     else
       describe_processor(record, machine, neighbours);
   } catch (const json::exception& error) {
-    const std::string what = error.what();  // the library's own numbers come first
-    throw Error(ExitCode::bad_data,
-                fmt::format("{}: a machine is described otherwise:{}", name,
-                            what.substr(what.find(']') + 1)),
-                "write it with `stretto doctor --json`");
+    const std::string what = error.what();  // without the error number of the JSON library
+    throw Error(
+        ExitCode::bad_data,
+        fmt::format("{}: not a description of a machine:{}", name, what.substr(what.find(']') + 1)),
+        "write it with `stretto doctor --json`");
   }
 }
 
@@ -233,13 +270,13 @@ std::optional<RunRecord> measure(Config config, const MeasureOptions& options) {
   record.label = options.label;
   record.turns = options.turns;
   record.command = options.command;
-  record.launcher = launcher_here();  // before MPI adds names of its own to the environment
+  record.launcher = launcher_here();  // before MPI adds variables of its own to the environment
   record.build = build_info();
   record.started = utc_now();
-  // The same for every run of a configuration, so that learning rates and losses are, too.
+  // Equal for all runs of a configuration, however long, so that learning rates and losses agree.
   config.train.steps = std::max(kMostSteps, planned_steps(options));
   record.config = std::move(config);
-  // Only the first rank makes a record; others that measured, too, would take its cores meanwhile.
+  // Only the first rank makes a record. If others measured as well, they would take its cores.
   const LaunchInfo launch = detect_launch();
   const bool measures = !launch.wants_mpi() || launch.rank == 0;
   record.machine = options.machine;

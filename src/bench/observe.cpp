@@ -19,26 +19,26 @@ namespace {
 
 bool timed(const RunRecord& record) { return record.source == "measured" && record.counts(); }
 
-// A precision that the machine emulates tells nothing of another.
+// The precision is part of it: one that the machine emulates tells nothing about others.
 std::string kind_of(const RunRecord& r) {
   return r.device + "\n" + r.build.program() + "\n" + name_of(r.config.precision);
 }
 
-// Bytes per rank that the run took; 0 and less: not measured.
+// Measured bytes per rank; 0 or less: not measured.
 double used_memory(const RunRecord& r) {
   return static_cast<double>(r.memory.measured - r.memory.before) /
          static_cast<double>(std::max<int64_t>(1, r.memory.ranks_here));
 }
 
-// Bytes per rank that its process was to take; 0: unknown (GPUs).
+// Bytes per rank that the process was expected to take; 0: unknown (GPUs).
 double expected_memory(const RunRecord& r) {
   if (r.config.device != Device::cpu || r.memory.ranks_here < 1) return 0;
   return process_bytes(r.config, r.memory.ranks_here) / static_cast<double>(r.memory.ranks_here);
 }
 
-// Index of the run that the others of its build, machine and precision are predicted from: few
-// devices, a steady one, one that computes everything once, and the longest step of those, of which
-// overheads are the smallest part.
+// For each build, machine and precision the index of the run from which the others are predicted:
+// of the runs on the fewest devices one with steady times and without recomputation, and of those
+// the one with the longest step, in which overheads matter least.
 std::map<std::string, size_t> known_runs(const std::vector<RunRecord>& records) {
   std::map<std::string, size_t> known;
   for (size_t i = 0; i < records.size(); ++i) {
@@ -73,7 +73,7 @@ std::vector<plan::Observation> observations_of(const std::vector<FoundRecord>& r
     o.work = plan::workload_of(r.config);
     o.layout = plan::layout_of(r.config);
     o.seconds = derive(r).step.median;
-    // Of several GPUs only the first rank's is known, which may not be the one that needs most.
+    // Only the first rank's GPU is measured, and another rank may need more.
     if (r.config.device == Device::cpu || r.devices() == 1) {
       o.memory = std::max(0.0, used_memory(r));
       o.expected_memory = expected_memory(r);
@@ -85,8 +85,8 @@ std::vector<plan::Observation> observations_of(const std::vector<FoundRecord>& r
 }
 
 double process_bytes(const Config& config, int64_t ranks) {
-  // Found with the runs of `make bench` on a two-core x86 server: what stacks, step records and the
-  // libraries' own memory add for each rank. Pages of files do not count.
+  // Fitted to the runs of `make bench` on a two-core x86 server: what stacks, step records and the
+  // libraries' own memory add per rank. Pages of files are not included.
   constexpr double kRank = 0.7e6;
   constexpr double kHugePage = 2097152;
   double all = 0;

@@ -5,7 +5,7 @@
 
 namespace stretto {
 
-// Seconds per step on the record's machine, before anything of it is measured. Left alone where
+// Predicts seconds per step on the record's machine, without any measured run. Does nothing where
 // plan::forecast_run has nothing to say.
 void predict_time(RunRecord& record);
 

@@ -31,12 +31,12 @@ int open_log(const std::string& path) {
   return open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0640);
 }
 
-// Between fork and exec only calls that are safe there.
+// Between fork and exec: only async-signal-safe calls.
 [[noreturn]] void become(char* const* argv, int log, pid_t parent,
                          const std::function<void()>& prepare) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(kCannotStart);  // the parent died before the line above
+  if (getppid() != parent) _exit(kCannotStart);  // the parent died before we asked to die with it
   dup2(log, STDOUT_FILENO);
   dup2(log, STDERR_FILENO);
   const int nothing = open("/dev/null", O_RDONLY);
@@ -60,7 +60,7 @@ pid_t start_process(const std::vector<std::string>& argv, const std::string& log
   if (child == 0) become(words.data(), out, parent, prepare);
   close(out);
   if (child < 0) throw system_error("cannot start", argv[0]);
-  setpgid(child, child);  // here too: whoever comes first
+  setpgid(child, child);  // in parent and child, because either may get there first
   return child;
 }
 
@@ -83,7 +83,7 @@ ProcessResult run_process(const std::vector<std::string>& argv, const ProcessOpt
   const pid_t child = start_process(argv, options.log);
   ProcessResult result;
   std::optional<int> end;
-  double asked = -1;  // when we asked it to end
+  double asked = -1;  // when we asked it to end; -1: not yet
   while (!(end = end_of_process(child, false))) {
     result.seconds = clock_seconds() - start;
     if (asked < 0) {
@@ -98,7 +98,7 @@ ProcessResult run_process(const std::vector<std::string>& argv, const ProcessOpt
     if (asked < 0 && options.waiting) options.waiting(result.seconds);
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
-  kill(-child, SIGKILL);  // what it started and left behind
+  kill(-child, SIGKILL);  // whatever it started and left behind
   result.seconds = clock_seconds() - start;
   if (WIFSIGNALED(*end)) result.signal = WTERMSIG(*end);
   if (WIFEXITED(*end)) result.exit_code = WEXITSTATUS(*end);

@@ -38,7 +38,7 @@ const ReferenceRow* nearest_row(const RunRecord& record, const std::vector<Refer
     const bool sized = row.layers && row.hidden && row.vocab && row.seq_len;
     if (row.status != "ok" || !sized) continue;
     const double d = distance(record, row);
-    if (!std::isfinite(d)) continue;  // a refused run of no size
+    if (!std::isfinite(d)) continue;  // a rejected run without a size
     if (best == nullptr || d < least) best = &row, least = d;
   }
   return best;

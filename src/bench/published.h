@@ -1,4 +1,4 @@
-// Published rows beside ours: the one nearest to a run.
+// Finds the published row that is closest to a run of ours.
 #pragma once
 
 #include <vector>
@@ -10,9 +10,8 @@ namespace stretto {
 
 Precision precision_of(const ReferenceRow& row);
 
-// The published run that resembles `record` most: first by parameters, then by sequence length,
-// devices, precision and hardware. Nothing when no row has a size, or
-// the record has none.
+// The published run that is most like `record`: first by parameters, then by sequence length,
+// devices, precision and hardware. nullptr if no row has a size, or the record has none.
 const ReferenceRow* nearest_row(const RunRecord& record, const std::vector<ReferenceRow>& rows);
 
 }  // namespace stretto

@@ -18,7 +18,7 @@ namespace {
 
 static_assert(kParts == kOpClasses + 5);
 
-// Seconds that one pair of clock readings takes: what every operator and every call pays.
+// Seconds that a pair of clock readings takes, which is part of every operator and every call.
 double clock_pair_seconds() {
   constexpr int kPairs = 20000;
   const double start = clock_seconds();
@@ -30,7 +30,7 @@ double clock_pair_seconds() {
 // 52 bits, exact in a double.
 double number_of(std::string_view text) { return static_cast<double>(stream_of(text) >> 12); }
 
-// What each rank says, in their order.
+// Gathers the same figures of each rank, in rank order.
 template <size_t N>
 std::vector<std::array<double, N>> gathered(Comm& world, const std::array<double, N>& mine) {
   constexpr auto kCount = static_cast<int64_t>(N);
@@ -71,7 +71,7 @@ void RankReports::Rank::add(const StepRecord& step) {
   std::vector<double>& rows = step.by_operator ? by_operator_ : rows_;
   rows.insert(rows.end(), t.ops.begin(), t.ops.end());
   rows.insert(rows.end(), {t.comm_dp, t.comm_tp, t.comm_pp, t.data, std::max(0.0, t.host())});
-  double clocks = 2 * static_cast<double>(step.comm_calls());  // started and waited for
+  double clocks = 2 * static_cast<double>(step.comm_calls());  // for starting and waiting
   for (const OpTotals& op : step.operators) {
     rows.insert(rows.end(), {static_cast<double>(op.calls), op.seconds, op.flops, op.bytes});
     clocks += static_cast<double>(op.calls);
@@ -103,7 +103,7 @@ void RankReports::gather_timeline(Comm& world, const RunResult& result, const Co
       gather_texts(world, shown ? packed(result.tasks, offset) : std::string());
   if (world.rank() != 0) return;
   double zero = 1e300;
-  for (const std::string& bytes : all) {  // ranks grow with the stage
+  for (const std::string& bytes : all) {  // rank numbers grow with the stage
     if (bytes.empty()) continue;
     timeline_.push_back(unpacked(bytes));
     for (const RunTask& task : timeline_.back()) zero = std::min(zero, task.start);
@@ -116,8 +116,8 @@ void RankReports::gather_timeline(Comm& world, const RunResult& result, const Co
   }
 }
 
-// Processes with the same cores of the same machine share them; the place that lost most to others
-// speaks for the run.
+// Processes on the same cores of the same machine share them. The place that lost most time to
+// other programs represents the run.
 void RankReports::gather_cores(Comm& world, const std::string& host, const Process& process) {
   const bool watches = process.watch.has_value();
   const double place = number_of(fmt::format("{} {}", host, fmt::join(process.cores, ",")));
@@ -181,14 +181,14 @@ void RankReports::fill(RunRecord& record, int64_t allowance) const {
   record.memory.grown_total = grown_total_;
   std::vector<double> seconds;
   for (const StepSample& step : record.steps) seconds.push_back(step.seconds);
-  // A run that ended early keeps at least half of its steps.
+  // If the run ended early, at least half of its steps count.
   const int64_t most = std::min(allowance, std::ssize(seconds) / 2);
   record.warmup = find_warmup(seconds, most);
   record.settled = most == 0 || record.warmup < most;
   for (size_t s = static_cast<size_t>(record.warmup); s < gpu_.size(); ++s) {
     record.gpu.add(gpu_[s]);
   }
-  if (device_bytes_ > 0) {  // on a GPU its memory counts, not the host's
+  if (device_bytes_ > 0) {  // on a GPU its memory is what counts
     RunMemory& m = record.memory;
     m.measured = static_cast<int64_t>(device_bytes_);
     m.before = 0;
@@ -200,7 +200,7 @@ void RankReports::fill(RunRecord& record, int64_t allowance) const {
   const size_t last = apart ? rows.size() / kColumns : record.steps.size();
   std::vector<double> mean(kColumns, 0.0);
   for (size_t s = first; s < last; ++s) {
-    if ((s + 1) * kColumns > rows.size()) return;  // the run failed: nothing was gathered
+    if ((s + 1) * kColumns > rows.size()) return;  // nothing was gathered, because the run failed
     for (size_t i = 0; i < kColumns; ++i) {
       mean[i] += rows[s * kColumns + i] / static_cast<double>(last - first);
     }

@@ -1,5 +1,5 @@
-// What the ranks of a measured run report, gathered on rank 0 whether they are threads of one
-// process or processes of a launcher.
+// What the ranks of a measured run report. It is gathered on rank 0, whether ranks are threads of
+// one process or processes of a launcher.
 #pragma once
 
 #include <mutex>
@@ -13,7 +13,7 @@ namespace stretto {
 
 class RankReports {
  public:
-  // One rank's figures, step by step. Made on the rank, used by it alone.
+  // One rank's figures, step by step. Only that rank uses the object.
   class Rank {
    public:
     void add(const StepRecord& step);
@@ -21,14 +21,15 @@ class RankReports {
    private:
     friend class RankReports;
     std::vector<double> rows_;         // kColumns figures per step
-    std::vector<double> by_operator_;  // the same of steps that timed their operators one by one
+    std::vector<double> by_operator_;  // the same, for steps with operators timed one by one
   };
 
-  Rank join(bool first_rank);         // at the start of a rank
-  void note(const StepRecord& step);  // by the first rank, after each step: kept if the run fails
-                                      // (of those by operator, only that there was one more)
-  // What one process has to say: bytes it grew by, ranks it holds, their threads, the cores it may
-  // use and what these did during the timed steps.
+  Rank join(bool first_rank);  // at the start of a rank
+  // Called by the first rank after each step, so that its steps are known even if the run fails.
+  // Of steps that time operators one by one only the number is kept.
+  void note(const StepRecord& step);
+  // One process: by how many bytes it grew, how many ranks with how many threads it holds, which
+  // cores it may use, and what these did during the timed steps.
   struct Process {
     int64_t grown = 0, ranks = 1, threads = 1;
     std::vector<int> cores;
@@ -38,7 +39,7 @@ class RankReports {
   void gather(Comm& world, const Rank& mine, const RunResult& result, const Coordinates& at,
               const Process& process);
 
-  // Rank 0's process knows the whole run; others know that they are not it.
+  // Rank 0's process knows the whole run; the others only know that they do not.
   bool has_first() const { return has_first_; }
   bool empty() const { return !joined_; }
   int64_t steps() const { return std::ssize(steps_); }  // noted so far
@@ -46,9 +47,9 @@ class RankReports {
   ExitCode code() const { return code_; }
   const Neighbours& neighbours() const { return neighbours_; }  // known after gather()
 
-  // Fills in what the steps say: times, warm-up, attribution, operators, timeline, memory, nodes.
-  // Attribution and operators are those of the steps that timed operators one by one, if any did.
-  // `allowance`: most steps that may be warm-up.
+  // Fills in what the steps tell: times, warm-up, attribution, operators, timeline, memory, nodes.
+  // Attribution and operators come from the steps that timed operators one by one, if there are
+  // any. `allowance`: at most so many steps may be warm-up.
   void fill(RunRecord& record, int64_t allowance) const;
 
  private:
@@ -62,7 +63,7 @@ class RankReports {
   ExitCode code_ = ExitCode::ok;
   std::vector<StepSample> steps_;           // of rank 0
   std::vector<GpuWindow> gpu_;              // of rank 0, per step
-  size_t device_bytes_ = 0;                 // most that rank 0's GPU held
+  size_t device_bytes_ = 0;                 // the most that was in use on rank 0's GPU
   std::vector<double> rows_, by_operator_;  // mean over ranks
   std::vector<std::vector<RunTask>> timeline_;
   int64_t grown_rank_ = 0, grown_total_ = 0, nodes_ = 1;

@@ -13,7 +13,7 @@ namespace {
 constexpr int64_t kMaxRecordBytes = 64 << 20;
 
 void add_file(Fs& fs, const std::string& path, std::vector<FoundRecord>& found) {
-  // What a run leaves beside its records; one may have such a name all the same.
+  // Other files that a run leaves beside its records. (A record may have such a name, too.)
   const std::string name = path.substr(path.rfind('/') + 1);
   const bool ours = name == "tokenizer.json" || name == "trace.json";
   try {
@@ -52,7 +52,7 @@ std::string reason_of(const Error& error) {
   std::string text = error.what(), line, reason;
   if (!error.hint().empty()) text += "\n  fix: " + error.hint();
   for (std::istringstream lines(text); std::getline(lines, line);) {
-    const bool goes_on = line.starts_with("    ");  // with the sentence above
+    const bool goes_on = line.starts_with("    ");  // an indented line continues the sentence above
     reason += (reason.empty() ? "" : goes_on ? " " : "; ") + line;
   }
   return one_line(reason);
@@ -70,7 +70,7 @@ const char* name_of(Part part) {
   return kNames[static_cast<int>(part)];
 }
 
-// Means weighted by samples; a step shorter than the sampling interval adds nothing.
+// Means are weighted by samples; a step shorter than the sampling interval may have none.
 void RunGpu::add(const GpuWindow& w) {
   if (w.samples == 0) return;
   const auto before = static_cast<double>(samples), more = static_cast<double>(w.samples);

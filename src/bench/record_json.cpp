@@ -1,5 +1,4 @@
-// The record as JSON, both ways. What was not measured is not in it: no figure stands for
-// "unknown".
+// The record as JSON, both ways. What was not measured is left out: no number stands for "unknown".
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -106,7 +105,7 @@ json cores_json(const CoreUse& c) {
   return {{"usable", c.usable}, {"wanted", c.wanted}, {"others", c.others}, {"idle", c.idle}};
 }
 
-// Reads members of one object; every failure names the path of the member.
+// Reads the members of one object. Every error names the path of the member.
 class Reader {
  public:
   Reader(const json& object, std::string path, const std::string& file)
@@ -257,7 +256,7 @@ std::string read_launcher(const Reader& in) {
   return word;
 }
 
-// Parts that a run, or an older record, may not have.
+// Members that some runs, or older records, do not have.
 void read_optional(const Reader& in, RunRecord& r) {
   r.peak = in.number_if_there("peak_flops");
   r.gemm_peak = in.number_if_there("gemm_flops");
@@ -303,7 +302,7 @@ Config read_config(const Reader& in) {
   const ParallelConfig& p = config.parallel;
   constexpr int64_t kMost = int64_t{1} << 20;
   if (p.dp < 1 || p.tp < 1 || p.pp < 1 || p.dp > kMost || p.tp > kMost || p.pp > kMost) {
-    in.fail("config.parallel", "a topology of this world");
+    in.fail("config.parallel", "degrees from 1 to 1048576");
   }
   if (config.micro_batch == kAuto) in.fail("config.micro_batch", "a definite number");
   return config;

@@ -38,7 +38,7 @@ std::string_view asset(std::string_view name) {
   return "";
 }
 
-// Inside a script element only "<" could end it.
+// Inside a script element only "<" could end the element.
 std::string embeddable(const json& value) {
   std::string out;
   for (const char c : value.dump(-1, ' ', true, json::error_handler_t::replace)) {
@@ -53,10 +53,10 @@ std::string embeddable(const json& value) {
 
 json optional_number(std::optional<double> value) { return value ? json(*value) : json(); }
 
-// Steps that two points of a loss curve stand for, the same in all runs: a page of few runs shows
-// every step of 1000, one of hundreds stays small.
+// How many steps two points of a loss curve stand for, the same in all runs. With few runs the page
+// shows every step of 1000; with hundreds it stays small.
 int64_t curve_stretch(const std::vector<RunRecord>& records) {
-  constexpr size_t kAllPoints = 100'000, kFewest = 200, kMost = 2000;  // of the page, of each run
+  constexpr size_t kAllPoints = 100'000, kFewest = 200, kMost = 2000;  // in total; and per run
   const size_t runs = std::max<size_t>(1, records.size());
   int64_t longest = 0;
   for (const RunRecord& r : records) longest = std::max(longest, std::ssize(r.steps));
@@ -64,8 +64,8 @@ int64_t curve_stretch(const std::vector<RunRecord>& records) {
   return longest <= points ? 1 : 2 * ceil_div(longest, points);
 }
 
-// [step, loss] of the lowest and the highest of each stretch of steps, and of both ends: a spike
-// that runs share shows in all of them.
+// [step, loss] of the lowest and the highest loss in each stretch of steps, and of both ends. Since
+// stretches are the same in all runs, a spike that runs share is visible in each of them.
 json curve(const RunRecord& r, int64_t stretch) {
   const auto loss = [&](int64_t i) { return r.steps[static_cast<size_t>(i)].loss; };
   const auto height = [&](int64_t i) { return std::isfinite(loss(i)) ? loss(i) : INFINITY; };
@@ -89,7 +89,7 @@ json curve(const RunRecord& r, int64_t stretch) {
   return out;
 }
 
-// The same for runs that differ only in how their work is cut: their losses should agree.
+// Equal for runs that differ only in how their work is divided: their losses should agree.
 std::string learning_hash(const RunRecord& r) {
   Config c = r.config;
   c.parallel = {};
@@ -100,9 +100,10 @@ std::string learning_hash(const RunRecord& r) {
   return config_hash(c);
 }
 
-constexpr size_t kAlikeSteps = 8;  // in which rounding has not yet grown
+constexpr size_t kAlikeSteps = 8;  // differences from rounding are still small
 
-// How far apart the losses of such runs are, of the largest group of them; null where none is one.
+// How far apart the losses of such runs are, for the largest group of them; null if there is no
+// group.
 json loss_spread(const std::vector<RunRecord>& records) {
   std::map<std::string, std::vector<const RunRecord*>> groups;
   const std::vector<const RunRecord*>* runs = nullptr;
@@ -126,7 +127,7 @@ json loss_spread(const std::vector<RunRecord>& records) {
   return {{"runs", runs->size()}, {"steps", kAlikeSteps}, {"most", most}};
 }
 
-// Digits that can be seen in a chart.
+// Keeps the digits that can be seen in a chart.
 json rounded(double value) {
   if (value == 0 || !std::isfinite(value)) return 0;
   const double unit = std::pow(10, std::floor(std::log10(std::abs(value))) - 4);
@@ -144,7 +145,7 @@ json operators(const RunRecord& r) {
   return out;
 }
 
-// Longer pipelines cannot be read on a page anyway.
+// A longer timeline could not be read on a page.
 constexpr size_t kTimelineTasks = 4000, kTimelines = 40;
 
 json timeline(const RunRecord& r) {
@@ -162,8 +163,8 @@ json timeline(const RunRecord& r) {
   return out;
 }
 
-// Bytes per second of one device: the machine's, in the share that its matrix products were given.
-// 0: not measured, as a GPU's is not.
+// Bytes per second of one device: the same share of the machine's as it has of matrix products. 0:
+// not measured, as on GPUs.
 double bandwidth_of(const RunRecord& r) {
   if (r.config.device == Device::cuda) return 0;
   const json machine = json::parse(r.machine, nullptr, false);
@@ -178,7 +179,7 @@ double bandwidth_of(const RunRecord& r) {
   return all > 0 ? rate("triad_bytes_per_second") * r.gemm_peak / all : 0;
 }
 
-// All zero for a run that did not end well: its speed stands in no chart and no ranking.
+// All zero for a run that did not end well, so that its speed is in no chart and no ranking.
 Figures counted_figures(const RunRecord& r) {
   if (r.counts()) return derive(r);
   RunRecord untimed = r;
@@ -187,24 +188,25 @@ Figures counted_figures(const RunRecord& r) {
   return derive(untimed);
 }
 
-// What `train` left, not a sweep or `bench`.
+// Whether `train` wrote it, not a sweep or `bench`.
 bool trained(const RunRecord& r) { return r.command.size() > 1 && r.command[1] == "train"; }
 
-// Whether one training run wrote them all, stopped and continued, and not runs to be compared.
+// Whether the records are parts of one training run that was stopped and continued, not runs to
+// compare.
 bool continued(const std::vector<RunRecord>& records) {
   return std::all_of(records.begin(), records.end(), [&](const RunRecord& r) {
     return trained(r) && r.config.output == records.front().config.output;
   });
 }
 
-// Without a label: what it is, how it is cut, and when.
+// A run without a label is called by its model, its layout and its time.
 std::string shown_name(const RunRecord& r) {
   if (!r.label.empty()) return r.label;
   return fmt::format("{} {} {}", r.config.model.name, plan::describe(plan::layout_of(r.config)),
                      r.started);
 }
 
-// Where no run is predicted from the others, each shows what was predicted of it before it began.
+// If no run can be predicted from another one, each shows what was predicted before it began.
 std::vector<RecordForecast> shown_forecasts(const std::vector<RunRecord>& records) {
   std::vector<RecordForecast> forecasts = forecasts_of(records);
   const auto told = [](const RecordForecast& f) { return f.forecast && !f.known; };
@@ -269,7 +271,7 @@ json row_json(const RunRecord& r, const RecordForecast& forecast, int64_t stretc
           {"losses", curve(r, stretch)}};
 }
 
-// What `get` says of the records, each text once, in their order.
+// The different texts that `get` gives for the records, in their order.
 template <typename Get>
 std::string each_once(const std::vector<RunRecord>& records, const Get& get) {
   std::vector<std::string> texts;

@@ -1,4 +1,4 @@
-// One self-contained page: no network, opens from disk, light and dark.
+// The report: one self-contained page, opened from disk without network, light and dark.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace stretto {
 
-// `nonce`: letters and digits; the page's policy lets only scripts and styles with it run, so that
-// no text in a record can. `title` appears as it is.
+// `nonce`: letters and digits. The page's content policy runs only scripts and styles with this
+// nonce, so that no text in a record can run. `title` appears as it is.
 std::string report_page(const std::vector<RunRecord>& records, const std::string& title,
                         const std::string& nonce);
 

@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::json;
 
-// In the script's words: "dp2 tp1 pp1 zero1 full".
+// As the page's script writes it: "dp2 tp1 pp1 zero1 full".
 std::string layout_text(const json& r) {
   std::string text = fmt::format("dp{} tp{} pp{}", r["dp"].get<int64_t>(), r["tp"].get<int64_t>(),
                                  r["pp"].get<int64_t>());

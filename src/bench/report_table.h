@@ -1,4 +1,5 @@
-// The runs of a report as plain HTML, for readers that run no scripts: mail, wikis in a sandbox.
+// The runs of a report as plain HTML, for viewers that run no scripts: mail, wikis that sandbox
+// pages.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -6,8 +7,8 @@
 
 namespace stretto {
 
-// `data`: what the page's script reads. Every text in it is escaped. The script puts its own table
-// in the place of this one.
+// `data`: the JSON that the page's script reads. Every text in it is escaped. The script replaces
+// this table by its own.
 std::string static_table(const nlohmann::json& data);
 
 }  // namespace stretto

@@ -11,7 +11,7 @@ namespace stretto {
 namespace {
 
 struct Resident {
-  int64_t own = 0, file = 0, mark = 0;  // bytes; a mark of 0: the system does not say
+  int64_t own = 0, file = 0, mark = 0;  // bytes; a mark of 0 means that the system has none
 };
 
 Resident resident() {
@@ -22,9 +22,10 @@ Resident resident() {
   while (status >> word) {
     if (word == "VmHWM:" && status >> kib) now.mark = kib * 1024;
     if (word == "RssFile:" && status >> kib) now.file = kib * 1024;
-    const bool own = word == "RssAnon:" || word == "RssShmem:";  // shared: with ranks of a launcher
+    // Shared: used together with other ranks of a launcher.
+    const bool own = word == "RssAnon:" || word == "RssShmem:";
     if (own && status >> kib) now.own += kib * 1024;
-    if (word == "RssShmem:") break;  // the last of them
+    if (word == "RssShmem:") break;  // the last line of interest
   }
   return now;
 }
@@ -33,7 +34,8 @@ Resident resident() {
 
 ResidentPeak::ResidentPeak() {
   malloc_trim(0);
-  std::ofstream("/proc/self/clear_refs") << "5";  // the mark falls to what is there now
+  // Resets the high-water mark to what is resident now.
+  std::ofstream("/proc/self/clear_refs") << "5";
   look();
 }
 

@@ -1,5 +1,6 @@
-// The most memory that this process has had for itself, pages of files left out: they are the
-// system's to give and take, and a corpus that is read through a mapping fills them step by step.
+// The largest amount of memory that this process has had, without pages of files: those belong to
+// the system, which may drop them, and a corpus that is mapped into memory adds more of them with
+// every step.
 #pragma once
 
 #include <cstdint>
@@ -7,19 +8,19 @@
 
 namespace stretto {
 
-// The system keeps the high-water mark of all resident pages and no mark of either part. So parts
-// are looked at now and then, and two lower bounds are taken together: the most own memory of any
-// look, and the mark less the most file pages of any look. The second one knows of peaks between
-// looks. It falls short where file pages came in after such a peak, and then the first one holds:
-// what a step needs is there from the first to the last one.
+// The system keeps a high-water mark of all resident pages, but none without pages of files. So
+// memory is looked at now and then, and the larger of two lower bounds is taken: the most own
+// memory in any look, and the high-water mark minus the most file pages in any look. The second one
+// also covers peaks between looks. It is too small if file pages came in after such a peak; then
+// the first one holds, because what a step needs is there in every step.
 class ResidentPeak {
  public:
-  ResidentPeak();  // begins now: what came before is forgotten (measuring a machine, say)
+  ResidentPeak();  // begins now: earlier peaks (such as measuring a machine) do not count
 
-  // Any thread. To be called while mappings of files live: their pages go with them, but stay in
-  // the mark.
+  // Any thread may call it. To be called while files are mapped, because their pages disappear with
+  // the mapping but stay in the high-water mark.
   void look();
-  int64_t bytes();  // looks as well
+  int64_t bytes();  // includes a look
 
  private:
   std::mutex mutex_;

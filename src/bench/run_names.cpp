@@ -11,14 +11,14 @@
 namespace stretto {
 namespace {
 
-constexpr size_t kMostKeys = 4;  // more make a name that nobody reads
+constexpr size_t kMostKeys = 4;  // a name with more keys would not be read
 
 std::string own_name(const RunRecord& r) {
   if (!r.label.empty()) return r.label;
   return fmt::format("{} {}", r.config.model.name, plan::describe(plan::layout_of(r.config)));
 }
 
-// Keys that change what runs and whose values are not the same in all of these.
+// The keys that change what runs and whose values differ among these records.
 std::vector<std::string> keys_apart(const std::vector<const RunRecord*>& records) {
   std::vector<std::string> keys;
   for (const Key& key : config_keys()) {

@@ -1,4 +1,4 @@
-// What runs are called where their labels do not say.
+// Names for runs whose labels do not tell them apart.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace stretto {
 
-// One per record: its label, else model and layout ("tiny dp2 tp1 pp1 mbs4 zero1 full"); where two
-// configurations have one name, followed by the keys in which those differ ("seq_len=64").
+// One name per record: its label, else model and layout ("tiny dp2 tp1 pp1 mbs4 zero1 full"). Where
+// two configurations would get the same name, the keys in which they differ follow ("seq_len=64").
 std::vector<std::string> run_names(const std::vector<const RunRecord*>& records);
 
 }  // namespace stretto

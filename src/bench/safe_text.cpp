@@ -12,7 +12,8 @@ bool is_number(std::string_view text) {
   return error == std::errc() && end == text.data() + text.size();
 }
 
-// Past an escape sequence that begins at `at`: CSI ... final byte, OSC ... BEL or ST, or two bytes.
+// The position after an escape sequence that begins at `at`: CSI ... final byte, OSC ... BEL or ST,
+// or two bytes.
 size_t skip_escape(std::string_view text, size_t at) {
   if (at + 1 >= text.size()) return text.size();
   const char kind = text[at + 1];
@@ -39,7 +40,7 @@ std::string without_control(std::string_view text, bool keep_lines) {
       i = skip_escape(text, i);
       continue;
     }
-    // C1 controls, as UTF-8 spells them: terminals obey some.
+    // C1 control characters, encoded in UTF-8: some terminals obey them.
     if (c == 0xc2 && i + 1 < text.size() && static_cast<unsigned char>(text[i + 1]) < 0xa0) {
       i += 2;
       continue;
@@ -61,7 +62,8 @@ std::string one_line(std::string_view text, size_t most) {
   }
   if (out.size() <= most) return out;
   size_t end = most - 3;
-  while (end > 0 && (static_cast<unsigned char>(out[end]) & 0xc0) == 0x80) --end;  // whole letters
+  // Do not cut a character.
+  while (end > 0 && (static_cast<unsigned char>(out[end]) & 0xc0) == 0x80) --end;
   return out.substr(0, end) + "...";
 }
 

@@ -1,4 +1,4 @@
-// Text from names, reasons and logs, made inert for where it is shown.
+// Makes text from names, reasons and logs harmless where it is shown.
 #pragma once
 
 #include <string>
@@ -6,20 +6,20 @@
 
 namespace stretto {
 
-// Escape sequences and control characters removed; line ends and tabs become spaces unless kept.
+// Removes escape sequences and control characters; line ends and tabs become spaces unless kept.
 std::string without_control(std::string_view text, bool keep_lines = false);
 
-// Without control characters, line ends and indentation as one space; what is longer is cut.
+// Without control characters; line ends and indentation become one space. Longer text is cut.
 std::string one_line(std::string_view text, size_t most = std::string::npos);
 
-// One CSV field: control characters removed, quoted where needed, and a leading = + - @ disarmed
-// with an apostrophe, so that no spreadsheet takes it for a formula. Plain numbers stay numbers.
+// One CSV field: control characters removed, quoted if necessary, and an apostrophe put before a
+// leading = + - @, so that no spreadsheet takes it for a formula. Plain numbers stay numbers.
 std::string csv_field(std::string_view text);
 
-// One Markdown table cell: pipes, angle brackets and other markup escaped.
+// One cell of a Markdown table: pipes, angle brackets and other markup are escaped.
 std::string markdown_cell(std::string_view text);
 
-// Text inside HTML or SVG, and inside quotes there.
+// Escapes text for HTML or SVG, also inside quotes.
 std::string markup_text(std::string_view text);
 
 }  // namespace stretto

@@ -12,8 +12,7 @@ namespace {
 
 constexpr int kDraws = 2000;  // of a bootstrap
 
-// Steps that may be warm-up keep their times up to a generous limit; later ones are clipped
-// tightly.
+// Steps that may be warm-up are clipped at a generous limit, later ones at a tight limit.
 std::vector<double> clipped(std::span<const double> seconds, int64_t most) {
   std::vector<double> tail(seconds.begin() + std::ssize(seconds) / 2, seconds.end());
   const double centre = median(tail);
@@ -29,7 +28,7 @@ std::vector<double> clipped(std::span<const double> seconds, int64_t most) {
 
 // The largest r with P(Binomial(n, 1/2) < r) <= 2.5 %; 0 when there is none.
 int64_t tail_rank(int64_t n) {
-  // On logarithms: 1/2 to the power of a thousand and more is no double any longer.
+  // In logarithms, because 1/2 to the power of a thousand is no double any more.
   double log_probability = static_cast<double>(n) * std::log(0.5), sum = 0;
   for (int64_t r = 0; r <= n; ++r) {
     sum += std::exp(log_probability);
@@ -45,9 +44,9 @@ int64_t independent_steps(std::span<const double> values) {
   return static_cast<int64_t>(n * (1 - r) / (1 + r));
 }
 
-// The 95 % interval that the medians of consecutive stretches give, as a factor up and down: it is
-// taken on logarithms, so that no disturbance leads below zero. Those that last longer than a step,
-// but shorter than a stretch, are in it. 1 for fewer than four steps each, and for times of zero.
+// The 95 % interval given by the medians of consecutive stretches, as a factor up and down: in
+// logarithms, so that it cannot reach below zero. It includes disturbances that are longer than a
+// step but shorter than a stretch. 1 for fewer than four steps per stretch, and for times of zero.
 double stretch_factor(std::span<const double> values) {
   constexpr size_t kStretches = 6;
   constexpr double kStudent = 2.571;  // 97.5 % point, five degrees of freedom
@@ -77,7 +76,8 @@ class Drawing {
   uint64_t next_ = 0;
 };
 
-// Steps are drawn in blocks of about the cube root of their number: neighbours are not independent.
+// Steps are drawn in blocks of about the cube root of their number, because neighbouring steps are
+// not independent.
 double resampled_median(const std::vector<std::vector<double>>& runs, Drawing& drawing,
                         std::vector<double>& scratch) {
   scratch.clear();
@@ -115,7 +115,7 @@ int64_t find_warmup(std::span<const double> seconds, int64_t most) {
     for (auto it = x.begin() + d; it != x.end(); ++it) squares += (*it - mean) * (*it - mean);
     errors.push_back(squares / (rest * rest));
   }
-  // The minimum itself wanders with the noise; the first cut that is about as good does not.
+  // The minimum itself depends on noise; the first cut that is nearly as good depends on it less.
   const double enough = 1.25 * *std::min_element(errors.begin(), errors.end());
   const auto first =
       std::find_if(errors.begin(), errors.end(), [&](double error) { return error <= enough; });
@@ -145,7 +145,7 @@ Summary summarise(std::span<const double> values) {
   std::vector<double> sorted(values.begin(), values.end());
   std::sort(sorted.begin(), sorted.end());
   const int64_t m = std::max<int64_t>(1, independent_steps(values));
-  // Rank r of m independent values stands for the rank of the same share of all of them.
+  // A rank among m independent values, applied to the same share of all values.
   const int64_t rank = tail_rank(m) * s.count / m;
   const auto index = static_cast<size_t>(std::max<int64_t>(0, rank - 1));
   const double factor = stretch_factor(values);

@@ -19,12 +19,12 @@ std::string truncated(double value) { return fmt::format("{}", static_cast<int64
 std::string truth(bool value) { return value ? "True" : "False"; }
 std::string fixed(double value, int digits) { return fmt::format("{:.{}f}", value, digits); }
 
-// Two decimals as published; what is too small for them keeps three digits.
+// Two decimals, as published; smaller numbers keep three digits.
 std::string hundredths(double value) {
   return value >= 0.995 ? fixed(value, 2) : fmt::format("{:.3g}", value);
 }
 
-// 48.2 for 48.20: two decimals at most, no zeros at the end, as published.
+// 48.2 for 48.20: at most two decimals without zeros at the end, as published.
 std::string percent(std::optional<double> fraction) {
   if (!fraction) return "";
   return fmt::format("{}", std::round(*fraction * 1e4) / 1e2);
@@ -47,7 +47,7 @@ std::optional<double> mfu(F f, Convention convention, double Utilization::*figur
 // In units of 1e14 FLOP/s per device, as published.
 std::string mpt_tflop(F f) { return fixed(f.figures.of(Convention::mpt).model_flops / 1e14, 6); }
 
-// True is what the published tables mean by it: the forward pass once more, which HFU counts.
+// In the published tables True means that the whole forward pass is repeated, which HFU counts.
 std::string checkpoints(const Config& c) {
   const Checkpointing kind = c.activation_checkpointing;
   const bool published = kind == Checkpointing::none || kind == Checkpointing::full;
@@ -174,7 +174,7 @@ std::string predicted_seconds(F f) {
   return fmt::format("{:.6g}{}", seconds, f.predicted.known ? " (known)" : "");
 }
 
-// Predicted over measured, less one.
+// Predicted over measured, minus one.
 std::string prediction_error(F f) {
   const double seconds = foreseen_seconds(f.record, f.predicted);
   if (seconds <= 0 || f.predicted.known) return "";
@@ -212,7 +212,7 @@ Columns full_columns() {
   return columns;
 }
 
-// What the published styles have no column for.
+// Predictions, for which the published styles have no column.
 Columns predicted_columns() {
   Columns columns;
   for (const char* wanted : {"Label", "Model", "SeqLen (T)", "DP", "TP", "PP", "ZeRO",

@@ -14,7 +14,7 @@ namespace stretto {
 struct RowFacts {
   const RunRecord& record;
   Figures figures;
-  std::string incomparable;  // why this row stands apart, or empty
+  std::string incomparable;  // why this row cannot be compared with the others; else empty
   RecordForecast predicted;
 };
 

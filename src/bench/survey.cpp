@@ -17,16 +17,16 @@
 namespace stretto {
 namespace {
 
-constexpr int64_t kGpuSize = 8192;  // far beyond where tiles and waves still matter
+constexpr int64_t kGpuSize = 8192;  // so large that partial tiles and waves do not matter
 constexpr int kTries = 5;
 constexpr int kProductsOnGpu = 10, kProductsOnCpu = 4;  // in a try
 
-// As steps multiply, by the kernels that they use.
+// Measured with the kernels that training steps use.
 double cpu_matmul_rate(Backend& backend, DType type) {
   double best = 0;
   const double start = clock_seconds();
   for (const int64_t size : {512, 1024, 2048}) {
-    // Few cores, or busy ones, have enough to do with the smaller ones.
+    // A small size is enough for few or busy cores.
     if (clock_seconds() - start > 0.3) break;
     best = std::max(best, measured_matmul_rate(backend, type, size, kProductsOnCpu));
   }
@@ -43,8 +43,8 @@ void measure_products(MachineRates& rates, int cores) {
 }
 
 void measure_gpus(GpuDriver& driver) {
-  // The driver counts all cards, CUDA those that this process may use: only where both agree is it
-  // known which is which.
+  // The driver counts all cards, CUDA only those that this process may use. Which one is which is
+  // known only if both numbers agree.
   if (cuda_device_count() != static_cast<int>(driver.gpus.size())) return;
   for (size_t i = 0; i < driver.gpus.size(); ++i) {
     try {
@@ -61,7 +61,7 @@ void measure_gpus(GpuDriver& driver) {
 
 double measured_matmul_rate(Backend& backend, DType type, int64_t size, int products) {
   const auto count = static_cast<size_t>(size * size);
-  // Random values: products of zeros draw less power, so a GPU would run them at a higher clock.
+  // Random values: a product of zeros draws less power, so a GPU would run it at a higher clock.
   std::vector<float> values(count);
   const CounterRng rng(1, stream_of("matmul"));
   for (size_t i = 0; i < count; ++i) values[i] = 2 * rng.uniform(i) - 1;
@@ -74,7 +74,7 @@ double measured_matmul_rate(Backend& backend, DType type, int64_t size, int prod
   const Tensor output(memory[1].data(), type, {size, size});
   backend.convert(inputs, source);
   double best = 0;
-  for (int attempt = -1; attempt < kTries; ++attempt) {  // the first one warms up
+  for (int attempt = -1; attempt < kTries; ++attempt) {  // attempt -1 warms up
     const double begin = clock_seconds();
     for (int i = 0; i < products; ++i) {
       backend.linear_forward(output, inputs, inputs, {});
@@ -90,7 +90,7 @@ double measured_matmul_rate(Backend& backend, DType type, int64_t size, int prod
 std::string read_machine_file(Fs& fs, const std::string& path) {
   RunRecord record;
   record.machine = read_file(fs, path, 1 << 20);
-  record.config.threads = 1;  // so that the number of cores is looked at, too
+  record.config.threads = 1;  // so that the number of cores is checked, too
   const std::string name = printable(path);
   try {
     parse_json(record.machine, name);
@@ -107,7 +107,7 @@ std::string read_machine_file(Fs& fs, const std::string& path) {
 
 void warn_if_disturbed(const MachineInfo& machine, const std::string& fix) {
   if (!machine.rates || !machine.rates->cores.disturbed()) return;
-  spdlog::warn("{} while this machine was measured: what is predicted may be too slow; {}",
+  spdlog::warn("{} while this machine was measured: predictions may be too slow; {}",
                describe(machine.rates->cores), fix);
 }
 

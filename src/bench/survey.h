@@ -1,4 +1,4 @@
-// What this machine has and delivers, its GPUs included: what `doctor` prints and records keep.
+// What this machine has and how fast it is, GPUs included: for `doctor` and for records.
 #pragma once
 
 #include <string>
@@ -9,16 +9,16 @@
 
 namespace stretto {
 
-// probe_machine, and with `measure` also the matrix-product rates of the CPU, in bf16 where it has
-// units for it, and of each GPU that this program can use (a second or two each).
+// probe_machine, and with `measure` also the rates of matrix products: of the CPU, in bf16 if it
+// has units for it, and of each GPU that this program can use (a second or two each).
 MachineInfo survey_machine(bool measure, const std::string& directory = ".");
 
-// Where other programs took cores while it was measured: what is predicted from it comes out too
-// slow.
+// Warns if other programs took cores while the machine was measured, because predictions from it
+// come out too slow.
 void warn_if_disturbed(const MachineInfo& machine, const std::string& fix);
 
-// The text of a file that `doctor --json` or a sweep wrote. Throws bad_data with the file's name
-// where records could not say which device it describes, and how fast that is.
+// The text of a file that `doctor --json` or a sweep wrote. Throws bad_data with the file's name if
+// a record could not tell from it which device it describes, and how fast that is.
 std::string read_machine_file(Fs& fs, const std::string& path);
 
 // FLOP/s of a square product of `size` in the element type, best of a few tries of `products` each.

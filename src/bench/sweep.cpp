@@ -23,8 +23,8 @@ namespace {
 constexpr size_t kTailBytes = 4000;
 constexpr double kLauncherGrace = 3;  // seconds
 
-// Whoever holds it may run the point. Not close-on-exec: the run itself holds it as well, so that a
-// run whose sweep was killed still keeps others away until it has ended.
+// Held by whoever runs the point. It is not close-on-exec, so the run itself holds it as well: if a
+// sweep is killed, its run keeps others away until it has ended.
 class PointLock {
  public:
   explicit PointLock(const std::string& path)
@@ -68,7 +68,7 @@ std::vector<std::string> child_argv(const PlannedPoint& point, const SweepOption
   return argv;
 }
 
-// Both are lower bounds: a run of more steps than asked for is as good an answer.
+// Both are lower bounds, so a run with more steps counts as well.
 bool has_enough(const RunRecord& record, const SweepOptions& options) {
   if (record.status == RunStatus::stopped) return false;
   if (record.status != RunStatus::ok) return true;
@@ -79,7 +79,7 @@ bool has_enough(const RunRecord& record, const SweepOptions& options) {
   return sum >= options.seconds * (1 - kRounding) || std::ssize(record.steps) >= kMostSteps;
 }
 
-// None where there is none, nor where it is damaged: that is the same as not having run.
+// None also for a damaged record: the point counts as not run.
 std::optional<RunRecord> stored_record(const PlannedPoint& point, const SweepOptions& options) {
   const std::string path = record_path(options.directory, point);
   if (!posix_fs().info(path)) return std::nullopt;
@@ -91,14 +91,14 @@ std::optional<RunRecord> stored_record(const PlannedPoint& point, const SweepOpt
   }
 }
 
-// Where a record that does not count is kept beside the next one.
+// Where to keep a record that does not count, so that the next one can take its place.
 std::string set_aside(const PlannedPoint& point, const SweepOptions& options, const char* name) {
   const std::string aside = join_path(point_directory(options.directory, point), name);
   posix_fs().rename(record_path(options.directory, point), aside);
   return printable(aside);
 }
 
-// What the program itself said last, if anything: ": cannot write ...".
+// The last error that the program itself printed, if any: ": cannot write ...".
 std::string last_error(const std::string& log) {
   constexpr std::string_view kBegin = "stretto: ";
   const size_t at = log.rfind(kBegin);
@@ -107,7 +107,7 @@ std::string last_error(const std::string& log) {
   return ": " + log.substr(from, log.find('\n', from) - from);
 }
 
-// What a record says about a child that ended without writing one.
+// Fills in a record for a child that ended without writing one.
 void describe_end(RunRecord& record, const ProcessResult& ended, double timeout) {
   const int exit_code = ended.exit_code, signal = ended.signal;
   record.exit_code = exit_code;
@@ -164,7 +164,7 @@ RunRecord record_for(const PlannedPoint& point, const SweepOptions& options) {
   RunRecord record;
   record.label = point.point.label;
   record.config = point.config;
-  // Flags that do not come out even: the words leave a configuration which nobody asked for.
+  // Flags that contradict each other leave a configuration that nobody asked for.
   const bool uneven = !point.point.reason.empty();
   if (!uneven) {
     record.command = {"stretto", "bench"};
@@ -177,7 +177,8 @@ RunRecord record_for(const PlannedPoint& point, const SweepOptions& options) {
   record.predicted = point.predicted;
   record.build = build_info();
   record.started = utc_now();
-  // Jobs of a cluster measure their own machine; whoever submits them may have none.
+  // Jobs of a cluster measure their own machine. The machine from which they are submitted may not
+  // have been measured.
   record.machine = options.machine.empty() ? sweep_machine(options.directory) : options.machine;
   describe_device(record);
   return record;
@@ -271,7 +272,8 @@ PointResult run_point(const PlannedPoint& point, const SweepOptions& options) {
   if (options.waiting) process.waiting = [&](double s) { options.waiting(point, s); };
   const ProcessResult ended = run_process(child_argv(point, options, path), process);
   if (ended.stopped) {
-    // Asked to stop, the run may have left a record that says so: it is no result.
+    // If the sweep was asked to stop, the run may have left a record that says so. That is no
+    // result.
     if (fs.info(path) && read_record(fs, path).status != RunStatus::ok) fs.remove(path);
     if (!fs.info(path)) return {PointOutcome::stopped, {}};
   }

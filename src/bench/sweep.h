@@ -24,21 +24,21 @@ enum class PointOutcome { ran, already_finished, running_elsewhere, stopped };
 struct SweepOptions {
   std::string directory;
   std::string program;  // the stretto binary
-  // Words before it for points of several ranks (launcher.h); empty: ranks are threads.
+  // Words to put before it for points with several ranks (launcher.h); empty: ranks are threads.
   std::vector<std::string> launch;
-  std::string launcher = "threads";  // the same in a word, as records say it
-  std::string machine;  // the text of machine.json; empty: what is there when a record is written
+  std::string launcher = "threads";  // how ranks are started, as records call it
+  std::string machine;  // text of machine.json; empty: the file's content when a record is written
   int64_t steps = kTimedSteps;
   double seconds = kTimedSeconds;  // of timed steps, at least
   double timeout = kPointTimeout;  // seconds per point
-  bool retry = false;              // run points again that ended without "ok"
+  bool retry = false;              // repeat points that ended without "ok"
   std::function<void(const PlannedPoint&, double seconds)> waiting;
   std::function<bool()> stop;
 };
 
-// The text of DIR/machine.json; empty where there is none.
+// The text of DIR/machine.json; empty if there is none.
 std::string sweep_machine(const std::string& directory);
-// The same, measured where there is none.
+// The same; measures the machine first if there is none.
 std::string prepare_sweep(const std::string& directory);
 
 struct PointResult {
@@ -46,15 +46,16 @@ struct PointResult {
   RunRecord record;  // when ran or already finished
 };
 
-// The record of a point that is finished. One that ended well with fewer steps or seconds than are
-// asked for now is set aside, with a warning, and does not count; nor does, with `retry`, one that
-// did not end well: it is removed. A damaged one is set aside, too.
+// The record of a point that is finished. A record with fewer steps or seconds than are asked for
+// now is set aside, with a warning, and does not count; a damaged one is set aside, too. With
+// `retry`, a record of a run that did not end well is removed.
 std::optional<RunRecord> finished_record(const PlannedPoint& point, const SweepOptions& options);
 
-// Whether run_point would start a process for it now. Looks only: nothing is set aside.
+// Whether run_point would start a process for it now. Changes nothing.
 bool would_run(const PlannedPoint& point, const SweepOptions& options);
 
-// What finished_record() does to a record that does not count, unless the point runs elsewhere.
+// Does what finished_record() does to a record that does not count, unless the point is running
+// elsewhere.
 void clear_for_rerun(const PlannedPoint& point, const SweepOptions& options);
 
 PointResult run_point(const PlannedPoint& point, const SweepOptions& options);
@@ -64,7 +65,7 @@ double time_limit(const PlannedPoint& point, const SweepOptions& options);
 
 std::string record_path(const std::string& directory, const PlannedPoint& point);
 
-// The record of a point that its own process did not write; status and reason are still to be set.
+// A record for a point whose own process wrote none; status and reason must still be set.
 RunRecord record_for(const PlannedPoint& point, const SweepOptions& options);
 
 }  // namespace stretto

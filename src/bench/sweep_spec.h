@@ -25,11 +25,11 @@ constexpr size_t kMaxPoints = 10'000;
 
 struct SweepPoint {
   std::string label;
-  std::vector<std::string> words;  // as after `stretto bench`
-  std::vector<Place> places;       // where a file has these words; empty: flags
+  std::vector<std::string> words;  // as given to `stretto bench`
+  std::vector<Place> places;       // where they are in a file; empty for flags
   double timeout = 0;              // seconds; 0: the sweep's
-  std::string reason;              // why flags gave no configuration; empty: they did
-  int64_t ranks = 0;               // that flags asked for; 0: none did
+  std::string reason;              // why flags gave no configuration; else empty
+  int64_t ranks = 0;               // requested by flags; 0: not requested
 };
 
 struct SweepSpec {
@@ -42,7 +42,7 @@ struct SweepSpec {
 // Throws Error (bad_config) with file, line and column. Pure.
 SweepSpec parse_sweep(const YamlNode& root);
 
-// The flags of `stretto sweep`, as users of llm-foundry's script know them.
+// The flags of `stretto sweep`, which users of llm-foundry's script know.
 struct SweepFlags {
   std::vector<std::string> models;         // -m: registry names, also as 125m or 125m.yaml
   std::vector<std::string> precisions;     // -t
@@ -57,30 +57,30 @@ struct SweepFlags {
 };
 
 bool empty(const SweepFlags& flags);
-// Throws Error (usage), also where flags contradict each other. Numbers that do not come out even
-// (3 ranks with tp 2) give a point with its reason.
+// Throws Error (usage), also if flags contradict each other. Numbers that do not divide evenly (3
+// ranks with tp 2) give a point with a reason.
 std::vector<SweepPoint> points_of(const SweepFlags& flags);
 
-// Throws what plan_points() throws, without a look at the machine.
+// Throws what plan_points() would throw, but does not look at the machine.
 void require_readable(const std::vector<SweepPoint>& points);
 
-// A point with its configuration, or the reason why it has none that may run.
+// A point with its configuration, or the reason why it cannot run.
 struct PlannedPoint {
   SweepPoint point;
-  // Directory of the point: its label, then its configuration's hash, then what starts its ranks
-  // where that is not threads: the same configuration may be measured both ways.
+  // Directory of the point: its label, the hash of its configuration and, unless ranks are threads,
+  // what starts them, because a configuration may be measured both ways.
   std::string id;
   Config config;
-  RunMemory memory;                  // predicted; zero when rejected for other reasons than memory
-  RunPrediction predicted;           // of the step's time; zero where nothing is known
-  std::string reason;                // empty: runs
-  RunStatus status = RunStatus::ok;  // rejected or oom otherwise
+  RunMemory memory;                  // predicted; zero if it was rejected, except for memory
+  RunPrediction predicted;           // of the step's time; zero if unknown
+  std::string reason;                // empty: it can run
+  RunStatus status = RunStatus::ok;  // else rejected or oom
 };
 
-// Reads and checks every point, in order; points that run the same steps appear once. Words that
-// cannot be read at all (an unknown key) throw: that is a mistake in the spec, not a result.
-// `machine`: what `stretto doctor --json` says of it; empty: no times are predicted.
-// `launcher`: what starts the ranks of points that have several: threads, mpirun or srun.
+// Reads and checks every point, in order. Of points that would run the same steps only the first
+// stays. Words that cannot be read at all (an unknown key) throw: such a mistake in the spec is no
+// result. `machine`: the text of `stretto doctor --json`; empty: no times are predicted.
+// `launcher`: what starts the ranks of points with several ranks: threads, mpirun or srun.
 std::vector<PlannedPoint> plan_points(const std::vector<SweepPoint>& points,
                                       const std::string& machine = "",
                                       const std::string& launcher = "threads");

@@ -26,10 +26,11 @@ constexpr std::pair<const char*, TableStyle> kStyles[] = {{"mpt", TableStyle::mp
                                                           {"predicted", TableStyle::predicted},
                                                           {"full", TableStyle::full}};
 
-// Whole numbers of any size and sign: what was refused may have them.
+// A double, because rejected runs may have numbers of any size and sign.
 double number(int64_t value) { return static_cast<double>(value); }
 
-// Larger models first, whatever their sequence length adds to the position table.
+// By the model's parameters alone: the position table, which grows with the sequence length, is
+// left out.
 double size_of(const Config& config) {
   return number(config.model.layers) * number(config.model.hidden) * number(config.model.hidden);
 }
@@ -58,7 +59,7 @@ std::string most_common(const std::vector<RunRecord>& records, Name name) {
   return most == counts.end() ? "" : most->first;
 }
 
-// FLOP/s of one core when the record's machine was measured: follows its clock. 0: not measured.
+// Measured FLOP/s of one core of the record's machine, which depends on its clock. 0: not measured.
 double core_rate(const RunRecord& r) {
   const nlohmann::json machine = nlohmann::json::parse(r.machine, nullptr, false);
   const auto at = nlohmann::json::json_pointer("/measured/fma_flops_one_core");
@@ -66,7 +67,7 @@ double core_rate(const RunRecord& r) {
   return machine[at].get<double>();
 }
 
-// One that ended well without a timed step has no failure to name.
+// A run that ended well without a timed step has no failure to show.
 std::string in_place_of_figures(const RunRecord& r) {
   return r.status == RunStatus::ok ? "not timed" : name_of(r.status);
 }
@@ -112,7 +113,7 @@ std::string ResultTable::markdown() const {
 
 namespace {
 
-// Whether two rows differ in nothing but what was measured of them.
+// Whether two rows differ only in what was measured.
 bool has_twins(const std::vector<TableColumn>& columns,
                const std::vector<std::vector<std::string>>& rows) {
   std::set<std::string> seen;
@@ -127,7 +128,7 @@ bool has_twins(const std::vector<TableColumn>& columns,
   return false;
 }
 
-// Whether rows are cut differently over ranks and no column says so.
+// Whether rows differ in their layout over ranks and no column shows it.
 bool hides_layout(const std::vector<TableColumn>& columns, const std::vector<RunRecord>& records) {
   const auto shows = [](const TableColumn& column) { return column.name == "TP"; };
   if (std::any_of(columns.begin(), columns.end(), shows)) return false;
@@ -141,7 +142,7 @@ void add_names(ResultTable& table, const std::vector<RunRecord>& records) {
   std::vector<const RunRecord*> all;
   for (const RunRecord& r : records) all.push_back(&r);
   const std::vector<std::string> names = run_names(all);
-  table.header.push_back("Label");  // behind those that readers may count on
+  table.header.push_back("Label");  // last, so that the published columns keep their places
   for (size_t i = 0; i < records.size(); ++i) {
     const std::string& by = records[i].launcher;
     const bool usual = by.empty() || by == "threads";
@@ -177,7 +178,7 @@ ResultTable make_table(TableStyle style, std::vector<RunRecord> records,
 
 namespace {
 
-// Where a directory without records has some below it: "runs/a, runs/b".
+// Directories with records below one that has none itself: "runs/a, runs/b".
 std::string records_below(Fs& fs, const std::string& path) {
   constexpr size_t kMostNamed = 3;
   std::vector<std::string> found;
@@ -189,7 +190,7 @@ std::string records_below(Fs& fs, const std::string& path) {
     std::vector<std::string> files;
     try {
       files = fs.list(below);
-    } catch (const Error&) {  // one that may not be read
+    } catch (const Error&) {  // a directory without permission to read it
       continue;
     }
     const bool holds = std::any_of(files.begin(), files.end(), [](const std::string& file) {
@@ -248,7 +249,7 @@ std::vector<RunRecord> without_repeats(std::vector<RunRecord> records) {
 }
 
 std::vector<std::string> incomparable(const std::vector<RunRecord>& records) {
-  constexpr double kOtherClock = 0.05;  // of the rate that one core was measured to have
+  constexpr double kOtherClock = 0.05;  // relative difference in the measured rate of one core
   const std::string build = most_common(records, build_of);
   const std::string host = most_common(records, [](const RunRecord& r) { return r.device; });
   std::vector<double> rates;

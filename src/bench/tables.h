@@ -1,4 +1,4 @@
-// Records as the tables that people know.
+// Records as tables in well-known formats.
 #pragma once
 
 #include <string>
@@ -21,25 +21,24 @@ struct ResultTable {
   std::string markdown() const;  // every cell safe for Markdown
 };
 
-// Rows sorted as published: device, then larger models, longer sequences, more devices and larger
-// batches first. Runs that failed keep their row; the status stands where the figures would.
-// Where rows cannot be told apart by the columns of a style, or differ in a layout for which it has
-// none, a last column names them (Label).
-// With `published`, the nearest published row and its figures follow each of ours.
+// Rows are sorted as published: by device, then larger models, longer sequences, more devices and
+// larger batches first. Failed runs keep their row, with the status in place of the figures. If
+// rows cannot be told apart by the columns of a style, or differ in a layout that no column shows,
+// a last column names them (Label). With `published`, the closest published row and its figures
+// follow each row of ours.
 ResultTable make_table(TableStyle style, std::vector<RunRecord> records,
                        const std::vector<ReferenceRow>* published = nullptr);
 
-// One record per configuration, launcher, build, machine and first step (and reason, where it was
+// One record per configuration, launcher, build, machine and first step (and reason, if it was
 // rejected): the newest that succeeded, else the newest.
 std::vector<RunRecord> without_repeats(std::vector<RunRecord> records);
 
-// Those of a file or of all files below a directory, without repeats. Error (no_input) where there
-// are none.
+// The records of a file, or of all files below a directory, without repeats. Throws Error
+// (no_input) if there are none.
 std::vector<RunRecord> load_records(Fs& fs, const std::string& path);
 
-// Why a record must not be compared with most of the others: "other build", "other machine", "other
-// clock state" (a core was measured 5 % off the median of them); empty for those that may. One text
-// per record.
+// For each record, why it must not be compared with most of the others: "other build", "other
+// machine", "other clock state" (the rate of one core is 5 % off their median). Empty if it may.
 std::vector<std::string> incomparable(const std::vector<RunRecord>& records);
 
 }  // namespace stretto

@@ -12,9 +12,9 @@
 namespace stretto {
 namespace {
 
-constexpr size_t kSteps = 1000;  // kept: the last ones; metrics.jsonl has them all
+constexpr size_t kSteps = 1000;  // only the last ones are kept; metrics.jsonl has all
 
-// A name that is free: runs may begin within a second.
+// An unused name: two runs may begin within a second.
 std::string new_path(Fs& fs, const std::string& directory, std::string started) {
   std::replace(started.begin(), started.end(), ':', '-');
   const std::string stem = join_path(directory, "run-" + started);
@@ -23,7 +23,7 @@ std::string new_path(Fs& fs, const std::string& directory, std::string started) 
   return path;
 }
 
-// Empty: some steps count. Else the batch was still growing when the run ended.
+// Empty if some steps count. Otherwise the batch was still growing when the run ended.
 std::string why_untimed(const RunRecord& record) {
   if (!record.timed_seconds().empty()) return "";
   return fmt::format("nothing is timed: no step had the full batch of {}",
@@ -46,7 +46,7 @@ void TrainingRecord::begin() {
   describe_device(record_);
   predict_memory(record_);
   record_.status = RunStatus::killed;
-  record_.reason = "nothing is known of its end: killed, or still running";
+  record_.reason = "its end is unknown: killed, or still running";
   path_ = new_path(fs_, record_.config.output, record_.started);
 }
 
@@ -58,7 +58,7 @@ void TrainingRecord::add(const StepRecord& step) {
     record_.warmup = std::max<int64_t>(0, record_.warmup - static_cast<int64_t>(kSteps));
   }
   steps.push_back({step.times.total, step.loss, step.skipped});
-  // Figures are those of the full batch: steps of a smaller one do not count.
+  // Figures are those of the full batch, so steps with a smaller one do not count.
   const bool ramps = record_.config.train.ramp_up.start > 0;
   if (ramps && step.global_batch < record_.config.global_batch) record_.warmup = std::ssize(steps);
   record_.first_step = step.step + 1 - std::ssize(steps);
@@ -85,7 +85,8 @@ void TrainingRecord::write() {
   write_record(fs_, path_, record_);
 }
 
-// Writes after `work`. A record is not worth a run: what fails is said, and no more is kept.
+// Runs `work`, then writes. A record must not end a run: an error is reported, and from then on
+// nothing is kept.
 void TrainingRecord::guarded(const std::function<void()>& work) {
   try {
     work();

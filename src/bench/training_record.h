@@ -1,6 +1,6 @@
-// What `train` leaves in its output directory beside metrics and checkpoints: a run record for each
-// start, which says what ran, where, and how it ended. It begins with the first step; until the end
-// is known it says so.
+// The run record that `train` leaves in its output directory, beside metrics and checkpoints, for
+// each start: what ran, where, and how it ended. It is written from the first step on, and says
+// that the run is not over until it is.
 #pragma once
 
 #include <functional>
@@ -15,10 +15,10 @@ namespace stretto {
 
 class TrainingRecord {
  public:
-  // Without an output directory nothing is kept.
+  // Keeps nothing if there is no output directory.
   TrainingRecord(const Config& config, std::vector<std::string> command, Fs& fs = posix_fs());
 
-  void add(const StepRecord& step);  // by the first rank alone
+  void add(const StepRecord& step);  // called by the first rank only
   void end(ExitCode code);
   void end(const Error& error);
 
@@ -28,7 +28,7 @@ class TrainingRecord {
   void guarded(const std::function<void()>& work);
 
   Fs& fs_;
-  std::string path_;  // empty: no step so far
+  std::string path_;  // empty before the first step
   RunRecord record_;
   double start_;
 };

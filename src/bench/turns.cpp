@@ -21,12 +21,13 @@
 namespace stretto {
 namespace {
 
-constexpr int kGo = 3, kDone = 4;  // descriptors in the program that plays
+constexpr int kGo = 3, kDone = 4;  // file descriptors in the player's process
 constexpr int kPipes[] = {kGo, kDone};
 constexpr int64_t kMostRounds = 900;
-// The programs must not come to the end of their runs by themselves; a first step has no round.
+// Players must not reach the end of their runs by themselves. The first step is not part of a
+// round.
 static_assert(kMostRounds + kWarmupSteps < kMostSteps);
-// Milliseconds: for one step, start included; between two looks at whether to stop.
+// Milliseconds: the limit for one step, start included; and between two checks whether to stop.
 constexpr int kPatience = 10 * 60 * 1000, kLook = 100;
 
 Error no_pipe() {
@@ -34,7 +35,8 @@ Error no_pipe() {
           "check permissions and limits (ulimit -u, ulimit -n)"};
 }
 
-int high(int descriptor) {  // above those that the program is to have
+// Moves a descriptor above the numbers that the player will use.
+int high(int descriptor) {
   const int copy = fcntl(descriptor, F_DUPFD_CLOEXEC, 10);
   close(descriptor);
   if (copy < 0) throw no_pipe();
@@ -137,7 +139,7 @@ bool take_turn() {
 }
 
 void run_in_turns(const Player& a, const Player& b, const Turns& turns) {
-  signal(SIGPIPE, SIG_IGN);  // a program that has gone is an answer, not our end
+  signal(SIGPIPE, SIG_IGN);  // writing to a player that has ended must not end us
   const cpu_set_t cores = cores_of(turns);
   Running first(a, turns, cores), second(b, turns, cores);
   first.hear_end_of_step();

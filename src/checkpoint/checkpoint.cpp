@@ -27,7 +27,8 @@ Checkpoint Checkpoint::open(Fs& fs, const std::string& path) {
   const std::string manifest = join_path(path, kManifestName);
   checkpoint.manifest_ = parse_manifest(read_file(fs, manifest, kMaxManifestBytes), manifest);
   for (const FileRecord& record : checkpoint.manifest_.files) checkpoint.open_file(fs, record);
-  for (const auto& [name, parts] : checkpoint.parts_) checkpoint.reader(name);  // is it whole?
+  // Throws unless it is complete.
+  for (const auto& [name, parts] : checkpoint.parts_) checkpoint.reader(name);
   return checkpoint;
 }
 
@@ -58,7 +59,7 @@ void Checkpoint::index(const OpenFile& file) {
   for (const StTensor& tensor : file.content.tensors) {
     const auto text = file.content.metadata.find(parameter_of(tensor.name));
     if (text == file.content.metadata.end()) {
-      refuse(path, fmt::format("tensor {}: where it belongs is not said", tensor.name));
+      refuse(path, fmt::format("tensor {}: its place in the model is missing", tensor.name));
     }
     Placement placement = parse_placement(text->second, path);
     if (element_count(placement.runs) != tensor.count()) {
@@ -104,8 +105,8 @@ TensorReader Checkpoint::reader(const std::string& name) const {
   for (const TensorReader::Source& source : reader.sources_) {
     if (source.begin != at) {
       refuse(source.file->path(),
-             fmt::format("tensor {}: element {} is there {}", name, std::min(at, source.begin),
-                         source.begin < at ? "twice" : "nowhere"));
+             fmt::format("tensor {}: element {} is {}", name, std::min(at, source.begin),
+                         source.begin < at ? "there twice" : "missing"));
     }
     at += source.count;
   }
@@ -183,7 +184,7 @@ int64_t Checkpoint::verify(int part, int parts, const OnProgress& moved) const {
 }
 
 void Checkpoint::verify_on_disk(Fs& fs, const OnProgress& moved) const {
-  // Whole blocks around a chunk, into memory that begins with a block.
+  // Direct reads need whole blocks around a chunk, and memory that is aligned to blocks.
   constexpr int64_t kBlock = kDirectBlock;
   std::vector<char> memory(static_cast<size_t>(kChunkBytes + 3 * kBlock));
   const auto begin = static_cast<int64_t>(reinterpret_cast<uintptr_t>(memory.data()) % kBlock);

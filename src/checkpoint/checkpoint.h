@@ -1,5 +1,6 @@
-// A checkpoint on disk, opened for reading. Opening proves that it is whole (manifest, files,
-// sizes, headers, every element of every tensor exactly once); verify() proves the tensors' bytes.
+// A checkpoint on disk, opened for reading. Opening it proves that it is complete (manifest, files,
+// sizes, headers, every element of every tensor exactly once); verify() proves the bytes of its
+// tensors.
 #pragma once
 
 #include <functional>
@@ -15,13 +16,14 @@
 
 namespace stretto {
 
-// Reads stretches of one global tensor, wherever its parts lie. The checkpoint must outlive it.
+// Reads stretches of one global tensor, wherever its parts are stored. The checkpoint must outlive
+// it.
 class TensorReader {
  public:
   int64_t count() const { return count_; }
   const std::vector<int64_t>& shape() const { return shape_; }
   DType type() const { return type_; }
-  // Global elements [begin, begin + count) as floats; exact.
+  // Reads global elements [begin, begin + count) as floats, without rounding.
   void read(int64_t begin, int64_t count, float* out) const;
 
  private:
@@ -40,7 +42,7 @@ class TensorReader {
 
 class Checkpoint {
  public:
-  // bad_data naming file and place, no_input when there is no checkpoint.
+  // Throws bad_data naming file and place, or no_input when there is no checkpoint.
   static Checkpoint open(Fs& fs, const std::string& path);
 
   const Manifest& manifest() const { return manifest_; }
@@ -49,10 +51,10 @@ class Checkpoint {
   bool has(const std::string& tensor) const { return parts_.count(tensor) > 0; }
   TensorReader reader(const std::string& tensor) const;
 
-  // Reads and checks the bytes of every `parts`-th file from `part`; returns how many. bad_data
-  // naming file, tensor and offset.
+  // Reads and checks the bytes of every `parts`-th file from file `part` on; returns their number.
+  // Throws bad_data naming file, tensor and offset.
   int64_t verify(int part = 0, int parts = 1, const OnProgress& moved = unheard) const;
-  // The same for all files, read past the page cache where the system can: what is on the disk.
+  // Checks all files as they are on the disk: reads past the page cache where the system can.
   void verify_on_disk(Fs& fs, const OnProgress& moved = unheard) const;
 
  private:
@@ -67,7 +69,8 @@ class Checkpoint {
   };
   void open_file(Fs& fs, const FileRecord& record);
   void index(const OpenFile& file);
-  // Copies bytes of a file: where to (a buffer of its own), from which offset, how many.
+  // Reads `bytes` bytes of a file from `offset` on, and returns where they are, in a buffer of its
+  // own.
   using ChunkReader = std::function<const char*(int64_t offset, int64_t bytes)>;
   void verify_file(size_t file, const ChunkReader& read, const OnProgress& moved,
                    int64_t& bytes) const;
@@ -78,8 +81,8 @@ class Checkpoint {
   std::map<std::string, std::vector<Part>> parts_;  // by tensor
 };
 
-// Throws bad_data that names the first of `values` that is NaN or infinite: a model that holds one
-// computes nothing but NaN.
+// Throws bad_data that names the first of `values` that is NaN or infinite: a model with one such
+// weight computes nothing but NaN.
 void require_finite(const float* values, int64_t count, const std::string& path,
                     const std::string& tensor);
 

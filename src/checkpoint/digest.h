@@ -1,4 +1,4 @@
-// XXH3-128: finds damage, not malice.
+// XXH3-128: a digest that finds damage. It is no protection against forgery.
 #pragma once
 
 #include <compare>

@@ -29,7 +29,7 @@ std::string seal(const json& content) {
   return fmt::format("{}{}{}{}{}", kOpen, digest_of(body).hex(), kMiddle, body, kClose);
 }
 
-// Every byte is either fixed, the digest, or covered by it.
+// Every byte is fixed, or part of the digest, or covered by it, so any change is found.
 json unseal(std::string_view text, const std::string& name) {
   const size_t head = kOpen.size() + 32 + kMiddle.size();
   if (text.size() < head + kClose.size() || text.substr(0, kOpen.size()) != kOpen ||
@@ -91,7 +91,7 @@ FileRecord record_from(const json& object, const std::string& name) {
     return std::isalnum(c) != 0 || c == '.' || c == '-' || c == '_';
   });
   if (!plain || record.name.empty() || record.name[0] == '.' || record.name.size() > 128) {
-    refuse(name, "a file name leads elsewhere");
+    refuse(name, "a file name leads out of the directory");
   }
   record.bytes = size_at(object, "bytes", name);
   record.head = digest_in(member(object, "head", name), name);

@@ -1,5 +1,6 @@
-// The manifest: what a checkpoint holds, and the digests that prove it. It is the last file written
-// and sealed with a digest of itself: a directory without a valid one is no checkpoint.
+// The manifest of a checkpoint: what it holds, and the digests that prove it. It is the last file
+// to be written and ends with a digest of itself: a directory without a valid manifest is no
+// checkpoint.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +13,10 @@
 
 namespace stretto {
 
-constexpr int64_t kChunkBytes = 4 << 20;  // of a tensor's bytes, per digest
-// Called as bytes are written, read and checked, at least once a chunk, from any thread.
+constexpr int64_t kChunkBytes = 4 << 20;  // one digest covers so many bytes of a tensor
+// Called as bytes are written, read or checked, at least once per chunk, from any thread.
 using OnProgress = std::function<void()>;
-inline void unheard() {}  // where nobody wants to know
+inline void unheard() {}  // for callers that need no progress
 constexpr const char* kManifestName = "manifest.json";
 
 struct TensorRecord {
@@ -32,19 +33,19 @@ struct FileRecord {
 
 struct Manifest {
   int64_t step = 0;
-  std::string config;  // JSON
-  std::string state;   // JSON: what the trainer needs beside tensors
+  std::string config;  // as JSON
+  std::string state;   // as JSON: what the trainer needs beside tensors
   std::vector<FileRecord> files;
 
   int64_t bytes() const;
 };
 
-// Text and back. Reading is a pure function of bytes: every change of one bit is found, and file
-// names cannot lead out of the directory. bad_data naming `name`.
+// Writing and reading as text. Reading is a pure function of bytes; it finds every change of one
+// bit, and file names cannot lead out of the directory. Throws bad_data naming `name`.
 std::string manifest_text(const Manifest& manifest);
 Manifest parse_manifest(std::string_view text, const std::string& name);
 
-// What one rank wrote, handed to the rank that writes the manifest.
+// What one rank has written, for the rank that writes the manifest.
 std::string file_record_text(const FileRecord& record);
 FileRecord parse_file_record(std::string_view text, const std::string& name);
 

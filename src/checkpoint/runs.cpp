@@ -30,7 +30,7 @@ std::vector<StridedRun> compress_runs(const std::vector<ShardPiece>& pieces) {
     StridedRun* last = runs.empty() ? nullptr : &runs.back();
     const int64_t stride = last == nullptr ? 0 : piece.global_begin - last->begin;
     if (last != nullptr && last->repeat == 1 && stride == last->count) {
-      last->count += piece.count;  // neighbours in the whole as well
+      last->count += piece.count;  // adjoining in the whole tensor, too
     } else if (last != nullptr && last->count == piece.count && last->repeat == 1 &&
                stride > last->count) {
       last->stride = stride;
@@ -81,10 +81,10 @@ namespace {
               "this file is damaged or not one of Stretto's shards");
 }
 
-// Sizes up to 2^47 elements: products of count, stride and repeat are checked against the whole.
+// At most 2^47 elements, so that products of count, stride and repeat cannot overflow.
 int64_t size_in(const json& value, const std::string& name) {
   if (!value.is_number_unsigned() || value.get<uint64_t>() > (uint64_t{1} << 47)) {
-    refuse(name, "a placement holds something else than sizes");
+    refuse(name, "a placement contains something other than sizes");
   }
   return static_cast<int64_t>(value.get<uint64_t>());
 }
@@ -103,7 +103,7 @@ StridedRun read_run(const json& item, int64_t global_count, const std::string& n
   const bool fits = run.count >= 1 && steps &&
                     !__builtin_mul_overflow(run.repeat - 1, run.stride, &end) &&
                     end <= global_count && run.begin + run.count <= global_count - end;
-  if (!fits) refuse(name, "a run lies outside its tensor");
+  if (!fits) refuse(name, "a run is outside its tensor");
   return run;
 }
 
@@ -113,17 +113,17 @@ Placement parse_placement(std::string_view text, const std::string& name) {
   const json document = parse_json(text, name);
   if (!document.is_object() || document.size() != 2 || !document.contains("shape") ||
       !document.contains("runs") || !document["shape"].is_array() || !document["runs"].is_array()) {
-    refuse(name, "a placement has shape and runs");
+    refuse(name, "a placement must have shape and runs, nothing else");
   }
   Placement placement;
   int64_t count = 1;
   for (const json& size : document["shape"]) {
     placement.shape.push_back(size_in(size, name));
     if (__builtin_mul_overflow(count, placement.shape.back(), &count)) {
-      refuse(name, "a shape beyond any memory");
+      refuse(name, "a shape larger than any memory");
     }
   }
-  int64_t rest = count;  // each element once at most
+  int64_t rest = count;  // no element may appear twice
   for (const json& item : document["runs"]) {
     const StridedRun run = read_run(item, count, name);
     if (run.count > rest / run.repeat) refuse(name, "its runs hold more than the tensor");

@@ -1,5 +1,5 @@
-// Which elements of a global tensor a shard holds. A checkpoint speaks of global row-major elements
-// only, so that any layout reads what any other wrote.
+// Which elements of a global tensor a shard holds. A checkpoint only speaks of global elements in
+// row-major order, so any layout can read what any other has written.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 
 namespace stretto {
 
-// `repeat` runs of `count` consecutive elements, their beginnings `stride` apart: columns of a
-// matrix cost one entry, not one per row.
+// `repeat` runs of `count` consecutive elements that begin `stride` apart. Columns of a matrix thus
+// take one entry, not one per row.
 struct StridedRun {
   int64_t begin = 0;
   int64_t count = 0;
@@ -21,15 +21,15 @@ struct StridedRun {
   bool operator==(const StridedRun&) const = default;
 };
 
-// A stretch of a shard and its place in the whole.
+// A stretch of a shard, and its place in the whole tensor.
 struct ShardPiece {
   int64_t position = 0;  // in the shard
   int64_t global_begin = 0;
   int64_t count = 0;
 };
 
-// The pieces of positions [begin, end) of a tensor-parallel shard, in shard order. Elements at or
-// beyond global `limit` (rows that pad the vocabulary) are left out.
+// Positions [begin, end) of a tensor-parallel shard as pieces, in shard order. Elements at or
+// beyond global element `limit` (rows that pad the vocabulary) are left out.
 std::vector<ShardPiece> shard_pieces(const ParameterSpec& spec, int64_t tp, int64_t tp_rank,
                                      int64_t begin, int64_t end, int64_t limit);
 
@@ -39,13 +39,13 @@ int64_t element_count(const std::vector<StridedRun>& runs);
 
 // What a shard file says of one parameter.
 struct Placement {
-  std::vector<int64_t> shape;  // of the whole
+  std::vector<int64_t> shape;  // of the whole tensor
   std::vector<StridedRun> runs;
 
   int64_t global_count() const;
 };
 std::string placement_text(const Placement& placement);
-// bad_data unless every run lies inside the shape. `name` is for messages.
+// Throws bad_data unless every run is inside the shape. `name` is for messages.
 Placement parse_placement(std::string_view text, const std::string& name);
 
 }  // namespace stretto

@@ -45,7 +45,7 @@ const TypeRow* find_type(std::string_view name) {
 // A whole number in [0, 2^62], so that sums of two cannot overflow.
 int64_t whole(const json& value, const std::string& file, const std::string& where) {
   if (!value.is_number_unsigned() || value.get<uint64_t>() > (uint64_t{1} << 62)) {
-    refuse(file, where + " has something else than a size");
+    refuse(file, where + " has something other than a size");
   }
   return static_cast<int64_t>(value.get<uint64_t>());
 }
@@ -68,7 +68,7 @@ StTensor read_tensor(const std::string& name, const json& entry, int64_t data_be
   for (const json& size : shape) {
     tensor.shape.push_back(whole(size, file, where));
     if (__builtin_mul_overflow(bytes, tensor.shape.back(), &bytes)) {
-      refuse(file, where + " has a shape beyond any memory");
+      refuse(file, where + " has a shape larger than any memory");
     }
   }
   tensor.begin = data_begin + whole(offsets[0], file, where);
@@ -122,11 +122,11 @@ Safetensors parse_safetensors(std::string_view head, int64_t file_bytes, const s
     }
     if (!entry.is_object()) refuse(name, "__metadata__ is not an object");
     for (const auto& [field, value] : entry.items()) {
-      if (!value.is_string()) refuse(name, "__metadata__ holds something else than texts");
+      if (!value.is_string()) refuse(name, "__metadata__ contains something other than texts");
       file.metadata[field] = value.get<std::string>();
     }
   }
-  // Empty tensors share their place with the next one and come first there.
+  // An empty tensor begins where the next one does, and must come before it.
   std::sort(file.tensors.begin(), file.tensors.end(), [](const StTensor& a, const StTensor& b) {
     return std::tie(a.begin, a.end, a.name) < std::tie(b.begin, b.end, b.name);
   });

@@ -1,5 +1,5 @@
 // The safetensors format: an 8-byte length, a JSON header, then the tensors' bytes without gaps.
-// Reading is a pure function of bytes and accepts nothing that could be read in two ways.
+// Reading is a pure function of bytes and rejects anything that could be read in two ways.
 #pragma once
 
 #include <cstdint>
@@ -35,21 +35,22 @@ struct Safetensors {
 // The largest header that readers accept, in bytes.
 constexpr int64_t kMaxStHeader = 100'000'000;
 
-// Bytes of length and header, from the first 8 bytes of a file of `file_bytes`. bad_data when that
-// cannot be. `name` is for messages.
+// Bytes of length field and header, from the first 8 bytes of a file of `file_bytes`. Throws
+// bad_data if that size is impossible. `name` is for messages.
 int64_t safetensors_head_bytes(std::string_view first, int64_t file_bytes, const std::string& name);
 
-// `head`: the length and the header. Everything is checked: type, shape and bytes of each tensor
-// agree, and together they fill the file exactly. Throws bad_data.
+// `head`: length field and header. Checks everything: type, shape and size of each tensor must
+// agree, and together the tensors must fill the file exactly. Throws bad_data.
 Safetensors parse_safetensors(std::string_view head, int64_t file_bytes, const std::string& name);
 Safetensors open_safetensors(const MappedFile& file);
 
-// Length and header for tensors stored one after the other; sets their begin and end. Data begins
-// at a multiple of 64 bytes.
+// Length field and header for tensors that are stored one after the other; sets their begin and
+// end. Data begins at a multiple of 64 bytes.
 std::string safetensors_head(std::vector<StTensor>& tensors,
                              const std::map<std::string, std::string>& metadata);
 
-// Our element type for a name, and back; nothing for types we do not compute with (I64, BOOL, ...).
+// Our element type for a name, and back; nullopt for types that we do not compute with (I64, BOOL,
+// ...).
 std::optional<DType> dtype_of(std::string_view st_type);
 const char* st_type_of(DType type);
 

@@ -14,7 +14,8 @@
 namespace stretto {
 namespace {
 
-// The header; a tensor that is here as a whole keeps its shape, so that other tools see it.
+// The header of the shard's file. A tensor that the shard holds completely keeps its shape, so that
+// other tools can read it.
 std::string shard_head(const Shard& shard, int64_t step, std::vector<StTensor>& tensors) {
   std::map<std::string, std::string> metadata = {{"stretto.step", fmt::format("{}", step)}};
   for (const ShardTensor& t : shard.tensors) {
@@ -67,7 +68,7 @@ void Shard::allocate(int64_t step) {
     memory_.reset(new char[static_cast<size_t>(bytes + 2 * kDirectBlock)]);  // not zeroed
     capacity_ = bytes;
   }
-  // Data begin behind the header: at that place in a block of memory, too.
+  // The data follow the header: their place within a block is the same in memory as in the file.
   std::vector<StTensor> unused;
   const auto head = static_cast<int64_t>(shard_head(*this, step, unused).size());
   const auto begin = reinterpret_cast<uintptr_t>(memory_.get()) % kDirectBlock;
@@ -93,8 +94,8 @@ FileRecord write_shard(Fs& fs, const std::string& path, const Shard& shard, int6
     record.tensors.push_back({t.name, std::vector<Digest>(static_cast<size_t>(chunks))});
   }
 
-  // Writing waits for the disk most of the time: the digests are taken meanwhile, or behind it
-  // where no thread can be started.
+  // Writing mostly waits for the disk, so the digests are taken at the same time, or afterwards if
+  // no thread can be started.
   auto digests = std::async(std::launch::async | std::launch::deferred, [&] {
     for_chunks(shard, [&](size_t tensor, size_t chunk, std::string_view bytes) {
       record.tensors[tensor].chunks[chunk] = digest_of(bytes);

@@ -1,5 +1,5 @@
-// One rank's part of a checkpoint, copied out of the running model: training goes on while it is
-// written.
+// One rank's part of a checkpoint, copied out of the running model, so that training can go on
+// while it is written.
 #pragma once
 
 #include <memory>
@@ -13,8 +13,7 @@
 
 namespace stretto {
 
-// Tensors of a checkpoint: a parameter's weight has the parameter's name, its moments have these
-// in front.
+// In a checkpoint a parameter's weight has the parameter's name; its moments have these prefixes.
 constexpr const char* kMomentPrefix[2] = {"optimizer.m.", "optimizer.v."};
 // "optimizer.m.wte" -> "wte".
 std::string parameter_of(const std::string& tensor);
@@ -34,10 +33,10 @@ struct Shard {
   std::vector<ShardTensor> tensors;  // in the order of their bytes, without gaps
   int64_t bytes = 0;
 
-  // Adds a tensor behind the others; its bytes are filled in after allocate().
+  // Appends a tensor; its bytes are filled in after allocate().
   void add(std::string name, Placement placement, DType type);
-  // Memory for the data, placed for a file of this step so that it can be written past the page
-  // cache. Keeps memory that is large enough.
+  // Allocates memory for the data, aligned so that a file of this step can be written past the page
+  // cache. Memory that is large enough is kept.
   void allocate(int64_t step);
   char* at(size_t tensor) { return data_ + tensors[tensor].offset; }
   const char* data() const { return data_; }
@@ -52,11 +51,11 @@ struct Shard {
 int64_t shard_file_bytes(const Shard& shard, int64_t step);
 
 struct WriteTimes {
-  double digest = 0, write = 0, sync = 0;  // seconds; digest: what writing waited for it
+  double digest = 0, write = 0, sync = 0;  // seconds; `digest`: for which writing waited for it
 };
 
-// Writes a new safetensors file, space reserved first, digests taken beside it, synced and closed.
-// Adds what it took to `times`.
+// Writes, syncs and closes a new safetensors file; reserves its space first. Digests are taken
+// meanwhile. Adds the time that each part took to `times`.
 FileRecord write_shard(Fs& fs, const std::string& path, const Shard& shard, int64_t step,
                        WriteTimes& times, const OnProgress& moved = unheard);
 

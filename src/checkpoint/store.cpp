@@ -27,7 +27,7 @@ void write_new_file(Fs& fs, const std::string& path, std::string_view content) {
   file->close();
 }
 
-// make_dirs, with every new name durable.
+// Like make_dirs, and makes every new name durable.
 void make_durable_dirs(Fs& fs, const std::string& path) {
   std::vector<std::string> parents;
   for (std::string at = path; !fs.info(at); at = parent_dir(at)) parents.push_back(parent_dir(at));
@@ -102,7 +102,7 @@ void CheckpointStore::commit(const std::string& temp, int parts, Manifest manife
     if (!record.tensors.empty()) {
       manifest.files.push_back(std::move(record));
     } else {
-      fs_.remove(join_path(temp, record.name));  // a rank that had nothing to write
+      fs_.remove(join_path(temp, record.name));  // of a rank that had nothing to write
     }
     fs_.remove(path);
     moved_();
@@ -112,7 +112,7 @@ void CheckpointStore::commit(const std::string& temp, int parts, Manifest manife
 
   const std::string final_path = path_of(manifest.step), old = temp + "-old";
   const bool replaces = fs_.info(final_path).has_value();
-  // Only a run that did not continue from it comes here: it was damaged.
+  // A run that resumed from that checkpoint does not write it again, so it must have been damaged.
   if (replaces) fs_.rename(final_path, old);
   fs_.rename(temp, final_path);
   fs_.sync_dir(root_);
@@ -143,7 +143,7 @@ void CheckpointStore::drop_leftovers() noexcept {
 
 void CheckpointStore::prune(int64_t step, int64_t keep, int64_t keep_every) {
   std::vector<int64_t> old = steps();
-  // Later ones belong to a future this run has not reached again; they are not ours to count.
+  // Later checkpoints are of a future that this run has not reached again, so they do not count.
   old.erase(std::lower_bound(old.begin(), old.end(), step), old.end());
   const auto kept = static_cast<size_t>(std::max<int64_t>(0, keep - 1));
   old.resize(old.size() - std::min(kept, old.size()));
@@ -151,7 +151,7 @@ void CheckpointStore::prune(int64_t step, int64_t keep, int64_t keep_every) {
   if (old.empty()) return;
   Checkpoint::open(fs_, path_of(step)).verify_on_disk(fs_, moved_);
   for (const int64_t s : old) {
-    // The name goes first: what is half removed must not look like a checkpoint.
+    // Renamed first, so that a half-removed directory never looks like a checkpoint.
     const std::string doomed = fmt::format("{}{}old", path_of(s), kTempMark);
     remove_tree(fs_, doomed);  // left by a run that died here
     fs_.rename(path_of(s), doomed);
@@ -225,7 +225,7 @@ Checkpoint checkpoint_at(Fs& fs, const std::string& path) {
     spdlog::warn("damaged checkpoint: {}", error.what());
   });
   if (newest) return std::move(*newest);
-  throw Error(ExitCode::bad_data, fmt::format("{}: no checkpoint is whole", store.root()),
+  throw Error(ExitCode::bad_data, fmt::format("{}: every checkpoint is damaged", store.root()),
               "restore one from a copy");
 }
 

@@ -1,4 +1,4 @@
-// stretto bench: one configuration, timed honestly.
+// stretto bench: one configuration, timed.
 #include <fmt/format.h>
 
 #include <cerrno>
@@ -177,10 +177,9 @@ Config load(const Options& options) {
       spdlog::warn("the ranks of {} were started by {}, these by {}", printable(options.from),
                    record.launcher, launcher_here());
     }
-    Config config = record.config;
-    fit_world(config, available_ranks(0), true);  // a record says all
-    require_valid(config);
-    return config;
+    require_world(record.config, available_ranks(0));  // a record shows the dp that was chosen
+    require_valid(record.config);
+    return record.config;
   }
   if (options.words.empty() || !options.from.empty()) {
     throw Error(ExitCode::usage, "bench needs either a configuration or a record with --from",
@@ -205,7 +204,7 @@ std::vector<std::string> command_of(const Options& options) {
   return command;
 }
 
-// Not after minutes of measuring.
+// Checked before minutes of measuring, not after.
 void require_room(const Options& options, const Config& config) {
   const std::string& path = options.out;
   std::vector<std::string> inputs = options.words;
@@ -253,7 +252,7 @@ void bench(const Options& options) {
   install_stop_signals(stop_note(false));
   const std::optional<RunRecord> measured = measure(config, how);
   if (live) fmt::print(stderr, "\r\033[K");
-  if (!measured) return;  // another process speaks for the job
+  if (!measured) return;  // the process with the first rank prints the result
   const RunRecord& record = *measured;
   if (!options.out.empty()) write_record(posix_fs(), options.out, record);
   if (options.json) {

@@ -1,4 +1,4 @@
-// stretto checkpoint: what is saved, and whether it is whole.
+// stretto checkpoint: what is saved, and whether it is undamaged.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
@@ -100,7 +100,7 @@ void run(const Options& options, bool verify) {
   std::optional<int64_t> only;
   const CheckpointStore store = store_at(posix_fs(), options.path, only);
   std::vector<Row> rows;
-  ExitCode code = ExitCode::ok;  // damage before what may be whole
+  ExitCode code = ExitCode::ok;  // a damaged one counts more than one that could not be read
   const std::vector<int64_t> steps = only ? std::vector<int64_t>{*only} : store.steps();
   for (const int64_t step : steps) {
     rows.push_back(examine(store, step, verify));

@@ -9,7 +9,8 @@
 namespace stretto::cli {
 namespace {
 
-// No room for more than bytes, or about as much as they take, and learned from a text.
+// Whether the vocabulary has no room for more than bytes, or not much more and the model was
+// trained on a text.
 bool bytes_are_likely(const Manifest& manifest, int64_t vocab) {
   return vocab <= 256 || (vocab <= 512 && data_of(manifest).format == "bytes");
 }

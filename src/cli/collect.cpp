@@ -25,14 +25,14 @@ struct Options {
   std::string directory, style = "mpt", against, save_path;
 };
 
-// A published column that is not what its name says.
+// Explains a published column whose name is misleading.
 std::string units_below(const ResultTable& table) {
   const auto& names = table.header;
   if (std::find(names.begin(), names.end(), "Model TFLOP") == names.end()) return "";
   return "\nModel TFLOP is in hundreds of TFLOP/s per device, as published: 1.5 is 150 TFLOP/s.\n";
 }
 
-// Published tables have no column for what was predicted: a table of its own.
+// A separate table for predictions, for which published tables have no column.
 std::string predictions_below(TableStyle style, const std::vector<RunRecord>& records) {
   if (style == TableStyle::full || style == TableStyle::predicted) return "";
   std::vector<RunRecord> foreseen;

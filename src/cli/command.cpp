@@ -29,7 +29,7 @@ CLI::Validator not_empty() {
       kNotEmpty);
 }
 
-// CLI11 takes a number that is too large for the largest there is.
+// CLI11 would turn a number that is too large into the largest that fits.
 CLI::Validator fits_int64() {
   return CLI::Validator(
       [](const std::string& text) {
@@ -58,7 +58,8 @@ class HelpFormatter : public CLI::Formatter {
 
 constexpr const char* kSettings = "config";  // the positional of add_settings()
 
-// "train", "config show": the verb that was being read when an error came up; empty: none yet.
+// The verb that was being parsed when an error came up, such as "train" or "config show"; empty:
+// none yet.
 struct ReadVerb {
   const CLI::App* app;
   std::string words;
@@ -72,8 +73,8 @@ ReadVerb verb_of(const CLI::App& app) {
   return verb;
 }
 
-// --lr 3, --tensor-model-parallel-size: an option elsewhere, a word of a configuration here
-// ("train.lr=...").
+// For --lr 3 or --tensor-model-parallel-size: an option of other programs for which we have a word
+// of a configuration ("train.lr=...").
 std::string setting_meant(const CLI::App& app, const CLI::App& verb) {
   if (verb.get_option_no_throw(kSettings) == nullptr) return "";
   for (const std::string& word : app.remaining(true)) {
@@ -84,7 +85,7 @@ std::string setting_meant(const CLI::App& app, const CLI::App& verb) {
   return "";
 }
 
-// The first word that looks like an option and is none of the verb's; empty: all are known.
+// The first word that looks like an option but is not one of the verb's; empty: there is none.
 std::string unknown_option(const CLI::App& app) {
   for (const std::string& word : app.remaining(true)) {
     if (word.starts_with('-') && word != "--") return word.substr(0, word.find('='));
@@ -92,7 +93,7 @@ std::string unknown_option(const CLI::App& app) {
   return "";
 }
 
-// Its own, and those of any verb: a group's are none of its verbs'.
+// The verb's own options and those of every verb. A group's options are not those of its verbs.
 std::vector<std::string> options_of(const CLI::App& verb, const CLI::App& root) {
   std::vector<std::string> names;
   for (const CLI::App* app : {&verb, &root}) {
@@ -122,7 +123,7 @@ std::vector<std::string> options_of(const CLI::App& verb, const CLI::App& root) 
               meant.empty() ? help : fmt::format("{} {}", meant, help));
 }
 
-// Caught before CLI11 does, which would only say that a verb is missing.
+// Checked before CLI11 parses, whose error would only say that a verb is missing.
 void check_verbs(const CLI::App& app, const std::vector<std::string>& words) {
   const CLI::App* at = &app;
   std::string group;  // "config ", "" at the top
@@ -215,7 +216,7 @@ Command* Command::add_subcommand(const std::string& name, const std::string& hel
 
 void Command::require_subcommand(int count) { app_of(native_).require_subcommand(count); }
 
-// An empty path or name is a variable that was not set.
+// An empty path or name usually comes from a shell variable that was not set.
 #define STRETTO_TEXT_OPTION(Type)                                                             \
   Option Command::add_option(const std::string& name, Type& value, const std::string& help) { \
     return option(app_of(native_).add_option(name, value, help)->check(not_empty()));         \
@@ -292,10 +293,12 @@ int parse_and_run(int argc, char** argv, const char* examples) {
   CLI::App app{examples, "stretto"};
   app.require_subcommand(1);
   app.formatter(std::make_shared<HelpFormatter>());  // verbs inherit it
-  app.fallthrough();                                 // and know the options of all verbs
+  app.fallthrough();                                 // verbs also accept the options of the program
   Command root(&app);
   add_verbs(root);
-  bool version = false;  // for --help; the word stands for the verb, so that its options work
+  // Only for --help: below, the word is replaced by the verb `version`, which has options of its
+  // own.
+  bool version = false;
   app.add_flag("--version", version, "Short for: stretto version");
   bool quiet = false, verbose = false;
   app.add_flag("-q,--quiet", quiet, "Of any verb: warnings and errors alone on stderr");

@@ -1,5 +1,5 @@
-// A verb and its options. A thin face of CLI11, which only command.cpp includes: its headers cost
-// ten seconds of compile time in every file that sees them.
+// A verb and its options: a thin layer over CLI11, which only command.cpp includes, because its
+// headers add ten seconds to the compilation of every file that sees them.
 #pragma once
 
 #include <cstdint>
@@ -27,8 +27,8 @@ class Option {
   Option required();
   Option capture_default_str();               // help shows the default
   Option expected(int least, int most);       // how many values, for lists
-  Option between(double least, double most);  // refuses other numbers, and what is none
-  Option may_be_empty();                      // of text: else an empty one is refused
+  Option between(double least, double most);  // refuses other numbers, and words that are no number
+  Option may_be_empty();                      // for text; otherwise an empty one is refused
 
   // What completion offers. Numbers and other text have nothing to offer.
   Option file();       // FILE in help; or a directory
@@ -49,11 +49,13 @@ class Command {
   Command(const Command&) = delete;
   Command& operator=(const Command&) = delete;
 
-  // `help` leads with one line; examples follow it. Lists of verbs show the first line alone.
+  // The first line of `help` is a summary, examples follow it. Lists of verbs show only the
+  // summary.
   Command* add_subcommand(const std::string& name, const std::string& help);
   void require_subcommand(int count);
 
-  // "NAME" is positional, "-n,--ranks" is not. The variable keeps its value when not given.
+  // "NAME" is positional, "-n,--ranks" is not. If the option is not given, the variable keeps its
+  // value.
   Option add_option(const std::string& name, std::string& value, const std::string& help);
   Option add_option(const std::string& name, std::vector<std::string>& value,
                     const std::string& help);
@@ -68,14 +70,14 @@ class Command {
                     const std::string& help);
   Option add_option(const std::string& name, std::optional<double>& value, const std::string& help);
   Option add_flag(const std::string& name, bool& value, const std::string& help);
-  // The words of a configuration, positional.
+  // Positional words that make up a configuration.
   Option add_settings(std::vector<std::string>& words);
 
-  // What of its own the command line has, as it is written there; of lists the first word. Not
-  // before parsing.
+  // The verb's own options that were given, as on the command line; of a list only its first word.
+  // To be called after parsing.
   std::vector<std::string> given() const;
 
-  // Runs after parsing, when the verb was named. Throws Error.
+  // Runs after parsing if the verb was named. May throw Error.
   void callback(std::function<void()> run);
 
   Outline outline() const;  // of this verb and all below it

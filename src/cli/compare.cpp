@@ -45,7 +45,7 @@ struct Options {
   bool json = false;
 };
 
-// Records are compared as they are: nothing runs, and nothing is kept.
+// Existing records are compared as they are: nothing is run or kept.
 void refuse_options_of_bench(const Options& o) {
   std::vector<const char*> given;
   if (o.runs) given.push_back("--runs");
@@ -65,22 +65,23 @@ std::vector<RunRecord> load(const std::string& path) {
   return records;
 }
 
-// One configuration may have run with threads and with mpirun: both have its name.
+// Adds the launcher where one configuration was run with several, which would all have the same
+// name.
 std::string named(const std::string& label, const std::string& launcher) {
   const bool usual = launcher.empty() || launcher == "threads";
   return printable(usual ? label : fmt::format("{} ({})", label, launcher));
 }
 
-// What only one side holds cannot be compared, but must not vanish.
+// What only one side contains cannot be compared, but should not go unmentioned.
 void warn_of_lonely(const std::vector<RunRecord>& side, const std::vector<RunRecord>& other,
                     const std::string& name) {
   for (const Lonely& run : not_compared(side, other)) {
-    spdlog::warn("{} is in {} alone: not compared", named(run.name, run.record->launcher),
+    spdlog::warn("{} is only in {}: not compared", named(run.name, run.record->launcher),
                  printable(name));
   }
 }
 
-// What was not timed has neither a time nor a ratio: null.
+// A run that was not timed has no time and no ratio: null.
 nlohmann::json to_json(const Comparison& c) {
   const auto known = [](bool is, double value) {
     return is ? nlohmann::json(value) : nlohmann::json();
@@ -122,7 +123,7 @@ void print(const std::vector<Comparison>& all) {
   }
 }
 
-// Lets both programs run the configuration, several times afresh; their records lie in
+// Runs the configuration with both programs in turns, starting them several times. Records go to
 // `directory`/a and /b.
 void bench_in_turns(const Options& options, const std::string& directory) {
   const int64_t runs = options.runs.value_or(5), steps = options.steps.value_or(kTimedSteps);
@@ -170,7 +171,7 @@ std::vector<Comparison> compared(const Options& options) {
     refuse_options_of_bench(options);
     const std::vector<RunRecord> a = load(options.a), b = load(options.b);
     const std::vector<Comparison> all = compare_records(a, b, options.tolerance);
-    if (all.empty()) return all;  // one error says it of all of them
+    if (all.empty()) return all;  // one error covers all of them
     warn_of_lonely(a, b, options.a);
     warn_of_lonely(b, a, options.b);
     return all;

@@ -52,7 +52,7 @@ std::optional<int32_t> end_token(const Tokenizer& tokenizer, const PrepareArgume
   return id;
 }
 
-// The output without .bin or .idx, which must leave a name: files called ".bin" nobody sees.
+// The output without .bin or .idx. It must leave a name, because a file called ".bin" is hidden.
 std::string stem_of(const PrepareArguments& a) {
   const bool suffixed = a.output.ends_with(".bin") || a.output.ends_with(".idx");
   std::string stem = suffixed ? a.output.substr(0, a.output.size() - 4) : a.output;
@@ -72,7 +72,7 @@ std::vector<std::string> outputs_of(const PrepareArguments& a) {
   return {stem + ".bin", stem + ".idx"};
 }
 
-// A .bin with an index beside it is read as Megatron's.
+// Refuses to write a .bin beside an index: it would be read as Megatron's.
 void refuse_index_beside(const std::string& bin) {
   const std::string index = bin.substr(0, bin.size() - 4) + ".idx";
   if (!posix_fs().info(index)) return;
@@ -98,7 +98,7 @@ void prepare(const PrepareArguments& a) {
   CorpusReader corpus({a.inputs, a.key, a.line_documents});
   keep_inputs("-o", a.output, outputs_of(a), a.inputs);
   if (a.format == "llmc") refuse_index_beside(llmc_path(a));
-  install_stop_signals();  // what the writer makes goes when we are asked to stop
+  install_stop_signals();  // when asked to stop, the writer removes its unfinished files
   for (const std::string& output : outputs_of(a)) drop_leftovers(posix_fs(), output);
   const auto writer = open_writer(a, tokenizer.vocab_size());
   const int threads = a.threads > 0 ? a.threads : default_threads();
@@ -141,12 +141,12 @@ struct InfoArguments {
 
 struct Scan {
   int32_t lowest = INT32_MAX, highest = 0;
-  std::optional<int64_t> distinct;  // none: ids that no vocabulary has
+  std::optional<int64_t> distinct;  // none if there are ids that no vocabulary has
 };
 
 constexpr int32_t kMostIds = 1 << 24;
 
-// One pass over all ids; the map of a file is streamed, so memory stays small.
+// Goes over all ids once. The mapped file is streamed, so memory stays small.
 Scan scan_ids(const TokenSource& source) {
   ProgressLine line("scan", source.tokens(), "tokens");
   Scan scan;
@@ -158,7 +158,8 @@ Scan scan_ids(const TokenSource& source) {
     const auto [low, high] = std::minmax_element(ids.begin(), ids.end());
     scan.lowest = std::min(scan.lowest, *low);
     scan.highest = std::max(scan.highest, *high);
-    // Damaged files may hold any id: distinct ones are counted only up to a sane vocabulary.
+    // A damaged file may hold any id, so distinct ids are counted only up to a plausible
+    // vocabulary.
     if (scan.highest < kMostIds) {
       if (std::ssize(seen) <= scan.highest) seen.resize(static_cast<size_t>(scan.highest) + 1);
       for (const int32_t id : ids) seen[static_cast<size_t>(id)] = true;

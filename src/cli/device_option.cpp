@@ -10,7 +10,8 @@
 namespace stretto::cli {
 namespace {
 
-// Not of the files, nor of what was asked for: it is too small, too old, busy, or there is none.
+// Errors caused by the device itself (too small, too old, busy, missing), not by files or by the
+// request.
 bool of_the_device(const Error& error) {
   switch (error.code()) {
     case ExitCode::out_of_memory:

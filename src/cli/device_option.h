@@ -1,4 +1,4 @@
-// --device of verbs that take a trained model.
+// The option --device of verbs that use a trained model.
 #pragma once
 
 #include <functional>
@@ -14,10 +14,10 @@ struct DeviceOption {
   std::string name = "auto";
 
   void add_to(Command& verb);
-  // Throws usage.
+  // Throws a usage error for an unknown device.
   void check() const;
-  // Calls work(device). With auto that is where the model was trained, and the CPU where this
-  // machine has no such device, or its GPU refuses: `work` is then called twice.
+  // Calls work(device). With auto this is the device of the training run, or the CPU if this
+  // machine has no such device or its GPU fails; in the latter case `work` is called twice.
   void run(const Checkpoint& checkpoint, const std::function<void(Device)>& work) const;
 };
 

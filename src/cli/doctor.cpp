@@ -1,4 +1,4 @@
-// stretto doctor: one page on this machine.
+// stretto doctor: one page about this machine.
 #include <fmt/format.h>
 
 #include <filesystem>

@@ -41,7 +41,7 @@ struct Options {
   bool json = false;
 };
 
-// Token files as they are; any other file is text.
+// Token files are read as they are; any other file is taken for text.
 std::unique_ptr<TokenSource> tokens_of(const Options& o, const Checkpoint& checkpoint) {
   const TokenFormat format = parse_token_format(o.format);
   auto source = open_tokens(o.file, format);
@@ -54,8 +54,8 @@ std::unique_ptr<TokenSource> tokens_of(const Options& o, const Checkpoint& check
   if (source->tokens() > kMaxTextBytes) {
     throw Error(
         ExitCode::bad_data,
-        fmt::format("{} is more text than is encoded at once ({})", printable(o.file),
-                    format_bytes(static_cast<double>(source->tokens()))),
+        fmt::format("{} is longer than the text that can be encoded at once ({})",
+                    printable(o.file), format_bytes(static_cast<double>(source->tokens()))),
         fmt::format("stretto data prepare {} --tokenizer {} -o NAME, then evaluate NAME.bin",
                     o.file, name));
   }
@@ -66,7 +66,7 @@ std::unique_ptr<TokenSource> tokens_of(const Options& o, const Checkpoint& check
   return memory_tokens(o.file, std::move(ids));
 }
 
-// The first sequence's logits, (tokens, vocab) f32: to compare with other programs.
+// Writes the logits of the first sequence, (tokens, vocab) f32, to be compared with other programs.
 void write_logits(const Options& o, Config config, const Checkpoint& checkpoint,
                   const TokenSource& source) {
   config.tf32 = false;

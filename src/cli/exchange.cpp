@@ -66,18 +66,18 @@ DType dtype_from(const std::string& name) {
 
 void run_export(const Options& o) {
   if (o.format != "hf") {
-    throw Error(ExitCode::usage, fmt::format("--format {}", o.format), "hf is the format there is");
+    throw Error(ExitCode::usage, fmt::format("--format {}", o.format), "the only format is hf");
   }
   const DType dtype = dtype_from(o.dtype);
   const Checkpoint checkpoint = checkpoint_at(posix_fs(), o.source);
   ExportOptions options;
   options.dtype = dtype;
   options.tokenizer = tokenizer_name(checkpoint, o.tokenizer);
-  // A vocabulary of fewer than all bytes has no tokenizer that others could use.
+  // Without all 256 bytes in the vocabulary there is no tokenizer that others could use.
   const bool too_small = config_of(checkpoint.manifest()).model.vocab < 256;
   if (o.tokenizer.empty() && options.tokenizer == "bytes" && too_small) options.tokenizer.clear();
   options.shard_bytes = static_cast<int64_t>(o.shard_gb * 1e9);
-  install_stop_signals();  // what was written so far goes when we are asked to stop
+  install_stop_signals();  // when asked to stop, removes what was written so far
   options.stop = [] { return stop_signal() != 0; };
   report(o, export_hf(posix_fs(), checkpoint, o.target, options));
 }

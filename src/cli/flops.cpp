@@ -100,7 +100,7 @@ Unit unit_for(double flops) {
   return kUnits[3];
 }
 
-// `scale` times the FLOPs of one token.
+// `scale`: the number of tokens for which FLOPs are printed.
 void print_flops(const Work& work, const char* title, double scale) {
   const auto [name, unit] = unit_for(work.flops(Convention::mpt).model_total() * scale);
   TextTable table(headings("convention"));

@@ -41,14 +41,15 @@ struct Options {
 void check(const Options& o) {
   o.device.check();
   if (o.temperature >= 0 && o.top_p > 0 && o.top_p <= 1 && o.top_k >= 0 && o.tokens > 0) return;
-  throw Error(ExitCode::usage,
-              fmt::format("--temperature {} --top-p {} --top-k {} --tokens {}", o.temperature,
-                          o.top_p, o.top_k, o.tokens),
-              "temperature and top-k are not negative, top-p lies in (0, 1], tokens above 0");
+  throw Error(
+      ExitCode::usage,
+      fmt::format("--temperature {} --top-p {} --top-k {} --tokens {}", o.temperature, o.top_p,
+                  o.top_k, o.tokens),
+      "temperature and top-k must not be negative, top-p must be in (0, 1], tokens above 0");
 }
 
-// A model's vocabulary may be padded beyond its tokenizer's, whose ids may leave holes: nothing can
-// be said with such ids, so they are never drawn.
+// Ids without a text: a model's vocabulary may be padded beyond its tokenizer's, whose ids may
+// leave gaps. Such ids are never drawn.
 std::vector<int32_t> unknown_ids(const Tokenizer& tokenizer, int64_t vocab) {
   std::vector<int32_t> out;
   for (int32_t id = 0; id < vocab; ++id) {
@@ -64,7 +65,7 @@ std::vector<float> without(std::vector<float> logits, const std::vector<int32_t>
   return logits;
 }
 
-// The model after the prompt.
+// The model after it has read the prompt.
 struct Reader {
   std::unique_ptr<Comm> self = make_self_comm();
   std::unique_ptr<Backend> backend;

@@ -1,4 +1,4 @@
-// What is written replaces what is there under its name: that must not be what is read.
+// Refuses an output that would overwrite an input.
 #pragma once
 
 #include <string>
@@ -6,8 +6,8 @@
 
 namespace stretto::cli {
 
-// Throws Error (usage) where a file of `outputs`, which `option` with `value` asks for, is one of
-// `inputs`, or a record or table in one that is a directory. Inputs may be names that are no files.
+// Throws Error (usage) if one of `outputs`, which were requested by `option` with `value`, is one
+// of `inputs`, or a record or table in one that is a directory. Inputs may be names without a file.
 void keep_inputs(const std::string& option, const std::string& value,
                  const std::vector<std::string>& outputs, const std::vector<std::string>& inputs);
 

@@ -1,4 +1,5 @@
-// Parses the command line and runs one verb. The only place, beside the rank runner, that catches.
+// Parses the command line and runs one verb. Exceptions are caught only here and in the code that
+// runs ranks.
 #include <fcntl.h>
 #include <fmt/format.h>
 
@@ -23,14 +24,14 @@ constexpr const char* kExamples =
     "Examples:\n"
     "  stretto train configs/runs/tiny.yaml          train a small GPT, a few seconds\n"
     "  stretto train -n 4 tiny parallel.tp=2         such a model on four ranks, dp 2 x tp 2\n"
-    "  stretto bench tiny                            time a configuration honestly\n"
+    "  stretto bench tiny                            time a configuration\n"
     "  stretto sweep -m tiny -s 6 7 --tp 1 2 --run   time a grid of them\n"
     "  stretto plan mpt-7b --cluster h100 --gpus 64  the fastest layout on a cluster\n"
     "  stretto flops mpt-125m                        parameters, FLOPs and memory\n"
     "  stretto config keys                           what can be set\n"
     "  stretto doctor                                what this machine delivers\n";
 
-// Whatever becomes of stderr, the exit code says it too.
+// The exit code tells of the error even if stderr cannot be written.
 int report(const Error& error) {
   std::string text = fmt::format("stretto: {}\n", printable_lines(error.what()));
   if (!error.hint().empty()) text += fmt::format("  fix: {}\n", printable_lines(error.hint()));
@@ -51,8 +52,9 @@ Error lost_output(const char* why) {
           "make room where it goes, and repeat the command"};
 }
 
-// Where a standard stream is closed, the next file that is opened would take its place, and with it
-// what is printed. This file cannot be written to, so that lost output is noticed as before.
+// If a standard stream is closed, the next file to be opened would get its number and receive what
+// is printed. So the number is given to a file that cannot be written, and lost output is still
+// noticed.
 void claim_standard_streams() {
   for (int fd = 0; fd <= 2; ++fd) {
     if (::fcntl(fd, F_GETFD) < 0) ::open("/dev/null", O_RDONLY);
@@ -64,15 +66,16 @@ void claim_standard_streams() {
 int run(int argc, char** argv) {
   claim_standard_streams();
   ask_for_gpu_queues();
-  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error like a full disk
-  // Who ignores it hands that on to us, and then nobody can tell how our own children ended.
+  std::signal(SIGXFSZ, SIG_IGN);  // exceeding a file-size limit becomes an error, like a full disk
+  // Our parent may have passed on an ignored SIGCHLD; then the outcome of our own children would be
+  // lost.
   std::signal(SIGCHLD, SIG_DFL);
   init_log(LogLevel::normal);
   try {
     const int code = answer_of(argc, argv);
     const bool flushed = std::fflush(stdout) == 0;
     const char* why = flushed ? "it is closed, or was full" : std::strerror(errno);
-    // 1 is an answer ("slower", "not the same"), and lost like any other.
+    // Code 1 is an answer ("slower", "not the same") that may have been lost like any other output.
     const bool written = flushed && std::ferror(stdout) == 0;
     return written || code > 1 ? code : report(lost_output(why));
   } catch (const Error& error) {

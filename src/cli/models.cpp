@@ -72,7 +72,7 @@ void show(const std::string& name, bool json) {
     print_json(list);
     return;
   }
-  find_model(name);  // an unknown name throws here, with the nearest ones
+  find_model(name);  // throws for an unknown name, and names similar ones
   const RegistryModel& model = *lookup_model(name);
   if (!json) return print_one(model);
   print_json(model_json(model));

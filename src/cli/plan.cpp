@@ -67,7 +67,7 @@ ResolvedConfig read_words(const PlanOptions& o) {
   std::vector<std::string> words = o.model;
   const std::string& first = words.front();
   const bool name = first.find_first_of("=/") == std::string::npos && !first.ends_with(".yaml");
-  if (words.size() == 1 && name) find_model(first);  // or which one was meant
+  if (words.size() == 1 && name) find_model(first);  // throws, and names similar models
   if (o.seq_len) words.push_back(fmt::format("seq_len={}", *o.seq_len));
   return load_config(words);
 }
@@ -85,7 +85,8 @@ plan::Workload workload_of(const PlanOptions& o, const Config& config,
                 "use --precision amp_bf16, or give the cluster device.matrix_rate_fp8");
   }
   const int64_t gpus = *o.gpus;
-  // About four million tokens. A device's share can be halved several times, into micro-batches.
+  // About four million tokens, such that a device's share can be halved several times, into
+  // micro-batches.
   const int64_t wanted = std::max<int64_t>(1, (int64_t{4} << 20) / std::max<int64_t>(1, w.seq_len));
   int64_t share = ceil_div(wanted, gpus), even = 1;
   while (2 * even <= share / 8) even *= 2;
@@ -188,7 +189,7 @@ void run_scale(const PlanOptions& o, const plan::Cluster& cluster, const plan::S
   if (!scale.best && (o.budget || !o.deadline.empty())) throw Answered{ExitCode::regression};
 }
 
-// This machine, as `stretto doctor --json` described it, or measured now.
+// This machine as a cluster: as described by `stretto doctor --json`, or measured now.
 plan::Cluster measured_cluster(const PlanOptions& o) {
   std::string text;
   if (o.machine.empty()) {
@@ -211,8 +212,8 @@ plan::Cluster measured_cluster(const PlanOptions& o) {
   return plan::local_cluster(*figures, std::max<int64_t>(1, figures->cores / ranks), ranks);
 }
 
-// What was not asked for is what the words or files say; then it depends on the machine: a CPU
-// computes in fp32, one rank per core.
+// Options that were not given come from the words or files, then from the machine: a CPU computes
+// in fp32 with one rank per core.
 PlanOptions with_defaults(PlanOptions o, const ResolvedConfig& words,
                           const plan::Cluster& cluster) {
   const auto says = [&](const char* key) { return words.origin_of(key).source > Source::registry; };
@@ -225,7 +226,7 @@ PlanOptions with_defaults(PlanOptions o, const ResolvedConfig& words,
   return o;
 }
 
-// What changes the time of a step and is not in the model.
+// Warns of settings that change the time of a step but are not in the model.
 void warn_of_unmodelled(const Config& words, const plan::Cluster& cluster) {
   std::vector<std::string> keys;
   if (words.tf32 && cluster.has_gpus()) keys.emplace_back("tf32=true");
@@ -235,20 +236,19 @@ void warn_of_unmodelled(const Config& words, const plan::Cluster& cluster) {
     keys.push_back("parallel.order=" + words.parallel.order);
   }
   if (keys.empty()) return;
-  spdlog::warn("plan: not in the model, so that seconds are those without: {}",
-               fmt::join(keys, ", "));
+  spdlog::warn("plan: the cost model does not include {}", fmt::join(keys, ", "));
 }
 
-// What the words tell our own runtime.
-void check_told(const plan::Workload& work, const Config& words, const plan::Cluster& cluster,
-                const plan::Stack& stack) {
+// Checks the settings that the words make for our own runtime.
+void check_runtime_options(const plan::Workload& work, const Config& words,
+                           const plan::Cluster& cluster, const plan::Stack& stack) {
   const bool narrow = work.gradient_type != DType::f32 || work.reduce_type != DType::f32;
   const bool offload = words.activation_offload || words.optimizer_offload;
   if (!stack.own_runtime) {
     if (narrow || offload || work.logits_chunk > 0) {
       spdlog::warn(
-          "plan: gradient_dtype, reduce_dtype, logits_chunk and offloading are not known of {}: "
-          "left out",
+          "plan: {} has no gradient_dtype, reduce_dtype, logits_chunk or offloading: they are "
+          "ignored",
           stack.name);
     }
     return;
@@ -262,7 +262,7 @@ void check_told(const plan::Workload& work, const Config& words, const plan::Clu
                 finding.fix);
   }
   if (offload && cluster.host_bandwidth == 0) {
-    spdlog::warn("plan: offloading on a CPU goes into the same memory: left out");
+    spdlog::warn("plan: on a CPU offloading would use the same memory: it is ignored");
   }
 }
 
@@ -274,7 +274,7 @@ void run_plan(const PlanOptions& asked) {
   const bool local = asked.cluster == "local";
   if (asked.scale && local) {
     throw Error(ExitCode::usage,
-                "--scale asks what more devices bring, and this machine has its own",
+                "--scale is about more devices, but this machine has a fixed number",
                 "name another --cluster, or give --gpus");
   }
   plan::Cluster cluster = local ? measured_cluster(asked) : plan::find_cluster(asked.cluster);
@@ -285,7 +285,7 @@ void run_plan(const PlanOptions& asked) {
   const PlanOptions o = with_defaults(asked, words, cluster);
   const plan::Stack stack = plan::find_stack(o.software, cluster);
   const plan::Workload work = workload_of(o, words.config, cluster);
-  check_told(work, words.config, cluster, stack);
+  check_runtime_options(work, words.config, cluster, stack);
   if (o.scale) {
     run_scale(o, cluster, stack, work);
     return;
@@ -378,7 +378,7 @@ void add_plan(Command& app) {
   });
 
   verb->callback([o] {
-    if (o->done) return;  // a subverb ran
+    if (o->done) return;  // a subverb has run instead
     if (o->model.empty()) {
       throw Error(ExitCode::usage, "plan: no model named",
                   "stretto plan mpt-7b --cluster h100 --gpus 64");

@@ -1,4 +1,4 @@
-// What `stretto plan` was asked, and whether it makes sense.
+// The options of `stretto plan`, and whether they make sense together.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 namespace stretto::cli {
 
 struct PlanOptions {
-  std::vector<std::string> model;  // a name, or what `stretto train` takes
+  std::vector<std::string> model;  // a model's name, or words as for `stretto train`
   std::string cluster = "h100", software = "stretto", precision, machine;
   std::optional<int64_t> gpus, global_batch, seq_len;
   std::optional<int64_t> dp, tp, pp, micro_batch, interleave, zero;
@@ -21,7 +21,7 @@ struct PlanOptions {
   std::optional<double> budget, price;
 };
 
-// Throws Error (usage) for values and combinations that have no answer.
+// Throws Error (usage) for values and combinations that make no sense.
 void check_options(const PlanOptions& options);
 
 }  // namespace stretto::cli

@@ -75,7 +75,8 @@ void run_exam_verb(const ExamOptions& o) {
   if (!o.write.empty()) write_text(o.write, plan::exam_markdown(exam));
 }
 
-// Of our own runs, those on the cluster's device: constants of one tell nothing of another.
+// Adds our own runs on the cluster's kind of device; constants of one kind say nothing about
+// another.
 void add_own_runs(const std::string& path, const plan::Cluster& cluster,
                   std::vector<plan::Observation>& rows) {
   std::set<std::string> elsewhere;
@@ -94,10 +95,11 @@ void add_own_runs(const std::string& path, const plan::Cluster& cluster,
         fmt::format("the runs in '{}' were made on {}, not on {}", path, where, cluster.name),
         fmt::format("add --cluster {}", *elsewhere.begin()));
   }
-  spdlog::warn("calibrate: runs on {} are left out: they tell nothing of {}", where, cluster.name);
+  spdlog::warn("calibrate: runs on {} are left out: they say nothing about {}", where,
+               cluster.name);
 }
 
-// Tables of anybody's runs; records, which are of our own software.
+// Runs from CSV tables, which may be of any software, and from records, which are of our own.
 std::vector<plan::Observation> all_runs(const std::string& path, const plan::Cluster& cluster,
                                         const plan::Stack& stack) {
   std::vector<plan::Observation> rows;
@@ -115,7 +117,7 @@ std::vector<plan::Observation> all_runs(const std::string& path, const plan::Clu
   return rows;
 }
 
-// A name that is taken for a file.
+// The path in a form that is not taken for the name of a known cluster or software.
 std::string file_word(const std::string& path) {
   return plan::is_file_name(path) ? path : "./" + path;
 }
@@ -142,7 +144,7 @@ void run_calibrate(const CalibrateOptions& o) {
   }
   if (!o.write.empty()) {
     stack.constants = result.constants;
-    // Plans that are made with the file say where its constants come from, doubts included.
+    // Plans that use this file will show where its constants come from, doubts included.
     std::string source = counted(static_cast<int64_t>(result.rows), "own run");
     if (doubtful) source += fmt::format(", doubtful ({})", fmt::join(result.doubts, "; "));
     if (!result.has_enough_runs()) source += ", too few to tell how far plans are off";

@@ -8,7 +8,7 @@
 
 namespace stretto::cli {
 
-// `taken` is called first by each: the plan itself then does not run.
+// Each of these verbs first calls `taken`, so that the plan itself does not run.
 void add_plan_tools(Command& plan, const std::function<void()>& taken);
 
 void write_text(const std::string& path, const std::string& text);  // throws Error

@@ -75,7 +75,7 @@ void print_failures(const ReferenceCheck& check, bool known) {
   }
 }
 
-// Rows that reproduce but that the table itself warns about.
+// Rows whose figures can be recomputed, but about which the table itself has a warning.
 void print_notes(const std::vector<ReferenceRow>& rows, const ReferenceCheck& check) {
   std::string text;
   for (const ReferenceRow& row : rows) {
@@ -134,7 +134,7 @@ void run_check(const Options& options) {
               "compare the rows named above with the built-in tables");
 }
 
-// "mpt", "mpt/T01", or a sub-table name that only one table has ("003-T02").
+// "mpt", "mpt/T01", or the name of a sub-table if only one table has it ("003-T02").
 std::vector<std::pair<const CsvTable*, size_t>> select_rows(const ReferenceTables& all,
                                                             const std::string& wanted) {
   const size_t slash = wanted.find('/');
@@ -163,7 +163,7 @@ std::vector<std::pair<const CsvTable*, size_t>> select_rows(const ReferenceTable
   return rows;
 }
 
-// A cell as a JSON number where it is one, exactly as printed otherwise; blanks are left out.
+// A cell as a JSON number if it is one, else exactly as printed. Blank cells are left out.
 nlohmann::json cell_json(const std::string& text) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -187,8 +187,8 @@ void show_json(const std::vector<std::pair<const CsvTable*, size_t>>& rows) {
 }
 
 void show_table(const std::vector<std::pair<const CsvTable*, size_t>>& rows) {
-  // What people compare, in reading order; columns that this table lacks or leaves blank are
-  // skipped.
+  // The columns that people compare, in reading order. Those that a table does not have, or leaves
+  // blank, are skipped.
   constexpr std::pair<const char*, const char*> kShown[] = {
       {"id", "id"},
       {"table", "table"},
@@ -242,7 +242,8 @@ void show_table(const std::vector<std::pair<const CsvTable*, size_t>>& rows) {
 
 void run_show(const Options& options) {
   const ReferenceTables tables = options.tables();
-  for (const CsvTable& table : tables.tables) reference_rows(table);  // refuses broken ones
+  // Throws for a malformed table.
+  for (const CsvTable& table : tables.tables) reference_rows(table);
   const auto rows = select_rows(tables, options.table);
   options.json ? show_json(rows) : show_table(rows);
 }

@@ -62,13 +62,13 @@ std::string json_note(const std::string& path, TokenFormat format) {
   if (!json || format != TokenFormat::detect || !posix_fs().info(path)) return "";
   return fmt::format(
       "{0} is read as plain text, JSON's brackets and quotes included; `stretto data prepare {0}` "
-      "takes the documents out of it, and the format `bytes` says that this is meant",
+      "extracts its documents; data.format=bytes says that plain text is what you want",
       printable(path));
 }
 
 const char* stop_note(bool saves) {
   if (detect_launch().rank != 0) return nullptr;
-  // The terminal shows ^C on the line of whatever was written last.
+  // The terminal has put ^C at the end of the current line.
   return saves ? "\nfinishing this step; Ctrl-C again ends without saving\n"
                : "\nfinishing this step; Ctrl-C again ends at once\n";
 }

@@ -1,4 +1,5 @@
-// What `train` says beside its steps: what begins, and what may not be as it should.
+// Notes that `train` prints beside its steps: what begins, and what the user may not have intended.
+// Functions return an empty text if there is nothing to say.
 #pragma once
 
 #include <string>
@@ -8,24 +9,23 @@
 
 namespace stretto::cli {
 
-// "tiny: 842,496 parameters in fp32 on cpu, 3 ranks (dp 3), 19.01 MiB per rank; 8 sequences of 128
-// random tokens a step". `bytes`: the memory plan of a rank.
+// Such as "tiny: 842,496 parameters in fp32 on cpu, 3 ranks (dp 3), 19.01 MiB per rank; 8 sequences
+// of 128 random tokens a step". `bytes`: the memory plan of a rank.
 std::string start_note(const Config& config, double bytes);
 
-// That a run ends before its learning rate has risen to the top; empty: it does not.
+// Says that the run ends during the warm-up of the learning rate.
 std::string warmup_note(const TrainConfig& train);
 
-// That ZeRO shards nothing; empty: it does, or is off.
+// Says that ZeRO is on but has nothing to shard.
 std::string zero_note(const Config& config);
 
-// That a file of documents is read as one text, JSON's brackets and quotes included; empty: it is
-// not.
+// Says that a file of JSON documents is read as one text, brackets and quotes included.
 std::string json_note(const std::string& path, TokenFormat format);
 
-// What the first Ctrl-C says at once; nullptr on ranks of a job that leave it to the first one.
+// What to print at once at the first Ctrl-C; nullptr on ranks that leave this to the first one.
 const char* stop_note(bool saves);
 
-// That others take cores which this run wants; empty: they do not.
+// Says that other programs use cores which this run wants.
 std::string busy_note(const CoreUse& use);
 
 }  // namespace stretto::cli

@@ -35,7 +35,7 @@ struct Options {
   int64_t tasks = 0;
 };
 
-// The model's name with what a run name may not hold left out.
+// The model's name without characters that a run name must not contain.
 std::string name_for(const Config& config) {
   std::string name;
   for (const char c : config.model.name) {
@@ -44,7 +44,7 @@ std::string name_for(const Config& config) {
   return is_safe_name(name) ? name : "stretto";
 }
 
-// Counts of nodes that give each the same number of ranks.
+// Numbers of nodes over which the ranks can be spread evenly.
 std::vector<std::string> even_nodes(int64_t ranks) {
   std::vector<std::string> counts;
   for (int64_t n = 1; n <= ranks; ++n) {

@@ -92,7 +92,7 @@ void print_sum(const std::vector<PlannedPoint>& points, const SweepOptions& how)
                  : fmt::format("Nothing is left: stretto collect {}", shell_word(how.directory)));
 }
 
-// False: every point has its row by now, and none of them was measured.
+// Returns false if every point has a row and none of them could be measured.
 bool run_all(const std::vector<PlannedPoint>& points, SweepOptions how) {
   bool measured = false;
   install_stop_signals();
@@ -122,8 +122,8 @@ bool run_all(const std::vector<PlannedPoint>& points, SweepOptions how) {
   return measured || points.empty();
 }
 
-// The machine that points will run on, for predictions: measured once per sweep. A cluster's nodes
-// are not this one: nothing is predicted for their arrays before a job has measured one.
+// The machine on which points will run, for predictions; measured once per sweep. Nodes of a
+// cluster are other machines: until a job has measured one, nothing is predicted for an array.
 std::string machine_text(const Options& options) {
   const std::string known = sweep_machine(options.directory);
   if (!known.empty()) return known;
@@ -154,12 +154,12 @@ std::vector<PlannedPoint> plan(const Options& options, SweepOptions& how) {
     throw Error(ExitCode::usage, fmt::format("--timeout {}", printable(options.timeout)),
                 "give each point some time, such as 10min");
   }
-  require_readable(points);  // before seconds of measuring
+  require_readable(points);  // checked before seconds of measuring
   return plan_points(points, machine_text(options), how.launcher);
 }
 
-// A command to paste: the name alone where the shell finds this program by it, else the shorter of
-// the absolute path and the one from here.
+// This program as the user can type it: the bare name if the shell finds this program by it, else
+// the shorter of its absolute and its relative path.
 std::string program_as_typed(const std::string& path) {
   std::error_code failed;
   const std::string name = std::filesystem::path(path).filename().string();
@@ -169,7 +169,7 @@ std::string program_as_typed(const std::string& path) {
   return failed || near.empty() || near.size() >= path.size() ? path : near;
 }
 
-// This process's own words, without what chooses a launcher: each job of an array adds its own.
+// This process's own words, except those that choose a launcher: each job of an array adds its own.
 std::vector<std::string> own_command() {
   std::ifstream in("/proc/self/cmdline", std::ios::binary);
   std::vector<std::string> words;
@@ -204,7 +204,7 @@ void start(const Options& options, SweepOptions how, const std::vector<PlannedPo
     return;
   }
   how.launch = launch_words(launcher, probe_mpi(), geteuid() == 0);
-  // A point of its own (an array's job) has its row, whatever that says.
+  // The job of an array runs a single point; its row is written whatever happened.
   if (!run_all(points, how) && options.only.empty()) {
     throw Error(ExitCode::regression, "no point of this sweep was measured",
                 "the reasons are above, and in the points' records; --retry runs them again");
@@ -223,7 +223,7 @@ void sweep(const Options& options) {
     throw Error(ExitCode::usage, "--wait, --partition and --account are for --launcher slurm",
                 "leave them out, or add --launcher slurm");
   }
-  how.launcher = slurm ? "srun" : options.launcher;  // jobs of an array start their ranks so
+  how.launcher = slurm ? "srun" : options.launcher;  // jobs of an array start their ranks with srun
   std::vector<PlannedPoint> points = plan(options, how);
   keep_only(options.only, points);
   if (!options.run) {
@@ -232,7 +232,7 @@ void sweep(const Options& options) {
     return;
   }
   start(options, how, points);
-  if (!options.only.empty()) return;  // part of a larger sweep
+  if (!options.only.empty()) return;  // one job of a larger sweep
   const std::string program = shell_word(program_as_typed(how.program));
   const std::string directory = shell_word(options.directory);
   fmt::print("\nnext: {0} collect {1}\n      {0} report {1}\n", program, directory);

@@ -13,7 +13,7 @@
 namespace stretto::cli {
 namespace {
 
-constexpr double kStartSeconds = 0.5;  // a process starts, reads, allocates
+constexpr double kStartSeconds = 0.5;  // for a process to start, read and allocate
 
 std::string speed_cells(const RunRecord& record) {
   const Figures f = derive(record);
@@ -58,7 +58,8 @@ double SweepProgress::expected(const PlannedPoint& point) const {
   return ran_ > 0 ? took_ / static_cast<double>(ran_) : 0;
 }
 
-// Points to come as expected, by the factor that the finished ones took longer than expected.
+// Expected seconds of the remaining points, multiplied by the factor by which finished points took
+// longer than expected.
 double SweepProgress::left(const PlannedPoint* current, double seconds) const {
   const double factor = foreseen_ > 0 ? took_ / foreseen_ : 1;
   double sum = 0;

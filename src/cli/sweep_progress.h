@@ -1,5 +1,5 @@
-// What a running sweep shows: a table that grows by a row per finished point and, on a terminal, a
-// bar below it that moves.
+// What a running sweep shows: a table that gets a row per finished point and, on a terminal, a
+// moving bar below it.
 #pragma once
 
 #include <string>
@@ -24,7 +24,7 @@ class SweepProgress {
  private:
   void clear();
   void header();
-  double expected(const PlannedPoint& point) const;  // seconds of the whole point; 0: no idea
+  double expected(const PlannedPoint& point) const;  // seconds of the whole point; 0: unknown
   double left(const PlannedPoint* current, double seconds) const;
 
   const std::vector<PlannedPoint>& points_;
@@ -32,7 +32,7 @@ class SweepProgress {
   bool live_;
   bool shown_ = false;
   size_t done_ = 0, failed_ = 0, width_ = 5;
-  // Of the points that ran: how long they took, and how long they were expected to take.
+  // Seconds that finished points took, and that they were expected to take.
   double took_ = 0, foreseen_ = 0;
   size_t ran_ = 0;
   double start_ = clock_seconds(), last_ = 0;

@@ -19,7 +19,7 @@
 namespace stretto::cli {
 namespace {
 
-// What a program of Slurm printed; throws when it failed.
+// The output of one of Slurm's programs; throws if it failed.
 std::string output_of(const std::vector<std::string>& words, const SweepOptions& how) {
   std::vector<std::string> argv = {"/usr/bin/env"};
   argv.insert(argv.end(), words.begin(), words.end());
@@ -37,8 +37,8 @@ bool has_record(const PlannedPoint& p, const SweepOptions& how) {
   return posix_fs().info(record_path(how.directory, p)).has_value();
 }
 
-// What is submitted as one array: points of as many ranks and threads. Slurm has one time limit for
-// all of its jobs, so it must be that of the point which may take longest.
+// Points that are submitted as one array: those with equal numbers of ranks and threads. Slurm has
+// one time limit for all jobs of an array, so it must be that of the longest point.
 struct Group {
   std::vector<std::string> ids;
   double seconds = 0;
@@ -67,8 +67,8 @@ std::string submit(const Groups::value_type& group, const SweepOptions& how,
   return id;
 }
 
-// Asks Slurm whether jobs go on. They do where it does not answer: its controller may be restarted
-// meanwhile.
+// Asks Slurm whether jobs are still running. If Slurm does not answer, they are taken to be: its
+// controller may just be restarting.
 class JobWatch {
  public:
   JobWatch(std::string ids, const SweepOptions& how) : ids_(std::move(ids)), how_(how) {}
@@ -81,7 +81,7 @@ class JobWatch {
       return jobs.find_first_not_of(" \n") != std::string::npos;
     } catch (const Error& error) {
       if (std::string_view(error.what()).find("Invalid job id") != std::string::npos) {
-        return false;  // those that have ended
+        return false;  // they have ended
       }
       if (answered_) spdlog::warn("{}; waiting until it answers", error.what());
       answered_ = false;
@@ -95,7 +95,7 @@ class JobWatch {
   bool answered_ = true;
 };
 
-// A job that ended and left nothing.
+// The record of a job that ended without writing one.
 RunRecord lost_record(const PlannedPoint& p, const SweepOptions& how) {
   RunRecord record = record_for(p, how);
   record.status = RunStatus::killed;
@@ -142,7 +142,7 @@ void submit_sweep(const std::vector<PlannedPoint>& points, const SweepOptions& h
   std::vector<const PlannedPoint*> submitted;
   for (const PlannedPoint& p : points) {
     if (!p.reason.empty()) {
-      run_point(p, how);  // writes its row, runs nothing
+      run_point(p, how);  // writes its row without running anything
     } else if (would_run(p, how)) {
       Group& group = groups[{p.config.world_size(), p.config.threads}];
       group.ids.push_back(p.id);
@@ -152,7 +152,7 @@ void submit_sweep(const std::vector<PlannedPoint>& points, const SweepOptions& h
   }
   std::vector<std::string> ids;
   for (const auto& group : groups) ids.push_back(submit(group, how, options, command));
-  // Only now: what Slurm refuses keeps its old row.
+  // Not before submission: points that Slurm refuses keep their old row.
   for (const PlannedPoint* p : submitted) clear_for_rerun(*p, how);
   const std::string all = fmt::format("{}", fmt::join(ids, ","));
   if (options.wait) return wait_for(points, how, all);

@@ -7,7 +7,7 @@
 namespace stretto::cli {
 namespace {
 
-// Code points, not bytes: continuation bytes take no column.
+// Counts code points, not bytes: continuation bytes take no column.
 size_t width_of(const std::string& text) {
   return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) {
     return (static_cast<unsigned char>(c) & 0xc0) != 0x80;

@@ -1,4 +1,4 @@
-// Tables for people: columns as wide as they need to be, numbers to the right.
+// Tables for people: columns as wide as necessary, numbers aligned to the right.
 #pragma once
 
 #include <string>

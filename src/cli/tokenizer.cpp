@@ -48,7 +48,8 @@ std::string pattern_of(const std::string& name) {
               "use gpt2, neox or llama3");
 }
 
-// What vocab.json and merges.txt cannot say, and their readers take for GPT-2's.
+// Whether the tokenizer has properties that vocab.json and merges.txt cannot express; readers of
+// these files assume GPT-2's.
 bool more_than_pair(const Tokenizer& tokenizer) {
   const TokenizerSpec& spec = tokenizer.spec();
   const bool other_added =
@@ -58,8 +59,9 @@ bool more_than_pair(const Tokenizer& tokenizer) {
          spec.ignore_merges || other_added;
 }
 
-// PATH.json: one tokenizer.json. Otherwise a directory with vocab.json and merges.txt, and with a
-// tokenizer.json, which readers prefer, where these two do not say all or one is there already.
+// For PATH.json writes one tokenizer.json. Otherwise a directory with vocab.json and merges.txt,
+// and with a tokenizer.json, which readers prefer, if those two do not express everything or it
+// exists already.
 void save_tokenizer(const Tokenizer& tokenizer, const std::string& path) {
   Fs& fs = posix_fs();
   if (path.ends_with(".json")) {
@@ -81,7 +83,7 @@ void save_tokenizer(const Tokenizer& tokenizer, const std::string& path) {
   write_file_atomic(fs, join_path(path, "vocab.json"), vocab_to_json(tokenizer));
 }
 
-// What save_tokenizer() may replace.
+// The files that save_tokenizer() may replace.
 std::vector<std::string> outputs_of(const std::string& path) {
   if (path.ends_with(".json")) return {path};
   return {join_path(path, "tokenizer.json"), join_path(path, "merges.txt"),
@@ -145,8 +147,8 @@ void train(const TrainArguments& arguments) {
                  left_out_text(left_out));
   }
   if (tokenizer.vocab_size() < options.vocab_size) {
-    spdlog::warn("the {} no more pairs that occur {}; {} tokens were asked for",
-                 left_out.pieces > 0 ? "rest of the text has" : "text has",
+    spdlog::warn("{} no more pairs that occur {}, so there are fewer than the {} tokens asked for",
+                 left_out.pieces > 0 ? "the rest of the text has" : "the text has",
                  counted(options.min_count, "time"), with_commas(options.vocab_size));
   }
 }
@@ -161,7 +163,7 @@ void encode(const std::string& tokenizer_path, const std::string& input, bool js
   write_output(json ? "[" + out + "]\n" : out + "\n");
 }
 
-// Ids apart by anything that is not a digit: our own output, with or without --json.
+// Ids separated by anything but digits, so that our own output can be read, with or without --json.
 std::vector<int32_t> parse_ids(std::string_view text) {
   std::vector<int32_t> ids;
   const char *at = text.data(), *end = at + text.size();
@@ -176,9 +178,9 @@ std::vector<int32_t> parse_ids(std::string_view text) {
     if (error != std::errc() || id < 0) {
       throw Error(
           ExitCode::bad_data,
-          fmt::format("token ids: \"{}\" is none",
+          fmt::format("\"{}\" is not a token id",
                       printable(std::string_view(at, std::min<size_t>(16, size_t(end - at))))),
-          "give numbers apart by spaces or commas");
+          "give numbers separated by spaces or commas");
     }
     ids.push_back(id);
     at = after;

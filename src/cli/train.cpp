@@ -44,8 +44,8 @@ std::vector<std::string> command_of(const Options& options) {
   return command;
 }
 
-// Says once, early in a run, that other programs want the cores, too. Processes of one job cannot
-// tell each other from others.
+// Warns once, early in a run, if other programs use its cores. Not for several processes of one
+// job, which cannot be told from other programs.
 class BusyCores {
  public:
   explicit BusyCores(const Config& config) : cores_(allowed_cores()) {
@@ -68,12 +68,36 @@ class BusyCores {
   }
 
  private:
-  std::vector<int> cores_;  // before ranks are bound to some of them
+  std::vector<int> cores_;  // read before ranks are bound to some of them
   double wanted_;
   bool asked_;
   std::optional<CoreWatch> watch_;
   double start_ = 0;
 };
+
+void print_notes(const Config& config, Trainer& trainer) {
+  if (trainer.state().step >= config.train.steps) return;  // it does nothing
+  const auto bytes = static_cast<double>(trainer.gpt().memory().planned_bytes());
+  spdlog::info("{}", start_note(config, bytes));
+  for (const std::string& note : {warmup_note(config.train), zero_note(config),
+                                  json_note(config.data.path, config.data.format),
+                                  json_note(config.data.eval_path, config.data.format)}) {
+    if (!note.empty()) spdlog::warn("{}", note);
+  }
+}
+
+// Runs `run`, whose failure becomes the end of the record.
+void recorded(TrainingRecord& record, const std::function<void()>& run) {
+  try {
+    run();
+  } catch (const Error& error) {
+    record.end(error);
+    throw;
+  } catch (const std::bad_alloc&) {
+    record.end(Error(ExitCode::out_of_memory, "out of memory", "use a smaller batch or model"));
+    throw;
+  }
+}
 
 void train(const Options& options) {
   ResolvedConfig resolved = load_config(options.words);
@@ -84,44 +108,25 @@ void train(const Options& options) {
   install_stop_signals(stop_note(!config.output.empty()));
   ExitCode code = ExitCode::ok;
   TrainingRecord record(config, command_of(options));
-  const auto recorded = [&](const std::function<void()>& run) {
-    try {
-      run();
-    } catch (const Error& error) {
-      record.end(error);
-      throw;
-    } catch (const std::bad_alloc&) {
-      record.end(Error(ExitCode::out_of_memory, "out of memory", "use a smaller batch or model"));
-      throw;
-    }
-  };
-  RunOptions first;
   BusyCores busy(config);
+  RunOptions first;
   first.on_start = [&](Trainer& trainer) {
-    const double bytes = static_cast<double>(trainer.gpt().memory().planned_bytes());
-    if (trainer.state().step < config.train.steps) {
-      spdlog::info("{}", start_note(config, bytes));
-      for (const std::string& note : {warmup_note(config.train), zero_note(config),
-                                      json_note(config.data.path, config.data.format),
-                                      json_note(config.data.eval_path, config.data.format)}) {
-        if (!note.empty()) spdlog::warn("{}", note);
-      }
-    }
+    print_notes(config, trainer);
     busy.begin();
   };
   first.on_step = [&](const StepRecord& step) {
     record.add(step);
     busy.after_step();
   };
-  recorded([&] {  // of thread ranks, the error of the one that failed
-    run_ranks(config, [&](Comm& world) {
-      if (world.rank() != 0) {
-        run_training(config, world);
-      } else {
-        recorded([&] { code = run_training(config, world, first).code; });  // MPI ends us at once
-      }
-    });
-  });
+  const auto run_rank = [&](Comm& world) {
+    if (world.rank() != 0) {
+      run_training(config, world);
+    } else {  // recorded here, because after an error under MPI the process ends in run_ranks
+      recorded(record, [&] { code = run_training(config, world, first).code; });
+    }
+  };
+  // Thread ranks end together; this is the error of the one that failed.
+  recorded(record, [&] { run_ranks(config, run_rank); });
   record.end(code);
   if (code != ExitCode::ok) throw Answered{code};
 }

@@ -34,7 +34,8 @@ void add_version(Command& app);
 
 void add_verbs(Command& app);
 
-// One JSON value on stdout. Names of files may be any bytes: those that are no text are replaced.
+// Prints one JSON value on stdout. File names may contain any bytes: those that are not UTF-8 are
+// replaced.
 void print_json(const nlohmann::json& value, int indent = 2);
 
 // What an installation puts below share/: completion scripts and manual pages. `stretto __share

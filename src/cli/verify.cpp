@@ -147,11 +147,11 @@ void verify(const Options& options) {
                             resolved.config.model.layers, resolved.config.global_batch),
                 "use a model or a batch that can be cut, or --ranks 1 for one process alone");
   }
-  // Those that others are compared with give no row.
+  // Cases that others are compared with give no row.
   const auto compared = std::count_if(cases.begin(), cases.end(),
                                       [](const VerifyCase& one) { return !one.against.empty(); });
   int64_t done = 0;
-  install_stop_signals();  // what was saved half-way goes when we are asked to stop
+  install_stop_signals();  // when asked to stop, removes what was saved half-way
   const auto rows = run_verify(cases, [&](const VerifyRow& row) {
     spdlog::info("[{}/{}] {}: {}", ++done, compared, row.name, verdict(row));
   });

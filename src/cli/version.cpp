@@ -23,7 +23,7 @@ std::vector<BuildPart> parts(const BuildInfo& build) {
 void print_json(const BuildInfo& build) {
   nlohmann::ordered_json out = {{"program", "stretto"}, {"version", build.version}};
   for (const BuildPart& part : parts(build)) {
-    // null: a reader can tell "not there" from a version it does not know.
+    // A null is a part that is not built in; the key is always there.
     out[part.key] = nullptr;
     if (!part.version.empty()) out[part.key] = part.version;
   }

@@ -18,7 +18,7 @@ void report_before_exit(const StatusBoard& board, int exit_code, const std::stri
       std::_Exit(exit_code);
     }).detach();
   } catch (const std::system_error&) {
-    // No thread to be had: what the caller does next has to end the process by itself.
+    // No thread could be started, so the caller must end the process itself.
   }
   if (!board.claim_report()) {
     std::this_thread::sleep_for(std::chrono::seconds(1));

@@ -1,4 +1,4 @@
-// How transports end a process: shared by all of them.
+// How all transports end a process.
 #pragma once
 
 #include <string>
@@ -7,9 +7,9 @@
 
 namespace stretto {
 
-// Prints `message` if no other rank of this machine has reported before; else gives that rank a
-// second to end the job. Arms a timer first: whatever blocks later (a full pipe, a lock that a hung
-// thread holds, MPI itself), the process ends with `exit_code` within three seconds.
+// Prints `message`, unless another rank of this machine has reported first: then gives that rank a
+// second to end the job. A timer is started before: the process ends with `exit_code` within three
+// seconds even if something blocks (a full pipe, a lock that a hung thread holds, MPI itself).
 void report_before_exit(const StatusBoard& board, int exit_code, const std::string& message);
 
 }  // namespace stretto

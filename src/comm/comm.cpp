@@ -1,4 +1,5 @@
-// The public half of Comm: checks once, counts bytes, times what is exposed, tells the monitor.
+// The public half of Comm: checks arguments, counts bytes, times exposed waits, and tells the
+// monitor.
 #include "comm/comm.h"
 
 #include <exception>
@@ -46,7 +47,7 @@ class Comm::Exposed {
   double begin_;
 };
 
-// What users hold: waits in the destructor, unless the stack unwinds.
+// The request that callers hold: its destructor waits, except while an exception unwinds the stack.
 class TrackedRequest final : public Request {
  public:
   TrackedRequest(Comm& comm, CommKind kind, uint64_t bytes, uint64_t seq, RequestPtr inner)
@@ -58,13 +59,13 @@ class TrackedRequest final : public Request {
     if (!inner_ || std::uncaught_exceptions() > exceptions_) return;
     try {
       wait();
-    } catch (const std::exception&) {  // the job is ending: the next call of this rank says so
+    } catch (const std::exception&) {  // the job is ending: this rank's next call reports it
     }
   }
 
   void wait() override {
     if (!inner_) return;
-    // Moved out first: if waiting fails, the operation is given up on the way out.
+    // Moved out first, so that a failing wait destroys it and thereby gives the operation up.
     const RequestPtr inner = std::move(inner_);
     const Comm::Exposed exposed(comm_, kind_, bytes_);
     inner->wait();

@@ -1,19 +1,19 @@
 // Comm: how ranks talk. All ranks of a communicator must make the same calls in the same order with
-// the same shapes, or all of them wait until the watchdog ends the job.
+// the same shapes, or they wait for each other until the watchdog ends the job.
 //
-// Sums are taken in rank order 0, 1, ... n-1 by every transport for host memory, so results are
-// bit-equal between transports, between all_reduce and reduce_scatter + all_gather, and run to run.
+// Every transport for host memory takes sums in rank order 0, 1, ... n-1. So results are bit-equal
+// between transports, between all_reduce and reduce_scatter + all_gather, and from run to run.
 // Narrow types (bf16, f16) are summed in f32 and rounded once.
 //
-// How to use it in a layer:
-//     tp.all_reduce(out);                            // blocking, in place
-//     auto sent = pp.start_send(activations, next);  // started: go on computing
-//     ...
-//     sent->wait();                                  // now `activations` may be written again
+// How a layer uses it:
+//   tp.all_reduce(out);                            // blocking, in place
+//   auto sent = pp.start_send(activations, next);  // started: computing may go on
+//   ...
+//   sent->wait();                                  // now `activations` may be written again
 //
-// Where communicators come from: make_self_comm() below, run_thread_ranks() in threads.h,
-// make_mpi_comm() in mpi.h; more of them by split(). A Request must not outlive its Comm, and one
-// Comm belongs to one thread.
+// Communicators come from make_self_comm() below, run_thread_ranks() in threads.h and
+// make_mpi_comm() in mpi.h, and from split() of another one. A Request must not outlive its Comm,
+// and a Comm belongs to one thread.
 #pragma once
 
 #include <cstdint>
@@ -39,15 +39,15 @@ class Request {
   virtual void wait() = 0;
   virtual bool done() = 0;
 
-  // Every step starts the same operations again: their handles are recycled, not allocated.
+  // Every step starts the same operations, so memory of requests is recycled, not allocated.
   static void* operator new(size_t bytes) { return take_block(bytes); }
   static void operator delete(void* block, size_t bytes) noexcept { give_block(block, bytes); }
 };
 using RequestPtr = std::unique_ptr<Request>;
 
-// Bytes this rank sent per kind of call, by the closed-form volume of docs/parallelism.md:
-// ring volumes, i.e. all_reduce 2(n-1)/n, reduce_scatter, all_gather and broadcast (n-1)/n of the
-// full tensor, each call rounded down (see the ring_* functions).
+// Bytes that this rank sent by each kind of call, as given by the closed forms of
+// docs/parallelism.md: ring volumes, that is 2(n-1)/n of the full tensor for all_reduce and (n-1)/n
+// for reduce_scatter, all_gather and broadcast, each call rounded down (see the ring_* functions).
 struct CommCounters {
   uint64_t all_reduce_bytes = 0;
   uint64_t reduce_scatter_bytes = 0;
@@ -55,7 +55,7 @@ struct CommCounters {
   uint64_t broadcast_bytes = 0;
   uint64_t send_bytes = 0;
   uint64_t calls = 0;
-  double seconds = 0;  // this rank spent waiting in calls (exposed time)
+  double seconds = 0;  // for which this rank waited in calls (exposed time)
 
   uint64_t bytes() const {
     return all_reduce_bytes + reduce_scatter_bytes + all_gather_bytes + broadcast_bytes +
@@ -73,7 +73,7 @@ struct CommCounters {
   }
 };
 
-// What one call adds to the counters of each of n ranks; `bytes` is the full tensor.
+// What one call adds to the counter of each of n ranks; `bytes` is the size of the full tensor.
 constexpr uint64_t ring_share_bytes(uint64_t bytes, int n) {
   return bytes * static_cast<uint64_t>(n - 1) / static_cast<uint64_t>(n);
 }
@@ -91,8 +91,8 @@ class Comm {
   virtual int size() const = 0;
   virtual const char* transport() const = 0;  // "self", "threads", "mpi", "nccl"
 
-  // Ranks with the same colour form a new communicator, ordered by key. Collective. A negative
-  // colour takes part in the call only and gets nullptr.
+  // Ranks with the same colour form a new communicator, ordered by key. Collective. A rank with a
+  // negative colour only takes part in the call and gets nullptr.
   std::unique_ptr<Comm> split(int colour, int key, const std::string& name);
 
   void all_reduce(Tensor t, ReduceOp op = ReduceOp::sum);  // in place; f32, f64, bf16, f16, i32
@@ -101,12 +101,12 @@ class Comm {
   // out: size() parts in rank order. `in` may be exactly part rank() of `out`.
   void all_gather(Tensor out, ConstTensor in);
   void broadcast(Tensor t, int root);
-  // A blocking send may wait for its receive: two ranks that both send first stand still.
+  // A send may block until it is received: two ranks that both send first may wait for ever.
   void send(ConstTensor t, int to, int tag = 0);
   void recv(Tensor t, int from, int tag = 0);
   void barrier();
 
-  // Started forms, for overlap with compute. The tensors stay untouched until wait(). Requests may
+  // Started forms, to overlap with compute. Tensors must not be touched until wait(). Requests may
   // be waited for in any order.
   RequestPtr start_all_reduce(Tensor t, ReduceOp op = ReduceOp::sum);
   // With Accumulate::yes the sum begins with what `out` holds: out + part of rank 0 + rank 1 + ...
@@ -115,22 +115,23 @@ class Comm {
   RequestPtr start_send(ConstTensor t, int to, int tag = 0);
   RequestPtr start_recv(Tensor t, int from, int tag = 0);
 
-  // Ends the whole job, this rank and all peers: the message is printed once. Any thread may call.
+  // Ends the whole job, this rank and all its peers; the message is printed once. Any thread may
+  // call it.
   [[noreturn]] virtual void abort(int exit_code, const std::string& message) = 0;
 
   const CommCounters& counters() const { return counters_; }
   void reset_counters() { counters_ = {}; }
   const std::string& name() const { return name_; }
 
-  // What the watchdog knows of this rank: shared by all communicators split from one.
+  // What the watchdog knows about this rank. Communicators split from one another share it.
   RankMonitor& monitor() const { return *monitor_; }
 
  protected:
   Comm(std::string name, std::shared_ptr<RankMonitor> monitor);
   const std::shared_ptr<RankMonitor>& shared_monitor() const { return monitor_; }
 
-  // Each starts one operation; nullptr means it is complete already. A destroyed request that
-  // nobody waited for is given up: it must not block for ever.
+  // Each starts one operation; nullptr means that it is complete already. Destroying a request that
+  // nobody waited for gives it up: the destructor must not block for ever.
   virtual RequestPtr do_all_reduce(Tensor t, ReduceOp op) = 0;
   virtual RequestPtr do_reduce_scatter(Tensor out, ConstTensor in, Accumulate add) = 0;
   virtual RequestPtr do_all_gather(Tensor out, ConstTensor in) = 0;
@@ -142,7 +143,7 @@ class Comm {
 
  private:
   friend class TrackedRequest;
-  class Exposed;  // times and marks one stretch of waiting
+  class Exposed;  // times one stretch of waiting and shows it to the monitor
 
   template <typename Start>
   void run_blocking(CommKind kind, uint64_t bytes, Start&& start);

@@ -18,8 +18,9 @@ struct Names {
   const char* local_size;
 };
 
-// The order matters: mpirun inside a Slurm job sets both its own and Slurm's, and a Slurm *batch*
-// script has SLURM_PROCID but is no job step: SLURM_STEP_NUM_TASKS tells them apart.
+// The order matters. mpirun inside a Slurm job leaves Slurm's names in place, so its own come
+// first. A Slurm batch script has SLURM_PROCID without being a step of the job; only steps have
+// SLURM_STEP_NUM_TASKS.
 constexpr Names kNames[] = {
     {Launcher::open_mpi, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
      "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"},
@@ -83,7 +84,8 @@ LaunchInfo detect_launch(const std::function<std::string(const char*)>& get) {
     const std::string local_size = get(names.local_size);
     info.local_rank = local_rank.empty() ? info.rank : number(names.local_rank, local_rank);
     info.local_size = local_size.empty() ? info.size : number(names.local_size, local_size);
-    // With uneven nodes the count above is the first node's.
+    // The count is that of the first node; nodes may differ, and this one has at least local_rank +
+    // 1.
     if (info.local_size <= info.local_rank) info.local_size = info.local_rank + 1;
     return info;
   }

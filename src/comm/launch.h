@@ -1,4 +1,4 @@
-// Who started this process: read from the environment, before any communicator exists.
+// Finds out from the environment who started this process, before any communicator exists.
 #pragma once
 
 #include <functional>
@@ -23,8 +23,8 @@ struct LaunchInfo {
   }
 };
 
-// Looks up names through `get`, which returns "" for an unset one. Throws Error for values that
-// are no ranks. torchrun is recognised to be refused with a hint: it starts no MPI.
+// Reads the variables of known launchers through `get`, which returns "" for an unset one. Throws
+// Error for values that cannot be ranks, and for torchrun, which starts no MPI.
 LaunchInfo detect_launch(const std::function<std::string(const char*)>& get);
 LaunchInfo detect_launch();  // from this process's environment
 

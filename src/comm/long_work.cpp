@@ -3,7 +3,8 @@
 namespace stretto {
 namespace {
 
-// Every call waits for the slowest rank's next one, which comes after a chunk: not too often.
+// A call waits until the slowest rank, which finishes a chunk first, makes its next call. So calls
+// must not be frequent.
 constexpr int64_t kTellEveryNs = 250'000'000;
 
 }  // namespace

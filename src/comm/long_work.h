@@ -1,11 +1,10 @@
-// Work that may take any time as long as it moves on, such as writing and reading large files, and
-// that some ranks end long before others. Those at work say so, those that are done wait in short
-// calls: the watchdog of each rank sees signs of life while bytes move anywhere, and none when they
-// have stopped.
-//
-//     LongWork work(world);
-//     for (...) { read(chunk); work.moved(); }
-//     work.wait();
+// Work that may take any time as long as it makes progress, such as writing and reading large
+// files, and that some ranks finish long before others. Ranks at work report progress, and ranks
+// that are done wait for them in short calls. So the watchdogs of all ranks see signs of life while
+// any rank makes progress, and none when all have stopped.
+//   LongWork work(world);
+//   for (...) { read(chunk); work.moved(); }
+//   work.wait();
 #pragma once
 
 #include <cstdint>
@@ -19,14 +18,14 @@ class LongWork {
  public:
   explicit LongWork(Comm& world);
 
-  void moved();  // a sign of life; from time to time for the others, too
-  void wait();   // until every rank has come here
+  void moved();  // reports progress, now and then to the other ranks, too
+  void wait();   // until every rank has called it
 
  private:
   bool any_at_work(bool me);
 
   Comm& world_;
-  int64_t told_ns_;  // when the others heard of us last
+  int64_t told_ns_;  // when this rank last told the others
 };
 
 }  // namespace stretto

@@ -15,7 +15,7 @@ namespace {
 
 constexpr auto kRelaxed = std::memory_order_relaxed;
 
-// Which numbers of processes this one sees; 0: not known.
+// The pid namespace of this process (containers have their own); 0: unknown.
 uint64_t process_space() {
   struct stat status {};
   return ::stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino : 0;
@@ -98,7 +98,7 @@ void FlightRecorder::start(uint64_t seq, CommKind kind, uint64_t bytes, const Gr
 
 void FlightRecorder::finish(uint64_t seq) {
   Slot& slot = slots_[seq % kEntries];
-  // After 4096 further calls the slot belongs to another operation.
+  // 4096 calls later the slot belongs to another operation.
   if (slot.seq.load(kRelaxed) != seq) return;
   slot.state.store(static_cast<uint32_t>(State::done), kRelaxed);
 }

@@ -31,36 +31,38 @@ const char* name_of(CommKind kind);
 enum class Section : uint32_t { init, step, eval, save, done };
 const char* name_of(Section section);
 
-// The first 16 characters of a communicator's name, as numbers that fit atomics.
+// The first 16 characters of a communicator's name, packed into integers that atomics can hold.
 using GroupTag = std::array<uint64_t, 2>;
 GroupTag group_tag(std::string_view name);
 std::string group_name(const GroupTag& tag);
 
-// One rank's row. Lives in memory that other processes map: atomics only, no pointers.
+// One rank's row. It is in memory that other processes map, so it holds only atomics and no
+// pointers.
 struct RankStatus {
   std::atomic<int64_t> beat_ns{0};
-  std::atomic<int64_t> alive_ns{0};  // by the rank's watchdog: its process runs; 0: no watchdog
+  // Stamped by the rank's watchdog while its process runs; 0: no watchdog.
+  std::atomic<int64_t> alive_ns{0};
   std::atomic<int64_t> step{-1};
-  std::atomic<uint64_t> seq{0};    // collectives this rank has begun
-  std::atomic<uint64_t> bytes{0};  // of the one it waits in
+  std::atomic<uint64_t> seq{0};    // how many collectives this rank has begun
+  std::atomic<uint64_t> bytes{0};  // size of the one that it waits in
   std::atomic<uint64_t> group[2]{};
-  std::atomic<uint32_t> waits_in{0};  // CommKind; none: it computes
+  std::atomic<uint32_t> waits_in{0};  // a CommKind; none: it computes
   std::atomic<uint32_t> section{0};
-  std::atomic<int32_t> rank{-1};    // in the world; -1: nobody there yet
-  std::atomic<int32_t> stage{-1};   // of the pipeline; -1: there is none
-  std::atomic<int32_t> process{0};  // its number, in this space of numbers (containers have
-  std::atomic<uint64_t> space{0};   // their own; 0: unknown)
+  std::atomic<int32_t> rank{-1};    // in the world; -1: the row is not in use yet
+  std::atomic<int32_t> stage{-1};   // of the pipeline; -1: there is no pipeline
+  std::atomic<int32_t> process{0};  // process number
+  std::atomic<uint64_t> space{0};   // the pid namespace of that number; 0: unknown
 };
 
-// Whether the row's process is gone: its number is free again. False where nobody can know.
+// Whether the row's process has ended, so that its number is unused. False if that cannot be known.
 bool process_ended(const RankStatus& row);
 
-// "step 12 (stage 1)", "save at step 10", "init".
+// Such as "step 12 (stage 1)", "save at step 10" or "init".
 std::string place_of(const RankStatus& row);
 
-// Rows of all ranks on this machine, and who was first to report a failure.
+// The rows of all ranks on this machine, and which of them reported a failure first.
 struct StatusBoard {
-  std::shared_ptr<void> owner;  // keeps rows and reporter alive
+  std::shared_ptr<void> owner;  // owns the memory of rows and reporter
   RankStatus* rows = nullptr;
   int count = 0;
   std::atomic<uint32_t>* reporter = nullptr;  // 0: nobody; only the first may print
@@ -101,7 +103,7 @@ class FlightRecorder {
   std::atomic<uint64_t> newest_{0};
 };
 
-// One rank's writer. Written by the rank's own thread, read by its watchdog.
+// Writes one rank's row. Only the rank's own thread writes; its watchdog reads.
 class RankMonitor {
  public:
   RankMonitor(StatusBoard board, int row, int rank);
@@ -110,8 +112,8 @@ class RankMonitor {
   void alive() { status().alive_ns.store(monotonic_ns(), std::memory_order_relaxed); }
   void enter(Section section, int64_t step = -1);
   void set_stage(int stage) { status().stage.store(stage, std::memory_order_relaxed); }
-  // "rank 3 in step 12 (stage 1)", to begin a message with; without a place during start, where all
-  // ranks do the same.
+  // The beginning of a message, such as "rank 3 in step 12 (stage 1)". Without the place during
+  // start-up, where all ranks do the same.
   std::string who() const;
   uint64_t begin(CommKind kind, uint64_t bytes, const GroupTag& group);  // returns its number
   void finish(uint64_t seq);

@@ -1,5 +1,5 @@
-// MPI moves the bytes; sums are our own, in rank order (comm.h says why), so the result does not
-// depend on the library, its version or its choice of algorithm.
+// MPI moves the bytes. Sums are our own, in rank order (comm.h says why), so results do not depend
+// on the MPI library, its version or the algorithms that it chooses.
 #include "comm/mpi.h"
 
 #include <unistd.h>
@@ -29,10 +29,11 @@ using mpi::check;
 using mpi::MpiOp;
 using mpi::Process;
 
-constexpr size_t kSmallBytes = 16 << 10;  // below it one exchange of everything beats two stages
-// Larger sums go in pieces, of which each rank adds up a slice of this size.
+// Up to this size one exchange of everything is faster than two stages.
+constexpr size_t kSmallBytes = 16 << 10;
+// Larger sums are taken in pieces; of each piece a rank adds up a slice of this size.
 constexpr int64_t kSliceBytes = 256 << 10;
-constexpr uint64_t kTags = 8192;  // sums in flight; MPI promises tags up to 32767
+constexpr uint64_t kTags = 8192;  // numbers for sums in flight; MPI promises tags up to 32767
 
 MPI_Datatype unit_of(DType type) {
   switch (dtype_size(type)) {
@@ -65,7 +66,8 @@ class MpiComm final : public Comm {
   }
 
   ~MpiComm() override {
-    if (std::uncaught_exceptions() > process_->exceptions) return;  // the peers will not come
+    // The peers will not free theirs.
+    if (std::uncaught_exceptions() > process_->exceptions) return;
     MPI_Comm_free(&sums_);
     MPI_Comm_free(&comm_);
   }
@@ -76,7 +78,7 @@ class MpiComm final : public Comm {
 
   void abort(int exit_code, const std::string& message) override {
     report_before_exit(monitor().board(), exit_code, message);
-    // Without the right to call MPI from here (the watchdog does): the launcher ends the others.
+    // The watchdog's thread may not be allowed to call MPI; then the launcher ends the other ranks.
     if (process_->any_thread_may_call) MPI_Abort(MPI_COMM_WORLD, exit_code);
     ::_exit(exit_code);
   }
@@ -160,8 +162,8 @@ class MpiComm final : public Comm {
  private:
   std::unique_ptr<MpiOp> make_op() { return std::make_unique<MpiOp>(process_); }
 
-  // Messages of sums carry their number, given out in the order of the calls: a rank may be in the
-  // second stage of one while a peer is in the first of the next.
+  // Messages of a sum carry its number as their tag, because a rank may be in the second stage of
+  // one sum while a peer is in the first stage of the next. Calls are numbered in their order.
   uint64_t take_tags(int64_t count) {
     return std::exchange(sums_started_, sums_started_ + static_cast<uint64_t>(count));
   }
@@ -170,8 +172,8 @@ class MpiComm final : public Comm {
     return kSliceBytes / static_cast<int64_t>(dtype_size(type));
   }
 
-  // Starts to send elements [begin_of(r), +count) of `t` to each rank r, and to receive `count`
-  // from each; returns where the contribution of each rank will be.
+  // Starts to send elements [begin_of(r), begin_of(r) + count) of `t` to each rank r, and to
+  // receive as many from each. Returns where the contribution of each rank will be.
   template <typename Begin>
   std::vector<const void*> exchange(MpiOp& op, ConstTensor t, Begin begin_of, int64_t count,
                                     int tag) {
@@ -180,7 +182,7 @@ class MpiComm final : public Comm {
     std::vector<const void*> parts(static_cast<size_t>(size_));
     parts[static_cast<size_t>(rank_)] = at(t.data(), begin_of(rank_), type);
     int64_t slot = 0;
-    for (int k = 1; k < size_; ++k) {  // each rank starts with another peer
+    for (int k = 1; k < size_; ++k) {  // every rank begins with another peer
       const int from = (rank_ + k) % size_;
       void* to = at(static_cast<void*>(scratch), count * slot++, type);
       parts[static_cast<size_t>(from)] = to;
@@ -206,7 +208,7 @@ class MpiComm final : public Comm {
     return request;
   }
 
-  // Elements [begin, begin + out.count()) of every rank's part of `in`.
+  // Sums elements [begin, begin + out.count()) of this rank's part of `in` over all ranks.
   std::unique_ptr<MpiOp> scatter_piece(Tensor out, ConstTensor in, Accumulate add, int64_t begin,
                                        int tag) {
     auto request = make_op();
@@ -221,7 +223,7 @@ class MpiComm final : public Comm {
     return request;
   }
 
-  // Each rank sums its slice, then sends it to all. The last slices may be short or empty.
+  // Each rank sums one slice and sends the result to all. The last slices may be short or empty.
   std::unique_ptr<MpiOp> reduce_in_two_stages(Tensor t, ReduceOp op, int tag) {
     auto request = make_op();
     const int64_t slice = ceil_div(t.count(), size_);
@@ -259,15 +261,15 @@ class MpiComm final : public Comm {
   }
 
   std::shared_ptr<Process> process_;
-  MPI_Comm comm_;                  // collectives of MPI, and the user's messages
-  MPI_Comm sums_ = MPI_COMM_NULL;  // messages of our own sums
+  MPI_Comm comm_;                  // for MPI's own collectives and for send and recv
+  MPI_Comm sums_ = MPI_COMM_NULL;  // for the messages of our sums
   int rank_ = 0;
   int size_ = 1;
   uint64_t sums_started_ = 0;
   mpi::PieceQueue pieces_{process_};
 };
 
-// Rows in memory that all ranks of this machine map. It stays until the process ends.
+// The board in memory that all ranks of this machine map. It exists until the process ends.
 StatusBoard machine_board(int& row) {
   MPI_Comm machine = MPI_COMM_NULL;
   check(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &machine),
@@ -289,7 +291,7 @@ StatusBoard machine_board(int& row) {
     for (int r = 0; r <= ranks; ++r) new (rows + r) RankStatus;
   }
   MPI_Barrier(machine);
-  // The row after the last holds who reports.
+  // The row after the last one holds the number of the rank that reports.
   return {nullptr, rows, ranks, &rows[ranks].section};
 }
 
@@ -319,8 +321,9 @@ std::unique_ptr<Comm> make_mpi_comm() {
 
 namespace {
 
-// No board is there yet to tell who is missing, and MPI may not be called: the process ends, and
-// the launcher ends the others. Higher ranks wait a little longer, so that one message is printed.
+// Ends this process if MPI has not started in time. There is no board yet that tells who is
+// missing, and MPI must not be called; the launcher ends the other ranks. Higher ranks wait a
+// little longer, so that usually only one message is printed.
 void end_late_start(const std::stop_token& stop, double seconds) {
   const int rank = detect_launch().rank;
   const auto limit = std::chrono::duration<double>(seconds + 0.2 * std::min(rank, 5));

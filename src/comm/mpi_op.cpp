@@ -18,7 +18,7 @@ void check(int code, const char* what) {
 
 ScratchPool::Scratch ScratchPool::take(size_t bytes) {
   for (auto it = free_.begin(); it != free_.end(); ++it) {
-    // Far larger ones stay for large calls.
+    // Much larger buffers are left for larger calls.
     if (it->size < bytes || it->size / 4 > bytes) continue;
     Scratch found = std::move(*it);
     free_.erase(it);

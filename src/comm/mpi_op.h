@@ -1,4 +1,4 @@
-// Inside of the MPI transport: one started operation, and what all communicators of a process
+// Internals of the MPI transport: one started operation, and what all communicators of a process
 // share.
 #pragma once
 
@@ -16,7 +16,8 @@ namespace stretto::mpi {
 
 void check(int code, const char* what);  // throws Error(peer_lost) with MPI's own text
 
-// Scratch that is kept for the next call: fresh pages would cost more than the sum itself.
+// Scratch memory, kept from call to call: the page faults of fresh memory would cost more than the
+// sum itself.
 class ScratchPool {
  public:
   struct Scratch {
@@ -30,17 +31,18 @@ class ScratchPool {
   std::vector<Scratch> free_;
 };
 
-// Something that has to be moved along for the sake of peers.
+// Something whose progress peers may depend on.
 //
-// A peer may wait for a stage or a piece that this rank has to start, so whoever waits for any
-// operation moves all of these along; waiting in MPI itself would deadlock.
+// A peer may be waiting for a stage or a piece that this rank has yet to start. So a rank that
+// waits for any operation advances all of these; if it waited inside MPI instead, both could
+// deadlock.
 class Advancing {
  public:
   virtual ~Advancing() = default;
   virtual void advance() = 0;  // never blocks
 };
 
-// One per process. Ends MPI when the last communicator is gone.
+// One object per process. Finalises MPI when the last communicator is gone.
 struct Process {
   Process();
   ~Process();
@@ -48,9 +50,9 @@ struct Process {
   bool any_thread_may_call = false;  // MPI_THREAD_MULTIPLE
   int exceptions;                    // in flight when MPI was started
   ScratchPool scratch;
-  std::vector<Advancing*> stages;  // what peers wait for
+  std::vector<Advancing*> stages;  // peers may wait for these
 
-  void poll();  // moves all of them along
+  void poll();  // advances all of them
   void drop(Advancing* one) { std::erase(stages, one); }
   template <typename Done>
   void poll_until(Done done) {
@@ -62,17 +64,18 @@ struct Process {
   }
 
  private:
-  std::vector<Advancing*> polled_;  // a copy, because advancing changes the list
+  std::vector<Advancing*> polled_;  // copy of `stages`, which changes during poll()
 };
 
-// MPI requests, and what to do when all have finished: nothing, add up, or the next stage.
+// A set of MPI requests, and what to do when all of them have completed: nothing, add up, or start
+// the next stage.
 class MpiOp final : public Request, public Advancing {
  public:
   using Then = std::function<void(MpiOp&)>;
 
   explicit MpiOp(std::shared_ptr<Process> process) : process_(std::move(process)) {}
-  // Not finished: the rank fails, and its process is about to end. MPI may still write to the
-  // scratch, which is therefore leaked.
+  // An operation that is destroyed unfinished means that the rank fails and its process is about to
+  // end. MPI may still write to the scratch memory, so that is leaked.
   ~MpiOp() override;
 
   MPI_Request* add() { return &pending_.emplace_back(MPI_REQUEST_NULL); }
@@ -86,7 +89,7 @@ class MpiOp final : public Request, public Advancing {
   bool finished() const { return finished_; }
 
  private:
-  void next_stage();  // all pending requests have finished
+  void next_stage();  // when all pending requests have completed
   void finish();
 
   std::shared_ptr<Process> process_;

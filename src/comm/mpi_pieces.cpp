@@ -5,7 +5,7 @@
 namespace stretto::mpi {
 namespace {
 
-constexpr size_t kWindow = 4;  // pieces on their way at once
+constexpr size_t kWindow = 4;  // pieces that run at once
 
 }  // namespace
 
@@ -13,7 +13,7 @@ class PieceQueue::Whole final : public Request {
  public:
   Whole(PieceQueue& queue, std::shared_ptr<Job> job) : queue_(queue), job_(std::move(job)) {}
 
-  ~Whole() override {  // not finished: the rank fails, and starts nothing any more
+  ~Whole() override {  // destroyed unfinished: the rank fails and starts nothing more
     if (job_->finished < job_->count) std::erase(queue_.waiting_, job_);
   }
   void wait() override {

@@ -1,5 +1,5 @@
-// Large sums over MPI, in pieces: a few are on their way while one is added up, fresh in the cache,
-// and scratch memory stays a few pieces large whatever is summed.
+// Large sums over MPI, taken in pieces: while one piece is added up, still fresh in the cache, a
+// few others are being sent, and scratch memory never exceeds a few pieces.
 #pragma once
 
 #include <deque>
@@ -10,11 +10,12 @@
 
 namespace stretto::mpi {
 
-// One per communicator: pieces of its sums start in the order of the calls, which is the same on
-// every rank, so ranks that run at different speeds never wait for each other in a circle.
+// One queue per communicator. Pieces start in the order of the calls, which is the same on every
+// rank, so ranks of different speed cannot end up waiting for each other in a circle.
 class PieceQueue final : public Advancing {
  public:
-  // Starts one piece. Called in order of pieces, on the rank's own thread, inside any wait.
+  // Starts one piece. Called in the order of pieces, on the rank's own thread, while it waits for
+  // any operation.
   using Start = std::function<std::unique_ptr<MpiOp>(int64_t piece)>;
 
   explicit PieceQueue(std::shared_ptr<Process> process) : process_(std::move(process)) {}
@@ -34,10 +35,10 @@ class PieceQueue final : public Advancing {
     std::shared_ptr<Job> job;
     std::unique_ptr<MpiOp> op;
   };
-  class Whole;  // what the caller holds
+  class Whole;  // the request that the caller holds
 
   std::shared_ptr<Process> process_;
-  std::deque<std::shared_ptr<Job>> waiting_;  // with pieces that have not been started
+  std::deque<std::shared_ptr<Job>> waiting_;  // jobs with pieces that have not been started
   std::deque<Running> running_;
 };
 

@@ -9,7 +9,7 @@ namespace {
 
 constexpr size_t kSmallest = 64;               // bytes; classes are powers of two from here on
 constexpr size_t kLargest = size_t{64} << 10;  // larger blocks go to the heap
-constexpr size_t kSlab = size_t{4} << 10;      // small blocks are cut from pieces of this size
+constexpr size_t kSlab = size_t{4} << 10;      // small blocks are cut from slabs of this size
 constexpr int kClasses = 11;
 
 struct Free {
@@ -21,7 +21,7 @@ struct Lists {
   Free* first[kClasses] = {};
 };
 
-// Never destroyed: requests may be given back while the program ends.
+// Never destroyed, because requests may be released while the program ends.
 Lists& lists() {
   static auto* all = new Lists;
   return *all;

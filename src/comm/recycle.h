@@ -1,6 +1,6 @@
-// Memory of small objects that come and go with every call: requests, operations, messages. Freed
-// blocks are kept by size for the next one, so a step that has run once takes nothing from the
-// heap. Any thread may give back what another took.
+// Memory for the small objects of each call: requests, operations, messages. Freed blocks are kept
+// by size for the next object, so a step of a kind that has run before allocates nothing from the
+// heap. A block may be given back by another thread than the one that took it.
 #pragma once
 
 #include <cstddef>
@@ -11,9 +11,9 @@
 namespace stretto {
 
 void* take_block(size_t bytes);
-void give_block(void* block, size_t bytes) noexcept;  // `bytes` as when it was taken
+void give_block(void* block, size_t bytes) noexcept;  // `bytes`: as it was taken
 
-// The standard containers' way to the same blocks.
+// Makes standard containers use these blocks.
 template <typename T>
 struct Recycled {
   using value_type = T;

@@ -8,7 +8,7 @@
 namespace stretto {
 namespace {
 
-constexpr int64_t kTile = 1024;  // elements: accumulators stay in the first-level cache
+constexpr int64_t kTile = 1024;  // elements; the accumulators of a tile fit into the L1 cache
 
 float load(float x) { return x; }
 double load(double x) { return x; }
@@ -22,7 +22,7 @@ void store(int32_t& out, int32_t x) { out = x; }
 void store(bf16_t& out, float x) { out = to_bf16(x); }
 void store(f16_t& out, float x) { out = to_f16(x); }
 
-// Wraps around instead of overflowing.
+// Wraps around, where a signed sum would be undefined on overflow.
 int32_t add(int32_t a, int32_t b) {
   return static_cast<int32_t>(static_cast<uint32_t>(a) + static_cast<uint32_t>(b));
 }
@@ -31,7 +31,7 @@ T add(T a, T b) {
   return a + b;
 }
 
-// A NaN on any rank is the result.
+// NaN if either operand is NaN, so that a NaN on any rank is seen by all.
 template <typename T>
 T larger(T a, T b) {
   return (a > b || a != a) ? a : b;

@@ -1,5 +1,5 @@
-// The one place where host transports add numbers: in rank order, so that every transport gives
-// the same bits.
+// The one place where host transports add numbers. It adds in rank order, so that every transport
+// gives the same bits.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace stretto {
 void ordered_reduce(DType type, ReduceOp op, void* out, const void* const* in, int n,
                     int64_t count);
 
-// As bytes, with offsets in elements.
+// Address of an element of a buffer whose type is known only at run time.
 inline const void* at(const void* base, int64_t element, DType type) {
   return static_cast<const char*>(base) + static_cast<size_t>(element) * dtype_size(type);
 }

@@ -1,4 +1,5 @@
-// One rank alone. No other file asks whether there is only one rank: it talks to this one.
+// The communicator of a rank that is alone. Because of it no other file needs to ask whether there
+// is only one rank.
 #include <fmt/format.h>
 
 #include <cstdlib>
@@ -43,7 +44,7 @@ class SelfComm final : public Comm {
     return std::make_unique<SelfComm>(name, shared_monitor());
   }
 
-  // A message to oneself is kept until its receive; nobody else could ever send it.
+  // A message to oneself is kept as a copy until it is received.
   RequestPtr do_send(ConstTensor t, int, int tag) override {
     for (auto it = receives_.begin(); it != receives_.end(); ++it) {
       if ((*it)->tag != tag) continue;

@@ -21,7 +21,8 @@ using threads::MessagePtr;
 using threads::OpPtr;
 using threads::PeerStopped;
 
-// A rank that drops an operation unfinished will not come back to it: its peers must not wait.
+// A rank that drops an unfinished operation will not finish it any more, so its peers must stop,
+// too.
 void leave_job(Group& group, int rank) {
   group.job().stop(fmt::format("rank {} failed", group.world_rank(rank)));
 }
@@ -145,13 +146,13 @@ class ThreadComm final : public Comm {
   uint64_t seq_ = 0;
 };
 
-// What the ranks tell the thread that started them.
+// What the ranks report to the thread that started them.
 struct Outcome {
   std::mutex mutex;
   std::condition_variable changed;
   int running = 0;
-  std::exception_ptr first;      // a rank's own error
-  std::exception_ptr secondary;  // a rank stopped because of another
+  std::exception_ptr first;      // a rank's own error, the first one
+  std::exception_ptr secondary;  // of a rank that stopped because another one did
   std::string text;
   int exit_code = static_cast<int>(ExitCode::internal);
 };
@@ -172,7 +173,8 @@ std::string describe(const std::exception_ptr& error, int& exit_code) {
   }
 }
 
-// A rank's own error, with the place where it happened: past the start ranks differ.
+// Adds the place where a rank's own error happened, except during start-up, where all ranks do the
+// same.
 std::exception_ptr with_place(const std::exception_ptr& error, const RankMonitor& monitor) {
   if (monitor.status().section.load() == static_cast<uint32_t>(Section::init)) return error;
   try {
@@ -235,7 +237,7 @@ void wait_for_ranks(const Job& job, Outcome& outcome, double grace_seconds) {
   std::_Exit(outcome.exit_code);
 }
 
-// The ranks from `rank` on have no thread; those before have one.
+// For a start in which no thread could be made for the ranks from `rank` on.
 void give_up_start(int rank, int n, const Error& error, Job& job, Outcome& outcome) {
   const std::lock_guard lock(outcome.mutex);
   outcome.first = std::make_exception_ptr(error);

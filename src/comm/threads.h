@@ -1,4 +1,5 @@
-// Ranks as threads of one process: no launcher, no MPI. `stretto train -n 4`, tests, TSan.
+// Ranks as threads of one process, without a launcher or MPI: for `stretto train -n 4`, tests and
+// TSan.
 #pragma once
 
 #include <functional>
@@ -7,13 +8,13 @@
 
 namespace stretto {
 
-// Runs body(world) once per rank, each on its own thread, and returns when all have stopped.
+// Runs body(world) once per rank, each on a thread of its own, and returns when all have stopped.
 //
-// If one rank throws, the job ends: peers blocked in a call, or making their next one, get
-// Error(peer_lost); after all ranks stopped the first error is thrown again. A rank that returns
-// while a peer waits for it ends the job too. Peers that do not stop within `grace_seconds` of the
-// first error (they compute, or hang) are not waited for: the error is printed and the process
-// ends with its exit code, because a thread cannot be ended safely from outside.
+// If one rank throws, the job ends: peers that are blocked in a call, or that make their next one,
+// get Error(peer_lost), and when all ranks have stopped the first error is thrown again. A rank
+// that returns while a peer waits for it ends the job, too. A thread cannot be stopped safely from
+// outside: if a peer has not stopped `grace_seconds` after the first error (it computes, or hangs),
+// the error is printed and the process ends with its exit code.
 void run_thread_ranks(int n, const std::function<void(Comm&)>& body, double grace_seconds = 4);
 
 }  // namespace stretto

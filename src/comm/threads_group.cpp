@@ -10,9 +10,10 @@
 namespace stretto::threads {
 namespace {
 
-constexpr size_t kEagerBytes = 64 << 10;  // sends up to this size are copied
+constexpr size_t kEagerBytes = 64 << 10;  // larger sends wait for their receive
 constexpr int64_t kBlockBytes = 64 << 10;
-// Sleepers also look by themselves, because a stopping rank does not know all mailboxes and groups.
+// Waiting ranks wake up now and then, because a rank that stops the job cannot notify all mailboxes
+// and groups: it does not know them.
 constexpr auto kLookAgain = std::chrono::milliseconds(20);
 
 }  // namespace
@@ -126,7 +127,7 @@ OpPtr Group::post(int rank, uint64_t seq, const Call& call, const void* in, void
     op->wishes[r] = wish;
     op->posted[r] = true;
     if (--op->missing > 0) return op;
-    // Ranks post in order, so the oldest open operation is always the first to be complete.
+    // Ranks post in order, so the oldest open operation is complete first.
     open_.pop_front();
     ++first_open_;
     if (call.kind == CommKind::split) make_splits(*op);
@@ -193,7 +194,7 @@ void Group::make_splits(Op& op) {
     std::sort(members.begin(), members.end());
     std::vector<int> ranks;
     for (const auto& [key, r] : members) ranks.push_back(world_rank(r));
-    // Members call it by their own name for it; errors use the first one's.
+    // Each member has its own name for the new group; errors use that of the first member.
     auto group = std::make_shared<Group>(job_, name_ + "/" + std::to_string(colour), ranks);
     for (size_t i = 0; i < members.size(); ++i) {
       op.grants[static_cast<size_t>(members[i].second)] = {group, static_cast<int>(i)};

@@ -1,9 +1,9 @@
-// Inside of the threads transport: what the ranks of one process share.
+// Internals of the threads transport: what the ranks of one process share.
 //
-// A collective is an Op: every rank posts its pointers; once all are there the Op is ready, and
-// its work (blocks of elements, independent of each other) is claimed block by block by whoever
-// waits. So an Op completes as soon as all ranks *started* it and one of them waits: ranks that
-// compute meanwhile are not needed, and no order of waiting can deadlock.
+// A collective is an Op. Every rank posts its pointers; when all have done so, the Op is ready. Its
+// work consists of independent blocks of elements, and any rank that waits takes blocks and works
+// on them. So an Op completes once all ranks have *started* it and one of them waits: ranks that
+// are still computing are not needed, and no order of waiting can deadlock.
 #pragma once
 
 #include <atomic>
@@ -22,7 +22,7 @@
 
 namespace stretto::threads {
 
-// Thrown in ranks that must stop because of another one: never the first error of a job.
+// Thrown in a rank that must stop because another one has: never the first error of a job.
 class PeerStopped : public Error {
  public:
   using Error::Error;
@@ -36,7 +36,7 @@ struct Job {
   std::string why() const;
 
   const int ranks;
-  const bool spin;  // cores to spare: waiting ranks look a while before they sleep
+  const bool spin;  // there are idle cores, so waiting ranks spin for a while before they sleep
   std::atomic<bool> stopped{false};
   std::vector<std::atomic<bool>> left;  // by world rank: its function has ended
 
@@ -74,7 +74,7 @@ class Op {
   std::vector<std::pair<std::shared_ptr<Group>, int>> grants;
 
   void help(Group& group);  // works on blocks until none is left
-  void give_up();           // no block touches anyone's tensors after this returns
+  void give_up();           // after this returns, no block touches a rank's tensors
   bool small() const { return items_ <= 1; }
 
  private:
@@ -110,7 +110,7 @@ struct Mailbox {  // one per receiving rank
   std::list<MessagePtr, Recycled<MessagePtr>> receives;
 };
 
-// One per communicator, shared by its ranks.
+// Shared by all ranks of a communicator.
 class Group {
  public:
   Group(std::shared_ptr<Job> job, std::string name, std::vector<int> world_ranks);
@@ -120,7 +120,7 @@ class Group {
   void wait(Op& op, int rank);
   void complete(Op& op);
 
-  // nullptr: delivered, or kept as a copy.
+  // Returns nullptr if the message was received already or kept as a copy.
   MessagePtr send(int from, int to, int tag, ConstTensor t);
   MessagePtr receive(int from, int to, int tag, Tensor t);
   void wait(Message& message, Mailbox& box, int self, int peer, CommKind kind);

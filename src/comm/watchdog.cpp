@@ -36,16 +36,16 @@ std::string wait_text(const RankStatus& row) {
                      row.bytes.load(kRelaxed), group_name(group));
 }
 
-// A stopped process does not stamp its row any more, whatever its rank was doing.
+// Whether the row is no longer stamped: then its process has stopped, whatever the rank was doing.
 bool process_stopped(const RankStatus& row, int64_t now_ns, double limit_seconds) {
   const int64_t alive = row.alive_ns.load(kRelaxed);
   if (alive == 0 || section_of(row) == Section::done) return false;
   return static_cast<double>(now_ns - alive) * 1e-9 > std::max(1.0, limit_seconds / 2);
 }
 
-// Those to blame: ranks whose process is stopped; else those that do not wait for anyone. If all
-// wait (one skipped a call, or a peer on another machine is lost), those that have made the fewest
-// calls.
+// The ranks to blame: those whose process is stopped; otherwise those that do not wait for anyone.
+// If all wait (one has skipped a call, or a peer on another machine is lost), those that have made
+// the fewest calls.
 std::vector<const RankStatus*> culprits(const StatusBoard& board, int64_t now_ns,
                                         double limit_seconds) {
   std::vector<const RankStatus*> stopped;
@@ -53,24 +53,24 @@ std::vector<const RankStatus*> culprits(const StatusBoard& board, int64_t now_ns
     if (process_stopped(board.rows[r], now_ns, limit_seconds)) stopped.push_back(&board.rows[r]);
   }
   if (!stopped.empty()) return stopped;
-  std::vector<const RankStatus*> computing;
+  std::vector<const RankStatus*> active, computing, behind;
   uint64_t fewest = UINT64_MAX;
-  uint64_t most = 0;
   for (int r = 0; r < board.count; ++r) {
     const RankStatus& row = board.rows[r];
     if (row.rank.load(kRelaxed) < 0 || section_of(row) == Section::done) continue;
+    active.push_back(&row);
     if (waits_in(row) == CommKind::none) computing.push_back(&row);
     fewest = std::min(fewest, row.seq.load(kRelaxed));
-    most = std::max(most, row.seq.load(kRelaxed));
   }
-  if (!computing.empty() || fewest == most) return computing;
-  for (int r = 0; r < board.count; ++r) {
-    if (board.rows[r].seq.load(kRelaxed) == fewest) computing.push_back(&board.rows[r]);
+  if (!computing.empty()) return computing;
+  for (const RankStatus* row : active) {
+    if (row->seq.load(kRelaxed) == fewest) behind.push_back(row);
   }
-  return computing;
+  if (behind.size() == active.size()) behind.clear();  // nobody is behind the others
+  return behind;
 }
 
-// " ranks 0, 2 wait in ...;" for each call that ranks other than these wait in.
+// " ranks 0, 2 wait in ...;" for each call in which ranks wait that are not blamed.
 std::string others_wait(const StatusBoard& board, const std::vector<const RankStatus*>& blamed) {
   std::map<std::string, std::vector<int>> waiting;  // where -> ranks
   for (int r = 0; r < board.count; ++r) {
@@ -195,7 +195,8 @@ void Watchdog::end_job(double silent_seconds) {
       fmt::format("{}\n  last calls of rank {}:\n{}  fix: resume from the last checkpoint; "
                   "a longer train.watchdog helps if the rank was only slow",
                   text, world_.monitor().rank(), recorder.text(kShownEntries)));
-  std::_Exit(static_cast<int>(ExitCode::peer_lost));  // g++ does not see that abort() stays
+  // Unreachable, but g++ does not see that abort() never returns.
+  std::_Exit(static_cast<int>(ExitCode::peer_lost));
 }
 
 }  // namespace stretto

@@ -1,14 +1,13 @@
-// Watchdog: ends a job that stands still. MPI and threads have no time-outs of their own: one
+// Ends a job that makes no progress. MPI and threads have no time-outs of their own, so a single
 // stopped rank would block all others for ever.
+//   Watchdog watchdog(world, {.timeout = config.train.watchdog});
+//   watchdog.enter(Section::step, step);   // at each step; every Comm call is a sign of life, too
+//   watchdog.beat();                       // in long stretches without either
 //
-//     Watchdog watchdog(world, {.timeout = config.train.watchdog});
-//     watchdog.enter(Section::step, step);   // at each step; every Comm call is a sign of life too
-//     watchdog.beat();                       // in long stretches without either
-//
-// When this rank gives no sign of life for `timeout` seconds (of its section), the first rank of
-// the machine to notice prints one message that names the ranks that stand still, their section and
-// step, and the collective the others wait in; then the job ends with exit code 81. So it does, at
-// the next look, when the process of a rank on this machine has ended without a word.
+// If a rank gives no sign of life for `timeout` seconds (times its section's factor), the first
+// rank of the machine to notice prints one message that names the silent ranks, their section and
+// step, and the collective in which the others wait. Then the job ends with exit code 81. The same
+// happens, without that delay, when the process of a rank on this machine has ended without a word.
 #pragma once
 
 #include <array>
@@ -26,23 +25,23 @@ namespace stretto {
 
 struct WatchdogOptions {
   double timeout = 300;  // seconds; 0 = off
-  // Start and saving may rightly take longer than a step: multiples of the time-out, by Section.
+  // Start and saving may take longer than a step. Multiples of the time-out, by Section.
   std::array<double, 4> factor = {2, 1, 1, 2};
-  // Where the flight recorder's last 4096 entries go on a time-out, as <dir>/flight-rank<r>.txt;
-  // empty: only the last few, into the message.
+  // On a time-out the flight recorder's last 4096 entries go to <dir>/flight-rank<r>.txt. If empty,
+  // only the last few are shown, in the message.
   std::string dump_dir = {};
 };
 
-// When a rank has been silent for too long, by looks at its row from time to time. The time is the
-// caller's, so that tests choose it.
+// Decides from regular looks at a rank's row whether the rank has been silent for too long. The
+// caller passes the time, so that tests can choose it.
 class HangDetector {
  public:
   HangDetector(const WatchdogOptions& options, int64_t now_ns);
 
-  std::chrono::nanoseconds period() const { return period_; }  // between looks
-  // Seconds without a sign of life, if that is more than the rank's section allows. A look that
-  // comes late counts for two periods at most: whoever looks did not run in between (Ctrl-Z, a
-  // debugger, a suspended or crowded machine), and so may nobody have.
+  std::chrono::nanoseconds period() const { return period_; }  // between two looks
+  // The seconds without a sign of life, if that is more than the rank's section allows. A late look
+  // counts as two periods at most: if the thread that looks could not run (Ctrl-Z, a debugger, a
+  // suspended or crowded machine), the rank may not have run either.
   std::optional<double> look(const RankStatus& row, int64_t now_ns);
 
  private:
@@ -76,9 +75,9 @@ class Watchdog {
   std::jthread thread_;
 };
 
-// The messages, from what the board of this machine shows; separate for tests.
+// The messages, composed from this machine's board. Declared here for tests.
 std::string describe_hang(const StatusBoard& board, int64_t now_ns, double limit_seconds);
-// Of ranks whose process has ended before they were done; empty where there is none.
+// Names ranks whose process has ended before they were done; empty if there are none.
 std::string describe_loss(const StatusBoard& board);
 
 }  // namespace stretto

@@ -8,7 +8,7 @@
 namespace stretto {
 namespace {
 
-// Names of the same thing in other frameworks: too far from ours for an edit distance.
+// Names that other frameworks use for our keys, too different from ours for an edit distance.
 const std::map<std::string, std::string, std::less<>>& foreign_names() {
   static const std::map<std::string, std::string, std::less<>> names = {
       {"n_layers", "layers"},
@@ -72,8 +72,8 @@ std::string key_ending_in(std::string_view last) {
   return "";
 }
 
-// Parts of architectures that Stretto does not have: the README's known limits name them. A name
-// of ours that looks like one of these must not be proposed in its place.
+// Parts of architectures that Stretto does not have; README lists them under its known limits. Keys
+// of ours with similar names must not be suggested in their place.
 const std::map<std::string, const char*, std::less<>>& missing_parts() {
   constexpr const char *kGroups = "grouped-query attention",
                        *kRotary = "rotary position embeddings (RoPE)",
@@ -124,7 +124,7 @@ const std::map<std::string, const char*, std::less<>>& missing_parts() {
   return parts;
 }
 
-// What stands behind the last dot, as others write it.
+// The part after the last dot, in the spelling of other programs.
 std::string last_word(std::string_view name) {
   std::string last(name.substr(name.rfind('.') + 1));
   std::replace(last.begin(), last.end(), '-', '_');

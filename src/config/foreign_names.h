@@ -6,12 +6,12 @@
 
 namespace stretto {
 
-// The key that this name, ours without its group or another framework's, stands for: "lr" and
-// "learning-rate" are train.lr. Empty: none is known.
+// Our key for a name of another framework, or for one of ours without its group: "lr" and
+// "learning-rate" are train.lr. Empty if none is known.
 std::string key_called(std::string_view name);
 
-// "grouped-query attention" for kv_heads: what a key of other programs is about that Stretto does
-// not have. Empty: none is known by this name.
+// What a key of other programs is about, if Stretto does not have it: "grouped-query attention" for
+// kv_heads. Empty if no such key is known.
 std::string not_supported(std::string_view name);
 
 }  // namespace stretto

@@ -83,7 +83,7 @@ void Interpolator::expand_scalar(YamlNode& node) {
     if (open == 0 && close + 1 == text.size()) {
       const Place place = node.place;
       node = value;
-      node.place = place;  // the origin is where the reference stands
+      node.place = place;  // its origin is the place of the reference
       return;
     }
     if (value.is_mapping() || value.is_sequence()) {

@@ -1,4 +1,4 @@
-// ${key} and ${variables.key} inside values, as OmegaConf users know them.
+// ${key} and ${variables.key} inside values, as in OmegaConf.
 #pragma once
 
 #include <string>
@@ -13,9 +13,9 @@ class Interpolator {
   // `root` must outlive this object; values are looked up there, by dotted path.
   explicit Interpolator(const YamlNode& root) : root_(root) {}
 
-  // The node with every ${...} replaced. `\${` stands for a plain "${". A value that is nothing
-  // but one ${key} may become a list or mapping. Throws Error (bad_config): unknown key, a cycle,
-  // or an expansion that grows beyond all reason.
+  // The node with every ${...} replaced; `\${` stands for a literal "${". A value that consists of
+  // a single ${key} may become a list or mapping. Throws Error (bad_config) for an unknown key, a
+  // cycle, or an expansion that becomes far too long.
   YamlNode expand(const YamlNode& node);
 
  private:
@@ -25,8 +25,8 @@ class Interpolator {
   void spend(size_t amount, const Place& place);
 
   const YamlNode& root_;
-  std::vector<std::string> open_;  // keys being expanded, to see cycles
-  size_t budget_ = 1 << 20;        // characters and nodes; doubling chains end here
+  std::vector<std::string> open_;  // being expanded, to detect cycles
+  size_t budget_ = 1 << 20;        // characters and nodes; stops chains that double their length
 };
 
 }  // namespace stretto

@@ -1,4 +1,4 @@
-// Collects what is wrong with a configuration, so that the user sees all of it at once.
+// Collects everything that is wrong with a configuration, so that the user sees it all at once.
 #pragma once
 
 #include <string>

@@ -29,7 +29,8 @@ YamlNode empty_mapping() {
   return node;
 }
 
-// Lists, mappings and quotes in an override are YAML; everything else is taken as it stands.
+// Lists, mappings and quoted texts in an override are read as YAML; everything else is taken
+// literally.
 bool begins_yaml(const std::string& text) {
   return !text.empty() && std::string_view("[{\"'").find(text[0]) != std::string_view::npos;
 }
@@ -42,7 +43,7 @@ std::string nested(std::string_view path) {
 }
 
 std::string hint_for_unknown(const std::string& path) {
-  if (find_key(path) != nullptr) {  // a.b: written with a dot inside a file
+  if (find_key(path) != nullptr) {  // a dotted key inside a file
     return fmt::format("write it as {}, or on the command line", nested(path));
   }
   const std::string missing = not_supported(path);
@@ -61,7 +62,7 @@ std::string hint_for_unknown(const std::string& path) {
   return did_you_mean(path, names, "`stretto config keys` lists every key");
 }
 
-// "train", "train.loss_scale": keys lie below it.
+// Whether keys have this path in front, as "train" or "train.loss_scale".
 bool is_section(const std::string& path) {
   return std::any_of(config_keys().begin(), config_keys().end(),
                      [&](const Key& key) { return key.name.starts_with(path + "."); });
@@ -72,7 +73,7 @@ std::string shown_value(const YamlNode& node) {
   return node.is_mapping() ? "{...}" : node.is_sequence() ? "[...]" : "";
 }
 
-// Moves the tree into the Config, one key at a time, and notes every problem.
+// Fills the Config from the tree, key by key, and collects every problem.
 class Filler {
  public:
   explicit Filler(ResolvedConfig& out) : out_(out) {}
@@ -123,8 +124,8 @@ class Filler {
   Problems problems_;
 };
 
-// Replaces `model` by the registry's fields with the written ones on top. An unknown name stands
-// for a model of the user's own when its size is written beside it.
+// Replaces `model` by the fields of the registry's model, changed by the fields that were written.
+// With an unknown name the model is the user's own, if its sizes are written.
 bool expand_model(YamlNode& root) {
   YamlNode* model = root.find("model");
   if (model == nullptr || model->kind == YamlNode::Kind::null) {
@@ -157,7 +158,7 @@ bool expand_model(YamlNode& root) {
     if (key.name.rfind("model.", 0) != 0) continue;
     fields.set(key.name.substr(6), yaml_scalar(render_value(key, key.get(base)), place));
   }
-  // A new width brings its own feed-forward width unless that is written too.
+  // Without a feed-forward width of its own, a changed hidden size determines it.
   if (written.find("hidden") != nullptr && written.find("ffn") == nullptr) {
     fields.set("ffn", yaml_scalar("0", {Source::derived, "4 x model.hidden", 0, 0}));
   }
@@ -166,8 +167,9 @@ bool expand_model(YamlNode& root) {
   return true;
 }
 
-// What follows from other values. Registry models whose shape was changed get another name, so
-// that no record claims to be the original; positions follow the sequence and do not count.
+// Sets values that follow from others. A registry model with a changed shape gets another name, so
+// that no record claims to be of the original; positions follow the sequence length and do not
+// count as a change.
 void derive(ResolvedConfig& out, bool from_registry, Problems& problems) {
   ModelShape& model = out.config.model;
   const auto derived = [&](std::string_view key, const std::string& from) {
@@ -187,7 +189,7 @@ void derive(ResolvedConfig& out, bool from_registry, Problems& problems) {
     model.ffn = 4 * model.hidden;
     derived("model.ffn", "4 x model.hidden");
   }
-  // ALiBi that a user asks for brings the GELU of MPT; models of the registry have their own.
+  // ALiBi as an override also selects MPT's GELU; models of the registry state their own.
   if (model.position_kind == Positions::alibi &&
       out.origin_of("model.position_kind").source > Source::registry &&
       out.origin_of("model.gelu").source <= Source::registry) {
@@ -239,7 +241,8 @@ void merge_yaml(YamlNode& base, const YamlNode& over, const std::string& path) {
       merge_yaml(*old, value, here);
     } else if (old != nullptr && old->kind != YamlNode::Kind::null && value.is_mapping() &&
                is_section(here)) {
-      continue;  // `train: 5` must not vanish under train.steps=1: it stays, to be refused
+      // `train: 5` must not vanish under train.steps=1: it stays in the tree and is refused.
+      continue;
     } else if (old != nullptr) {
       *old = value;
     } else {
@@ -326,7 +329,7 @@ ResolvedConfig load_config_text(std::string_view text, const std::string& name) 
 ResolvedConfig load_config(const std::vector<std::string>& words,
                            const std::vector<Place>& places) {
   YamlNode root = empty_mapping();
-  std::vector<YamlNode> models, overrides;  // a model name comes before changes to its fields
+  std::vector<YamlNode> models, overrides;  // a model's name must come before changes to its fields
   for (size_t i = 0; i < words.size(); ++i) {
     const std::string& word = words[i];
     const Place& place = i < places.size() ? places[i] : kCommandLine;
@@ -349,7 +352,7 @@ ResolvedConfig load_config(const std::vector<std::string>& words,
     if (tree.is_mapping()) {
       merge_yaml(root, tree);
     } else if (tree.kind != YamlNode::Kind::null) {
-      resolve_config(std::move(tree));  // throws: not a mapping
+      resolve_config(std::move(tree));  // throws, because it is no mapping
     }
   }
   for (const YamlNode& tree : models) merge_yaml(root, tree);

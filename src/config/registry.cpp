@@ -13,7 +13,7 @@ std::span<const EmbeddedFile> embedded_models();
 
 namespace {
 
-// Fields come from `common`, then from the model's own line; both use the names of model.* keys.
+// Sets fields from `common` or from the model's own line; both use the names of model.* keys.
 void apply_fields(Config& config, const YamlNode& fields) {
   for (size_t i = 0; i < fields.keys.size(); ++i) {
     const Key* key = find_key("model." + fields.keys[i].name);

@@ -1,4 +1,4 @@
-// Inside the rules: one row per rule, and the small texts that fixes are made of.
+// Internals of the rules: one table row per rule, and short texts for fixes.
 #pragma once
 
 #include <span>
@@ -23,14 +23,15 @@ class Report {
   const char* rule_;
 };
 
-// Rules run only on configurations whose values are in range: no zero divisor, no overflow.
+// Rules only see configurations whose values are in range, so they need not fear a zero divisor or
+// an overflow.
 struct Rule {
   const char* name;
   Severity severity;
   void (*check)(const Config&, Report&);
 };
 
-std::span<const Rule> size_rules();  // first; the others only where these are kept
+std::span<const Rule> size_rules();  // checked first; the others only if these hold
 std::span<const Rule> model_rules();
 std::span<const Rule> parallel_rules();
 std::span<const Rule> batch_rules();
@@ -38,10 +39,11 @@ std::span<const Rule> train_rules();
 
 std::string shown(const Config& config, const char* key);  // "model.heads: 8"
 
-// Divisors of n, those nearest to `wanted`, as "1, 2, 4 or 8".
+// The divisors of n closest to `wanted`, as "1, 2, 4 or 8".
 std::string divisors_near(int64_t n, int64_t wanted);
 
-// The multiples of `step` around n: "48 or 56"; only the upper one when the lower is zero.
+// The multiples of `step` just below and above n, as "48 or 56"; only the upper one if the lower is
+// zero.
 std::string multiples_near(int64_t n, int64_t step);
 
 }  // namespace stretto

@@ -17,7 +17,7 @@ std::vector<std::span<const Rule>> all_rules() {
 
 constexpr const char* kRangeRule = "range";
 
-// Limits of single values, from the table of keys. Everything else may then divide.
+// Checks the range of each value, which the table of keys states. After that all rules may divide.
 void check_ranges(const Config& config, std::vector<Finding>& out) {
   Report report(out, Severity::error, kRangeRule);
   for (const Key& key : config_keys()) {

@@ -1,5 +1,5 @@
-// Every constraint between values, as a named rule with a message that gives the fix. Rules are
-// pure: they look at a Config and never at the machine.
+// Every constraint between values, as a named rule whose message includes the fix. Rules are pure:
+// they depend on a Config, never on the machine.
 #pragma once
 
 #include <string>
@@ -20,7 +20,7 @@ struct Finding {
   std::string fix;      // "use 1, 2, 4 or 8"
 };
 
-// Everything that is wrong (errors first) or could be better (advice); empty when all is well.
+// Everything that is wrong (errors first) or could be better (advice); empty if there is nothing.
 std::vector<Finding> check_config(const Config& config);
 bool is_valid(const Config& config);  // no finding is an error
 
@@ -28,7 +28,7 @@ bool is_valid(const Config& config);  // no finding is an error
 void require_valid(const ResolvedConfig& resolved);
 void require_valid(const Config& config);  // without places
 
-// place  key: value / message (places of other keys); the fix is separate.
+// "place  key: value", then the message with the places of other keys. The fix is not included.
 std::string describe(const Finding& finding, const ResolvedConfig& resolved);
 
 std::vector<std::string> rule_names();

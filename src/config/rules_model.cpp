@@ -29,8 +29,8 @@ void head_size(const Config& c, Report& report) {
                          multiples_near(c.model.head_size(), 8)));
 }
 
-// Unpadded vocabularies leave the largest matrix product of the model misaligned; with tensor
-// parallelism every rank's share should be aligned too.
+// With an unpadded vocabulary the model's largest matrix product is misaligned. With tensor
+// parallelism every rank's share should be aligned.
 void vocab_padding(const Config& c, Report& report) {
   const int64_t wanted = c.parallel.tp == 1 ? 8 : 64 * c.parallel.tp;
   if (c.model.vocab % wanted == 0) return;
@@ -46,7 +46,7 @@ void tile_quantisation(const Config& c, Report& report) {
              "use " + multiples_near(c.model.hidden, 128));
 }
 
-// What its attention kernels can do.
+// Head sizes that the GPU's attention kernels can do.
 void gpu_heads(const Config& c, Report& report) {
   constexpr int64_t kMostSize = 256, kMostHeads = 128;
   if (c.device != Device::cuda || c.model.heads < 1) return;
@@ -63,7 +63,8 @@ void gpu_heads(const Config& c, Report& report) {
   }
 }
 
-// A row of LayerNorm's gradient stays in the registers of a block, in packs of 16 bytes if it can.
+// A block keeps a row of LayerNorm's gradient in registers, in packs of 16 bytes if possible, which
+// limits its length.
 void gpu_hidden(const Config& c, Report& report) {
   if (c.device != Device::cuda) return;
   const auto pack = static_cast<int64_t>(16 / dtype_size(types_of(c.precision).compute));
@@ -79,7 +80,7 @@ void gradient_dtype(const Config& c, Report& report) {
   const PrecisionTypes types = types_of(c.precision);
   if (c.gradient_dtype == types.gradient || c.gradient_dtype == DType::f32) return;
   if (types.compute != DType::bf16) {
-    report.add("gradient_dtype", "goes with products in bf16, but this is " + shown(c, "precision"),
+    report.add("gradient_dtype", "needs products in bf16, but this is " + shown(c, "precision"),
                "set gradient_dtype=f32, or precision=amp_bf16");
   } else if (c.deterministic) {
     report.add("gradient_dtype",
@@ -102,7 +103,7 @@ void tf32_device(const Config& c, Report& report) {
 
 void gpu_clock_device(const Config& c, Report& report) {
   if (c.gpu_clock == 0 || c.device == Device::cuda) return;
-  report.add("gpu_clock", "is that of a GPU, but this is " + shown(c, "device"),
+  report.add("gpu_clock", "limits the clock of a GPU, but this is " + shown(c, "device"),
              "set gpu_clock=0, or device=cuda");
 }
 

@@ -26,7 +26,7 @@ void ffn_tp(const Config& c, Report& report) { divides(c, report, c.model.ffn, "
 void sequence_tp(const Config& c, Report& report) {
   const int64_t tp = c.parallel.tp, shorter = c.seq_len / tp * tp;
   if (!c.parallel.sequence_parallel || c.seq_len % tp == 0) return;
-  // Only lengths that the model has positions for.
+  // Suggests only lengths for which the model has positions.
   std::string lengths;
   if (shorter + tp <= c.model.positions) {
     lengths = fmt::format("use seq_len={}, or ", multiples_near(c.seq_len, tp));
@@ -53,7 +53,8 @@ void layers_pp(const Config& c, Report& report) {
 void even_stages(const Config& c, Report& report) {
   const bool listed = !partition_list(c.parallel.partition).empty();
   if (listed || c.model.layers < stages(c)) return;
-  // Embedding and head count as a layer each, where every stage then has two: see even_partition.
+  // With "transformer+embedding" the embedding and the head count as a layer each if every stage
+  // then has at least two: see even_partition.
   const bool ends_count =
       c.parallel.partition == "transformer+embedding" && c.model.layers + 2 >= 2 * stages(c);
   const int64_t ends = ends_count ? 2 : 0, items = c.model.layers + ends;
@@ -121,17 +122,18 @@ void reduce_dtype(const Config& c, Report& report) {
              "set parallel.reduce_dtype=f32, or deterministic=false");
 }
 
-// Gradients of one micro-batch after the other: orders that begin a second one's before the first
-// one's are complete, of a layer or of a head with a matrix of its own, mix them up.
+// A deterministic run adds up the gradients micro-batch by micro-batch. Schedules that begin the
+// backward pass of a second micro-batch before the first is complete, in a layer or in a head with
+// its own matrix, would mix them up.
 void deterministic_schedule(const Config& c, Report& report) {
   const PipelineSchedule schedule = c.parallel.schedule;
   const bool mixes = schedule == PipelineSchedule::zero_bubble ||
                      (schedule == PipelineSchedule::gpipe && !c.model.tied_embedding);
   if (!c.deterministic || c.parallel.pp == 1 || !mixes) return;
-  report.add(
-      "parallel.schedule",
-      "has gradients of several micro-batches under way, but this is " + shown(c, "deterministic"),
-      "set parallel.schedule=1f1b, or deterministic=false");
+  report.add("parallel.schedule",
+             "computes gradients of several micro-batches at once, but this is " +
+                 shown(c, "deterministic"),
+             "set parallel.schedule=1f1b, or deterministic=false");
 }
 
 void partition(const Config& c, Report& report) {

@@ -1,5 +1,5 @@
-// Rules that come first: with them kept, products of sizes stay inside 64 bits, and everything else
-// may multiply.
+// Rules that are checked first. If they hold, products of sizes fit into 64 bits, so that
+// everything else may multiply.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,8 +20,8 @@ void world_size(const Config& c, Report& report) {
              "use smaller degrees");
 }
 
-// No less than what a rank's activations take: everything that layers keep of every token that may
-// be in flight, in 4 bytes, and attention's copies of dq on a GPU (account/memory.cpp).
+// An upper bound for a rank's activations: everything that layers keep of every token that may be
+// in flight, at 4 bytes each, and attention's copies of dq on a GPU (account/memory.cpp).
 double most_activation_bytes(const Config& c) {
   const auto d = [](int64_t n) { return static_cast<double>(n); };
   const double samples = d(ceil_div(c.global_batch, c.parallel.dp));

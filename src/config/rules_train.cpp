@@ -18,7 +18,8 @@ void min_lr(const Config& c, Report& report) {
              fmt::format("use {} or less", c.train.lr));
 }
 
-// Whoever shortens a run to try something wants it to run: the rise to lr ends with it.
+// A run may be shortened to less than its warm-up, for example to try something: this is allowed,
+// and the rise of lr simply ends with the run.
 void warmup(const Config& c, Report& report) {
   if (c.train.warmup <= c.train.steps) return;
   report.add("train.warmup",
@@ -28,7 +29,7 @@ void warmup(const Config& c, Report& report) {
 }
 
 void decay(const Config& c, Report& report) {
-  const int64_t room = c.train.steps - c.train.warmup;  // below 0: nothing comes after warm-up
+  const int64_t room = c.train.steps - c.train.warmup;  // negative if the warm-up takes all steps
   if (c.train.schedule == LrSchedule::wsd && c.train.decay == 0) {
     report.add("train.decay", "is needed by " + shown(c, "train.schedule"),
                fmt::format("set train.decay={}", c.train.steps / 5 > 0 ? c.train.steps / 5 : 1));
@@ -43,7 +44,7 @@ void decay(const Config& c, Report& report) {
 }
 
 void adam(const Config& c, Report& report) {
-  // As f32, which is what the optimizer works with.
+  // Compared as f32, which the optimizer computes with.
   const auto reaches_one = [](double x) { return static_cast<float>(x) >= 1; };
   if (reaches_one(c.train.beta1)) report.add("train.beta1", "must be below one in f32", "use 0.9");
   if (reaches_one(c.train.beta2)) report.add("train.beta2", "must be below one in f32", "use 0.95");

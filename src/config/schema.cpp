@@ -5,8 +5,8 @@
 namespace stretto {
 namespace {
 
-// Limits of single values: with them a model's parameters are counted in 64 bits. What is made of
-// sequences and ranks is limited by rules_size.cpp.
+// Limits of single values. Within them a model's parameters can be counted in 64 bits. Products
+// with sequences and ranks are limited by rules_size.cpp.
 constexpr double kMaxLayers = 10'000;
 constexpr double kMaxWidth = 1 << 20;
 constexpr double kMaxTokens = 1 << 27;  // vocabulary, positions

@@ -1,5 +1,5 @@
-// One table of every configuration key. Reading, `config show`, the JSON Schema, YAML and JSON
-// output and the range rule are all driven by it; a new key is one row here.
+// The table of all configuration keys. The reader, `config show`, the JSON Schema, YAML and JSON
+// output and the range rule all use it; a new key is one more row.
 #pragma once
 
 #include <functional>
@@ -42,14 +42,15 @@ struct Key {
 const std::vector<Key>& config_keys();
 const Key* find_key(std::string_view name);  // null when unknown
 
-// Text or list -> value. Throws Error (bad_config) that says what the key takes, without a place.
+// Converts a text or list to the value. Throws Error (bad_config) that says what the key takes,
+// without a place.
 Value parse_value(const Key& key, const YamlNode& node);
 
-// The value as configurations spell it; parse_value reads it back unchanged.
+// The value in the spelling of configurations, which parse_value reads back unchanged.
 std::string render_value(const Key& key, const Value& value);
 std::string render_key(const std::string& name, const Config& config);  // by name
 
-// The stages of "[3,4,5]"; empty when the text is not a list of whole numbers.
+// The numbers in "[3,4,5]"; empty if the text is no list of whole numbers.
 std::vector<int64_t> partition_list(std::string_view text);
 
 }  // namespace stretto

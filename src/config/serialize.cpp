@@ -21,10 +21,10 @@ std::vector<std::string> split(const std::string& path) {
   return parts;
 }
 
-// Plain where YAML cannot misread it, double-quoted otherwise; JSON's escapes are YAML's too.
+// Unquoted if YAML cannot misread it, else in double quotes. JSON's escapes are valid YAML.
 std::string yaml_text(std::string text) {
   for (size_t at = 0; (at = text.find("${", at)) != std::string::npos; at += 3) {
-    text.insert(at, "\\");  // not an interpolation
+    text.insert(at, "\\");  // so that it is no interpolation
   }
   bool plain = !text.empty() && text != "null" && text != "Null" && text != "NULL";
   for (const char c : text) {
@@ -68,7 +68,7 @@ std::string write_yaml(const Config& config, const ResolvedConfig* resolved,
 }
 
 json value_json(const Key& key, const Value& value) {
-  if (key.name == "parallel.zero") {  // a stage number, unless the Config was filled wrongly
+  if (key.name == "parallel.zero") {  // written as a number, if the Config was filled by the reader
     const std::string& stage = std::get<std::string>(value);
     return stage.size() == 1 ? json(stage[0] - '0') : json(stage);
   }
@@ -102,7 +102,7 @@ YamlNode node_from_json(const json& value, int depth) {
   } else if (value.is_string()) {
     std::string text = value.get<std::string>();
     for (size_t at = 0; (at = text.find("${", at)) != std::string::npos; at += 3) {
-      text.insert(at, "\\");  // records hold final values
+      text.insert(at, "\\");  // a record's values are final: no interpolation
     }
     node = yaml_scalar(std::move(text), place);
   } else if (value.is_number_float()) {
@@ -115,7 +115,7 @@ YamlNode node_from_json(const json& value, int depth) {
 
 json number_schema(const Key& key, const char* json_type, const char* pattern) {
   json number = {{"type", json_type}, {"minimum", key.least}, {"maximum", key.most}};
-  // Texts with units, and references to other keys, stand for numbers too.
+  // A text with a unit, or a reference to another key, may stand in place of a number.
   json text = {{"type", "string"}, {"pattern", pattern}};
   if (key.special == "auto") return {{"anyOf", {number, text, {{"const", "auto"}}}}};
   return {{"anyOf", {number, text}}};
@@ -125,7 +125,7 @@ json key_schema(const Key& key) {
   constexpr const char* kReference = R"(\$\{[^}]+\})";
   const std::string count = fmt::format("^[0-9.eE+]+[kKMGBT]?$|{}", kReference);
   const std::string bytes = fmt::format("^[0-9.eE+]+([kMGT]?B|[KMGT]iB)?$|{}", kReference);
-  // YAML 1.1, which many editors read, takes 6e-4 for a text.
+  // Many editors read YAML 1.1, in which 6e-4 is a text.
   const std::string real = fmt::format("^-?[0-9.]+([eE][+-]?[0-9]+)?$|{}", kReference);
   const std::string seconds = fmt::format("^[0-9.eE+-]+(ms|s|min|h|d)?$|{}", kReference);
   json schema;

@@ -13,7 +13,7 @@ namespace stretto {
 // back the same values.
 std::string to_yaml(const Config& config);
 std::string to_yaml(const ResolvedConfig& resolved);  // with the origin of each value as a comment
-// What must be said of a model to train it: its shape, and the length of sequences.
+// What `train` must know about a model: its shape and the length of its sequences.
 std::string model_yaml(const Config& config);
 
 nlohmann::json to_json(const Config& config);

@@ -6,7 +6,7 @@
 namespace stretto {
 namespace {
 
-// Edits to turn one word into the other; swapping two neighbours counts as one.
+// The number of edits that turn one word into the other; swapping two neighbours counts as one.
 size_t distance(const std::string& a, const std::string& b) {
   std::vector<size_t> before(b.size() + 1), last(b.size() + 1), row(b.size() + 1);
   std::iota(last.begin(), last.end(), size_t{0});
@@ -42,7 +42,8 @@ std::vector<std::string> nearest_words(std::string_view word,
     const std::string known = lower(candidate);
     size_t cost = distance(wanted, known);
     const size_t allowed = std::max<size_t>(1, std::min(wanted.size(), known.size()) / 3);
-    // A word cut short ("gpt2", "check") is close to its completions whatever their length.
+    // An abbreviation ("gpt2", "check") is close to the words that begin with it, however long they
+    // are.
     const bool prefix = wanted.size() >= 3 && known.compare(0, wanted.size(), wanted) == 0;
     if (prefix) cost = std::min(cost, allowed);
     if (cost <= allowed) found.emplace_back(cost, candidate);

@@ -7,9 +7,9 @@
 
 namespace stretto {
 
-std::string lower(std::string_view text);  // ASCII letters alone
+std::string lower(std::string_view text);  // changes ASCII letters only
 
-// The nearest candidates, best first, at most `most`; empty when none is close.
+// The closest candidates, best first, at most `most`; empty if none is close.
 std::vector<std::string> nearest_words(std::string_view word,
                                        const std::vector<std::string>& candidates, size_t most = 3);
 

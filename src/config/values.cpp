@@ -34,7 +34,7 @@ double parse_real(const std::string& text) {
   return value;
 }
 
-// The names that other frameworks gave the ZeRO stages.
+// The names of ZeRO stages in other frameworks.
 std::string zero_alias(const std::string& text) {
   constexpr std::array<std::pair<const char*, const char*>, 8> kNames = {{{"no_shard", "0"},
                                                                           {"zero-0", "0"},
@@ -111,7 +111,7 @@ Value parse_value(const Key& key, const YamlNode& node) {
       return parse_flag(text);
     case ValueType::count: {
       const int64_t count = parse_count(text);
-      // Inside it stands for the word; written out it is a mistake.
+      // "auto" is represented by this number; as a number it is a mistake.
       if (key.special == "auto" && count == kAuto)
         wrong(text, "a size", fmt::format("write {} or more, or auto", key.least));
       return count;

@@ -14,8 +14,8 @@
 namespace stretto {
 namespace {
 
-// yaml-cpp pushes events; this handler turns them into YamlNodes and refuses what is not allowed.
-// Depth is checked here as well because yaml-cpp's own guard is far deeper than we accept.
+// Turns the events of yaml-cpp into YamlNodes and refuses what is not allowed. It also checks the
+// depth, because yaml-cpp's own limit is far beyond what we accept.
 class TreeBuilder : public YAML::EventHandler {
  public:
   explicit TreeBuilder(const std::string& file) : file_(file) {}
@@ -28,7 +28,7 @@ class TreeBuilder : public YAML::EventHandler {
   void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     refuse_anchor(mark, anchor);
     YamlNode node;
-    // The mark of a value that is not written is that of whatever comes next.
+    // For a value that is not written, yaml-cpp reports the place of whatever comes next.
     node.place = expects_value() ? stack_.back().node.keys.back().place : place(mark);
     add(std::move(node));
   }
@@ -63,7 +63,7 @@ class TreeBuilder : public YAML::EventHandler {
  private:
   struct Frame {
     YamlNode node;
-    bool key_pending = false;  // mapping: the key is read, its value is not
+    bool key_pending = false;  // a mapping's key has been read, but not its value
     std::unordered_set<std::string> seen;
   };
 

@@ -1,6 +1,6 @@
-// Strict YAML: yaml-cpp parses, and what configurations must not contain is refused here with its
+// Strict YAML. yaml-cpp parses; what configurations must not contain is refused here, with its
 // place: duplicate keys, anchors, aliases, tags, keys that are not words, a second document, more
-// than 64 levels, bytes that are not text. Every node knows where it was written.
+// than 64 levels, bytes that are no text. Every node knows where it was written.
 #pragma once
 
 #include <string>
@@ -54,8 +54,8 @@ YamlNode yaml_scalar(std::string text, Place place);
 // `name` appears in messages. An empty text gives an empty mapping. Throws Error (bad_config).
 YamlNode parse_yaml(std::string_view text, const std::string& name);
 
-// Reads the whole file first: no_input when it is missing, bad_config when it is a directory, too
-// large, or not text.
+// Reads the whole file first. Throws no_input if it is missing, bad_config if it is a directory,
+// too large, or no text.
 YamlNode read_yaml_file(const std::string& path);
 
 // Throws Error (bad_config) unless `text` is UTF-8 without control characters (tab and line ends

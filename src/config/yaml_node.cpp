@@ -95,9 +95,10 @@ YamlNode read_yaml_file(const std::string& path) {
   }
   if (S_ISDIR(info.st_mode)) {
     const bool run = ::stat((path + "/checkpoints").c_str(), &info) == 0;
-    throw Error(ExitCode::bad_config, fmt::format("{} is a directory, not a YAML file", name),
-                run ? fmt::format("a run goes on where its own words come with output={}", name)
-                    : "name a file in it");
+    throw Error(
+        ExitCode::bad_config, fmt::format("{} is a directory, not a YAML file", name),
+        run ? fmt::format("to continue a run, repeat its configuration with output={}", name)
+            : "name a file in it");
   }
   if (!S_ISREG(info.st_mode) && !S_ISFIFO(info.st_mode)) {
     throw Error(ExitCode::bad_config, fmt::format("{} is not a file", name), "name a YAML file");
@@ -118,7 +119,7 @@ YamlNode read_yaml_file(const std::string& path) {
                   "a configuration is a small text file; data belongs in data.path");
     }
   }
-  // What was read before would pass for all that there is.
+  // Otherwise an incomplete text would pass for the whole file.
   if (file.bad()) throw fs_error(errno != 0 ? errno : EIO, "read", name);
   return parse_yaml(text, name);
 }

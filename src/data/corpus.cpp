@@ -16,10 +16,10 @@ namespace stretto {
 namespace {
 
 constexpr size_t kBlockBytes = size_t{1} << 20;
-// A line or a word may be longer than a block; this much is the end of patience.
+// A line or a word may be longer than a block, but not longer than this.
 constexpr size_t kMaxBlockBytes = size_t{64} << 20;
 
-// Whether the first line is a whole JSON object.
+// Whether the first line is a complete JSON object.
 bool begins_with_object(File& file) {
   const int64_t begin = text_begin(file);
   std::string line;
@@ -40,13 +40,13 @@ bool begins_with_object(File& file) {
   }
 }
 
-// One array of documents, as other programs export them: to learn its brackets and quotes is not
-// what anybody wants. Arrays of numbers may be what a text is about.
+// Refuses a file that is one array of documents, as other programs export them: nobody wants to
+// learn its brackets and quotes. An array of numbers may be a text to learn.
 void refuse_array_of_documents(File& file) {
   if (!file.path().ends_with(".json")) return;
   std::array<char, 4096> bytes{};
   std::string_view begin(bytes.data(), file.read_at(bytes.data(), bytes.size(), text_begin(file)));
-  const auto next = [&] {  // what is not blank
+  const auto next = [&] {  // the next byte that is not blank
     begin.remove_prefix(std::min(begin.find_first_not_of(" \t\r\n"), begin.size()));
     const char c = begin.empty() ? '\0' : begin[0];
     begin.remove_prefix(begin.empty() ? 0 : 1);
@@ -70,20 +70,20 @@ bool named_json_lines(std::string_view path) {
 }
 
 CorpusReader::CorpusReader(CorpusOptions options, Fs& fs) : options_(std::move(options)), fs_(fs) {
-  // Opening each file once now means that a wrong name fails before hours of work.
+  // Every file is opened once now, so that a wrong name fails at once, not after hours of work.
   for (const std::string& path : options_.paths) {
     const auto file = fs_.open(path);
     total_bytes_ += file->size();
     require_plain_text(*file);
     refuse_array_of_documents(*file);
-    // `.json` may be a text like any other, or JSON Lines under another name.
+    // A file named `.json` may be an ordinary text, or JSON Lines.
     const bool lines = named_json_lines(path);
     if (!lines && !begins_with_object(*file)) continue;
     if (lines || path.ends_with(".json")) {
       json_lines_.insert(path);
     } else {
       spdlog::warn(
-          "{} is read as text, and looks like JSON Lines: call it .jsonl to take the documents out",
+          "{} is read as text but looks like JSON Lines; name it .jsonl to read its documents",
           printable(path));
     }
   }
@@ -101,7 +101,8 @@ void CorpusReader::refuse_as_empty() const {
               "give at least one file that is not empty; --key names the text in JSON Lines");
 }
 
-// Where a block may end: behind its last newline (lines), or where a piece ends (text). 0: read on.
+// Where to end the block: after its last newline (lines), or where a piece ends (text). 0: read
+// more.
 size_t CorpusReader::cut(const std::string& path, std::string_view bytes, bool at_limit) const {
   if (is_jsonl(path) || options_.line_documents) {
     const size_t newline = bytes.rfind('\n');
@@ -131,7 +132,7 @@ bool CorpusReader::next(CorpusBlock& block) {
     size_t end = 0;
     bool at_end = false;
     while (end == 0 && !at_end) {
-      const size_t had = bytes.size(), wanted = std::max(kBlockBytes, had);  // double
+      const size_t had = bytes.size(), wanted = std::max(kBlockBytes, had);  // twice as much
       bytes.resize(had + wanted);
       const size_t got =
           file_->read_at(bytes.data() + had, wanted, offset_ + static_cast<int64_t>(had));
@@ -150,7 +151,8 @@ bool CorpusReader::next(CorpusBlock& block) {
       file_.reset();
       ++file_index_;
     }
-    // A file whose size is a multiple of the block ends with an empty block, which still ends it.
+    // A file whose size is a multiple of the block size ends with an empty block, which must be
+    // handed on because it ends the file.
     if (bytes.empty() && offset_ == begin_) continue;
     block.index = block_index_++;
     return true;

@@ -23,9 +23,10 @@ struct CorpusOptions {
   bool line_documents = false;  // plain text: each line is a document, else each file
 };
 
-// A stretch of one file: whole lines of JSONL, or text that ends where a token ends anyway.
+// A stretch of one file: whole lines of JSON Lines, or text that ends where a token would end
+// anyway.
 struct CorpusBlock {
-  int64_t index = 0;  // counts through the corpus
+  int64_t index = 0;  // number of the block in the corpus
   std::string path;
   int64_t first_line = 0;  // from 1
   std::string bytes;
@@ -40,8 +41,8 @@ class CorpusReader {
   // The next block, or false at the end. Thread-safe.
   bool next(CorpusBlock& block);
   int64_t total_bytes() const { return total_bytes_; }
-  [[noreturn]] void refuse_as_empty() const;  // for those who find no text in the bytes
-  // Calls `part` for each document, or part of one, in the block. Errors name file and line.
+  [[noreturn]] void refuse_as_empty() const;  // for callers that find no text in the corpus
+  // Calls `part` for each document, or part of a document, in the block. Errors name file and line.
   struct Part {
     std::string_view text;
     bool begins, ends;  // a document

@@ -11,7 +11,7 @@ namespace stretto {
 namespace {
 
 constexpr size_t kCacheLines = size_t{1} << 16;  // 4 MiB per encoder
-// Beyond this many bytes, finding the best pair by scanning costs more than a heap.
+// For pieces longer than this, a heap finds the best pair faster than a scan.
 constexpr size_t kLongPiece = 256;
 
 }  // namespace
@@ -19,7 +19,7 @@ constexpr size_t kLongPiece = 256;
 Encoder::Encoder(const Tokenizer& tokenizer) : tokenizer_(tokenizer), cache_(kCacheLines) {
   for (const AddedToken& token : tokenizer.spec().added) {
     Finder& finder = token.normalized ? normalized_ : plain_;
-    // In normalized text it is found as it looks there.
+    // It is matched in normalized text, so it must be normalized, too.
     const bool composes = token.normalized && tokenizer.spec().nfc;
     finder.tokens.push_back({composes ? normalize_nfc(token.text) : token.text, token.id});
     finder.starts[static_cast<unsigned char>(finder.tokens.back().text[0])] = true;
@@ -47,7 +47,7 @@ void Encoder::encode_ordinary(std::string_view text, std::vector<int32_t>& out) 
   encode_raw(text, out, false);
 }
 
-// Emits the added tokens of `finder` and hands what is between them to `rest`.
+// Emits the added tokens that `finder` finds, and passes the text between them to `rest`.
 template <typename Rest>
 void Encoder::cut_at_added(const Finder& finder, std::string_view text, std::vector<int32_t>& out,
                            const Rest& rest) {
@@ -136,7 +136,7 @@ void Encoder::encode_piece(std::string_view piece, std::vector<int32_t>& out) {
   line.count = static_cast<uint8_t>(count);
 }
 
-// Merges the pair of lowest rank, the leftmost of equals, until none is left.
+// Merges the pair of lowest rank (the leftmost of equals) until no pair can be merged.
 void Encoder::merge_piece(std::string_view piece, std::vector<int32_t>& out) {
   if (tokenizer_.spec().ignore_merges) {
     if (const auto id = tokenizer_.find(piece)) {
@@ -166,8 +166,8 @@ void Encoder::merge_piece(std::string_view piece, std::vector<int32_t>& out) {
   out.insert(out.end(), ids_.begin(), ids_.begin() + ptrdiff_t(n));
 }
 
-// The same result in n log n: a linked list of symbols and a heap of candidate pairs, in which
-// entries that a neighbouring merge has made stale are recognized by their ids and skipped.
+// The same result in n log n, with a linked list of symbols and a heap of candidate pairs. A merge
+// makes entries of its neighbours stale; they are recognized by their ids and skipped.
 void Encoder::merge_long_piece(std::string_view piece, std::vector<int32_t>& out) {
   struct Symbol {
     int32_t id;

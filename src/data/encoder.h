@@ -11,11 +11,11 @@
 
 namespace stretto {
 
-// Encodes with one tokenizer and remembers frequent pieces. One per thread; the tokenizer must
-// outlive it.
+// Encodes with one tokenizer and caches frequent pieces. One per thread; the tokenizer must outlive
+// it.
 //
-// Bytes that are not UTF-8 are kept: each run of them is a piece of its own, and the text on both
-// sides is encoded as if it ended there.
+// Bytes that are not UTF-8 are kept: each run of them is a piece of its own, and the text before
+// and after it is encoded as if it ended there.
 class Encoder {
  public:
   explicit Encoder(const Tokenizer& tokenizer);
@@ -23,7 +23,7 @@ class Encoder {
   // Appends the ids of `text` to `out`. Added tokens in the text are recognized. `continues`: this
   // is a later part of a document, so it gets no space in front.
   void encode(std::string_view text, std::vector<int32_t>& out, bool continues = false);
-  // The same, but added tokens in the text are ordinary text.
+  // The same, but added tokens in the text are treated as ordinary text.
   void encode_ordinary(std::string_view text, std::vector<int32_t>& out);
 
  private:

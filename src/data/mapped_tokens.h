@@ -1,4 +1,4 @@
-// Tokens of one width at an offset of a mapped file: what every reader of a format ends up with.
+// Tokens of one width at an offset of a mapped file: what all formats have in common.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@ namespace stretto {
 
 class MappedTokens : public TokenSource {
  public:
-  // `offset` bytes into the file begin `tokens` tokens; the caller has checked that they fit.
+  // `tokens` tokens begin `offset` bytes into the file. The caller has checked that they fit.
   MappedTokens(std::unique_ptr<MappedFile> file, int64_t offset, int64_t tokens, TokenWidth width,
                std::string format)
       : file_(std::move(file)),
@@ -33,7 +33,7 @@ class MappedTokens : public TokenSource {
   std::string format_;
 };
 
-// The Error every reader throws: what is wrong with which file, and the way out.
+// The Error of all readers: what is wrong with which file, and what to do.
 Error bad_token_file(const std::string& path, std::string_view problem, std::string_view fix);
 
 }  // namespace stretto

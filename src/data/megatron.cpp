@@ -18,15 +18,15 @@ constexpr std::string_view kMagic("MMIDIDX\0\0", 9);
 constexpr int64_t kHeaderBytes = 9 + 8 + 1 + 8 + 8;
 constexpr const char* kPrepareAgain = "the index is damaged: copy the pair or prepare it again";
 
-// One array of the index. Its entries are not aligned, and the file may shrink meanwhile: they are
-// copied, a page or so at a time, and never touched in place.
+// One array of the index. Entries are not aligned, and another process may shorten the file. So
+// they are copied, about a page at a time, and never read in place.
 template <typename T>
 class IndexArray {
  public:
   IndexArray(const MappedFile& file, int64_t offset, int64_t count)
       : file_(file), offset_(offset), count_(count) {}
 
-  // The entries from `i` on, as many as fit.
+  // The entries from `i` on, as many as are in the copy.
   std::span<const T> from(int64_t i) {
     const auto n = static_cast<size_t>(std::min<int64_t>(std::ssize(entries_), count_ - i));
     file_.copy(entries_.data(), n * sizeof(T), offset_ + i * static_cast<int64_t>(sizeof(T)));
@@ -65,7 +65,7 @@ Index read_header(const MappedFile& file) {
   std::string header(static_cast<size_t>(std::min(kHeaderBytes, file.size())), '\0');
   file.copy(header.data(), header.size(), 0);
   if (std::ssize(header) < kHeaderBytes || !header.starts_with(kMagic)) {
-    throw bad_token_file(path, "this is no Megatron index (MMIDIDX)", "give the .idx of the pair");
+    throw bad_token_file(path, "not a Megatron index (MMIDIDX)", "give the .idx of the pair");
   }
   const auto version = load<uint64_t>(header, 9);
   const auto code = load<uint8_t>(header, 17);
@@ -79,7 +79,7 @@ Index read_header(const MappedFile& file) {
     throw bad_token_file(path, fmt::format("dtype code {} holds no token ids", code),
                          "use an integer type");
   }
-  // Divide, do not multiply: the counts are the file's word and may be anything up to 2^64 - 1.
+  // Division instead of multiplication, because counts in the file may be anything up to 2^64 - 1.
   const auto room = static_cast<uint64_t>(file.size() - kHeaderBytes);
   if (sequences > room / 12 || entries > (room - 12 * sequences) / 8) {
     throw bad_token_file(path,
@@ -92,8 +92,8 @@ Index read_header(const MappedFile& file) {
           static_cast<int64_t>(entries), 0};
 }
 
-// One pass over the index: sequences follow each other in the .bin without gap or overlap, so the
-// corpus is one flat array and positions need no table.
+// Goes over the index once and requires that sequences follow each other in the .bin without gap or
+// overlap. Then the corpus is one flat array, and positions need no table.
 void check_sequences(Index& index, const MappedFile& file, int64_t bin_bytes,
                      const std::string& bin_path) {
   const int64_t width = bytes_of(index.width);
@@ -177,11 +177,12 @@ class MegatronWriter final : public TokenWriter {
   MegatronWriter(const std::string& stem, int64_t vocab, Fs& fs)
       : bin_(fs, stem + ".bin"),
         idx_(fs, stem + ".idx"),
-        width_(vocab < 65500 ? TokenWidth::u16 : TokenWidth::i32) {}  // Megatron's own limit
+        // Where Megatron itself changes the type.
+        width_(vocab < 65500 ? TokenWidth::u16 : TokenWidth::i32) {}
 
   void append(std::span<const int32_t> ids) override {
     const bool narrow = width_ == TokenWidth::u16;
-    // A length has 31 bits: an endless document becomes several sequences.
+    // A length has 31 bits, so a longer document becomes several sequences.
     while (length_ + std::ssize(ids) > INT32_MAX) {
       const auto fits = static_cast<size_t>(INT32_MAX - length_);
       append(ids.first(fits));
@@ -223,7 +224,7 @@ class MegatronWriter final : public TokenWriter {
       if (out.size() > kFlushBytes) flush(out);
     }
     flush(out);
-    // The .bin first: a reader that finds the new .idx finds its tokens too.
+    // The .bin comes first: a reader that finds the new .idx must find its tokens, too.
     bin_.commit();
     idx_.commit();
   }
@@ -248,7 +249,7 @@ class MegatronWriter final : public TokenWriter {
   AtomicFile bin_;
   AtomicFile idx_;
   TokenWidth width_;
-  // All that grows with the corpus: 12 bytes per document.
+  // The only memory that grows with the corpus: 12 bytes per document.
   std::vector<int32_t> lengths_;
   std::vector<int64_t> document_ends_ = {0};
   int64_t length_ = 0;  // of the current sequence

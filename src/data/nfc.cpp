@@ -10,7 +10,7 @@
 namespace stretto {
 namespace {
 
-// Hangul syllables are arithmetic, not table.
+// Hangul syllables are computed, not looked up.
 constexpr uint32_t kSyllable = 0xac00, kLead = 0x1100, kVowel = 0x1161, kTail = 0x11a7;
 constexpr uint32_t kLeads = 19, kVowels = 21, kTails = 28, kSyllables = kLeads * kVowels * kTails;
 
@@ -108,7 +108,7 @@ std::vector<uint32_t> composed(const std::vector<uint32_t>& codes) {
 }  // namespace
 
 std::string normalize_nfc(std::string_view text) {
-  // Text below U+0300 is its own normal form.
+  // Text that is all below U+0300 is normalized already.
   if (std::all_of(text.begin(), text.end(),
                   [](char c) { return static_cast<unsigned char>(c) < 0xcc; })) {
     return std::string(text);

@@ -11,8 +11,8 @@
 namespace stretto {
 namespace {
 
-// Workers take blocks in order, encode them at their own pace, and write when their turn comes. A
-// worker that waits holds one block, which bounds the memory.
+// Workers take blocks in order, encode them at their own speed, and write when it is their turn. A
+// waiting worker holds one block, which limits the memory.
 class Pipeline {
  public:
   Pipeline(CorpusReader& corpus, const Tokenizer& tokenizer, std::optional<int32_t> end,
@@ -60,7 +60,7 @@ class Pipeline {
     });
   }
 
-  // False when another worker has failed and the turn will never come.
+  // Returns false if another worker has failed: the turn would never come.
   bool write(const CorpusBlock& block, const Encoded& encoded) {
     std::unique_lock lock(mutex_);
     turn_changed_.wait(lock, [&] { return turn_ == block.index || failure_; });

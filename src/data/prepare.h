@@ -1,4 +1,4 @@
-// Corpus to token file: reading, encoding on many threads, writing in order.
+// From a corpus to a token file: reads, encodes on many threads, and writes in order.
 #pragma once
 
 #include <cstdint>

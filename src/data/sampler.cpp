@@ -38,7 +38,7 @@ int64_t Sampler::position_of(int64_t sample) const {
   STRETTO_CHECK(sample >= 0, "sample {}", sample);
   auto index = static_cast<uint64_t>(sample % samples_);
   if (options_.shuffle) {
-    // One stream per epoch, away from the streams other users of the seed take.
+    // A stream per epoch, different from those of other users of the seed.
     const uint64_t stream = stream_of("sample order") + static_cast<uint64_t>(epoch_of(sample));
     index = permute(index, static_cast<uint64_t>(samples_), options_.seed, stream);
   }

@@ -66,7 +66,7 @@ size_t contraction(const Scanner& scan, size_t at, bool ignore_case) {
   return 0;
 }
 
-// \s+(?!\S)|\s+ : a run of spaces leaves its last character to what follows.
+// \s+(?!\S)|\s+ : a run of spaces leaves its last character to the piece after it.
 size_t spaces(const Scanner& scan, size_t begin) {
   size_t at = begin, last = begin, after = begin;
   while (at < scan.size() && scan.class_at(at, after) == CharClass::space) {
@@ -127,7 +127,7 @@ class Llama3Splitter final : public Splitter {
     return at;
   }
 
-  // \s*[\r\n]+ : behind the last newline of the run of spaces, or 0.
+  // \s*[\r\n]+ : the position after the last newline in the run of spaces, or 0.
   static size_t last_newline(const Scanner& scan, size_t at) {
     size_t found = 0, after;
     while (at < scan.size() && scan.class_at(at, after) == CharClass::space) {
@@ -143,7 +143,7 @@ class NoSplitter final : public Splitter {
   size_t next(std::string_view text, size_t) const override { return text.size(); }
 };
 
-// Class of the character that ends in front of `at` (> 0). Bytes that are no UTF-8 never join the
+// Class of the character that ends just before `at` (> 0). Bytes that are not UTF-8 never join the
 // text around them.
 CharClass class_before(std::string_view text, size_t at) {
   size_t begin = at - 1;

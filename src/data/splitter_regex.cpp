@@ -13,7 +13,7 @@
 namespace stretto {
 namespace {
 
-// A pattern from a stranger's file may backtrack for ever: bound the work of one match.
+// A pattern from an unknown file may backtrack for ever, so the work of one match is limited.
 constexpr uint32_t kMatchLimit = 10'000'000;
 
 std::string pcre2_message(int code) {
@@ -45,7 +45,7 @@ class RegexSplitter final : public Splitter {
   explicit RegexSplitter(const std::string& pattern) : pattern_(pattern) {
     int error = 0;
     PCRE2_SIZE offset = 0;
-    // UTF input is checked before it comes here; \C would break it apart.
+    // The caller has checked that the text is UTF-8; \C would break characters apart.
     const uint32_t options = PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C;
     code_ = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(), options,
                           &error, &offset, nullptr);
@@ -55,7 +55,7 @@ class RegexSplitter final : public Splitter {
           fmt::format("split pattern \"{}\": {} at {}", pattern, pcre2_message(error), offset),
           "correct the pattern in the tokenizer file");
     }
-    pcre2_jit_compile(code_, PCRE2_JIT_COMPLETE);  // without JIT it still works, slowly
+    pcre2_jit_compile(code_, PCRE2_JIT_COMPLETE);  // without JIT it works as well, but slowly
   }
   ~RegexSplitter() override { pcre2_code_free(code_); }
   RegexSplitter(const RegexSplitter&) = delete;
@@ -74,9 +74,10 @@ class RegexSplitter final : public Splitter {
                     "use a pattern that needs less backtracking");
       }
       const PCRE2_SIZE* range = pcre2_get_ovector_pointer(scratch.data);
-      if (range[0] > begin) return range[0];  // unmatched text before it is a piece of its own
+      // The unmatched text before the match is a piece of its own.
+      if (range[0] > begin) return range[0];
       if (range[1] > begin) return range[1];
-      // An empty match: try again behind the next character.
+      // An empty match: try again after the next character.
       from += decode_valid_utf8(text.data() + from).bytes;
       if (from >= text.size()) return text.size();
     }
@@ -87,7 +88,8 @@ class RegexSplitter final : public Splitter {
   pcre2_code* code_ = nullptr;
 };
 
-// Whether a group that begins so ("(" is where `rest` begins) means the same to both.
+// Whether a group that begins like this ("(" is at the beginning of `rest`) means the same to both
+// engines.
 bool known_group(std::string_view rest) {
   if (!rest.starts_with("(?")) return true;
   for (const char* same : {"(?:", "(?i:", "(?=", "(?!", "(?<=", "(?<!", "(?>"}) {
@@ -98,15 +100,16 @@ bool known_group(std::string_view rest) {
 
 bool is_alphanumeric(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; }
 
-// A backslash, what follows it, and the braces of a name or number.
+// An escape: a backslash, what follows it, and the braces of a name or number.
 std::string_view escape_at(std::string_view rest) {
   const size_t end = rest.substr(0, 3).ends_with('{') ? rest.find('}') : std::string_view::npos;
   const bool braced = rest.size() > 2 && is_alphanumeric(rest[1]);
   return rest.substr(0, braced && end != std::string_view::npos ? end + 1 : 2);
 }
 
-// \w, \b, \h and \v are others. So are names of scripts: \p{Han} is Script_Extensions to PCRE2,
-// Script to Oniguruma. \s and \S differ in U+180E alone, which PCRE2 still takes for a space.
+// Whether both engines give an escape the same meaning. \w, \b, \h and \v differ. So do names of
+// scripts: \p{Han} means Script_Extensions to PCRE2, Script to Oniguruma. \s and \S differ only in
+// U+180E, which PCRE2 still counts as a space.
 bool same_escape(std::string_view escape, bool ignores_case) {
   const char kind = escape.size() > 1 ? escape[1] : '\0';
   if (escape.size() < 4) {
@@ -119,8 +122,9 @@ bool same_escape(std::string_view escape, bool ignores_case) {
   return (kind == 'p' || kind == 'P') && letters <= 2;  // general categories
 }
 
-// How long what begins here is if, where case is ignored, several characters and one may be the
-// same to Oniguruma, as "ss" and ß; to PCRE2 they never are. 0: they are none.
+// If case is ignored, Oniguruma may take several characters for the same as a single one, such as
+// "ss" for ß; PCRE2 never does. Returns the length of such a sequence at the beginning of `rest`,
+// or 0.
 size_t several_as_one(std::string_view rest, bool in_class) {
   const auto lead = static_cast<unsigned char>(rest[0]);
   if (lead >= 0x80) {
@@ -139,7 +143,8 @@ size_t several_as_one(std::string_view rest, bool in_class) {
 
 std::string_view read_otherwise(std::string_view pattern) {
   bool in_class = false;
-  int depth = 0, ignoring = 0;  // groups around, and which of them ignores case, if any
+  // Nesting of groups, and the depth of the one that ignores case, if any.
+  int depth = 0, ignoring = 0;
   for (size_t at = 0; at < pattern.size(); ++at) {
     const std::string_view rest = pattern.substr(at);
     const char c = rest[0], next = rest.size() > 1 ? rest[1] : '\0';
@@ -149,14 +154,15 @@ std::string_view read_otherwise(std::string_view pattern) {
       at += escape.size() - 1;
     } else if (const size_t length = ignoring > 0 ? several_as_one(rest, in_class) : 0) {
       return rest.substr(0, length);
-    } else if (in_class) {  // which may hold others there, and be cut with them
+    } else if (in_class) {  // a class may contain other classes, and intersections, in Oniguruma
       if (c == '[' || rest.starts_with("&&")) return rest.substr(0, 2);
       in_class = c != ']';
     } else if (c == '[') {
       in_class = true;
       if (next == '^') ++at;
-      if (pattern.substr(at + 1).starts_with(']')) ++at;  // the first is an ordinary character
-    } else if (c == '^' || c == '$') {                    // of every line there
+      // As the first character it is an ordinary one.
+      if (pattern.substr(at + 1).starts_with(']')) ++at;
+    } else if (c == '^' || c == '$') {  // they match at every line in Oniguruma
       return rest.substr(0, 1);
     } else if (c == '(') {
       if (!known_group(rest)) return rest.substr(0, 3);

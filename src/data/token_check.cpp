@@ -13,7 +13,8 @@ namespace {
 
 constexpr int64_t kStretch = int64_t{1} << 18;  // tokens
 constexpr int64_t kStretches = 256;
-constexpr int64_t kAtOnce = 1 << 12;  // 16 KiB: a small run's memory shows no trace of it
+// 16 KiB, so that it does not show in the memory of a small run.
+constexpr int64_t kAtOnce = 1 << 12;
 
 }  // namespace
 

@@ -15,7 +15,7 @@ namespace {
 constexpr int64_t kLlmcHeaderBytes = 256 * 4;
 constexpr int32_t kLlmcMagic16 = 20240520, kLlmcVersion16 = 1;
 constexpr int32_t kLlmcMagic32 = 20240801, kLlmcVersion32 = 7;
-// Token ids are copied out of the mapping in pieces of this size before they are widened.
+// Token ids are copied out of the mapping in pieces of this size, then widened.
 constexpr size_t kPieceBytes = 8192;
 
 template <typename Stored>
@@ -26,7 +26,7 @@ void widen(const char* raw, std::span<int32_t> out, const std::string& name, int
     if constexpr (sizeof(Stored) >= 4 || std::is_signed_v<Stored>) {
       if (value < 0 || static_cast<uint64_t>(value) > INT32_MAX) [[unlikely]] {
         throw bad_token_file(name,
-                             fmt::format("token {} is {}, which is no token id",
+                             fmt::format("token {} is {}, which is not a token id",
                                          begin + static_cast<int64_t>(i), value),
                              "the file is damaged or has another format; prepare it again");
       }
@@ -49,7 +49,7 @@ class LlmcWriter final : public TokenWriter {
     if (tokens_ > INT32_MAX) {
       throw Error(
           ExitCode::cannot_create,
-          fmt::format("{}: an llm.c file counts its tokens in 31 bits, and here are more", path_),
+          fmt::format("{}: more tokens than the 31 bits of an llm.c header can count", path_),
           "write the Megatron format, or split the input");
     }
     buffer_.clear();
@@ -182,8 +182,8 @@ std::unique_ptr<TokenSource> open_llmc(const std::string& path, Fs& fs) {
                     count, bytes_of(width), bytes),
         held == 0      ? "prepare the file again from text that is not empty"
         : count > held ? "the file is truncated: copy or prepare it again"
-                       : "the rest would be lost: prepare it again, as Megatron files where there "
-                         "are more tokens than 31 bits count");
+                       : "tokens would be lost: prepare it again, in the Megatron format if there "
+                         "are more of them than 31 bits can count");
   }
   return std::make_unique<MappedTokens>(std::move(file), kLlmcHeaderBytes, count, width,
                                         fmt::format("llm.c {}", name_of(width)));
@@ -193,9 +193,9 @@ std::unique_ptr<TokenSource> open_raw_u16(const std::string& path, Fs& fs) {
   auto file = fs.map(path);
   if (file->size() == 0) throw bad_token_file(path, "the file is empty", "give a file with tokens");
   if (file->size() % 2 != 0) {
-    throw bad_token_file(path,
-                         fmt::format("{} bytes are no whole number of uint16 tokens", file->size()),
-                         "the file is truncated, or its format is another than `u16`");
+    throw bad_token_file(
+        path, fmt::format("{} bytes are not a whole number of uint16 tokens", file->size()),
+        "the file is truncated, or its format is another than `u16`");
   }
   const int64_t tokens = file->size() / 2;
   return std::make_unique<MappedTokens>(std::move(file), 0, tokens, TokenWidth::u16, "raw uint16");

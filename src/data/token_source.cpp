@@ -31,7 +31,7 @@ class SyntheticTokens final : public TokenSource {
 
   void read(int64_t begin, std::span<int32_t> out) const override {
     check_range(*this, begin, out.size());
-    // One draw serves two neighbouring positions.
+    // One random draw serves two neighbouring positions.
     for (size_t i = 0; i < out.size(); ++i) {
       const uint64_t position = static_cast<uint64_t>(begin) + i;
       const uint64_t bits = rng_.bits(position / 2);
@@ -95,7 +95,7 @@ std::unique_ptr<TokenSource> open_tokens(const std::string& path, TokenFormat fo
   if (bin) return open_llmc(path, fs);
   if (path.ends_with(".u16")) return open_raw_u16(path, fs);
   if (!fs.info(path) && is_file(fs, path + ".idx")) return open_megatron(path, fs);
-  if (!is_file(fs, path)) return open_bytes(path, fs);  // says what is wrong with it
+  if (!is_file(fs, path)) return open_bytes(path, fs);  // throws, and says what is wrong with it
   const auto file = fs.open(path);
   require_plain_text(*file, ", or take it as it is: the format `bytes`");
   return open_bytes(path, fs, text_begin(*file));

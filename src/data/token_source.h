@@ -17,16 +17,16 @@ class TokenSource {
   virtual ~TokenSource() = default;
 
   virtual int64_t tokens() const = 0;
-  // Ids at [begin, begin + out.size()), which must lie within tokens(). Ids above 2^31 - 1 cannot
-  // belong to any vocabulary and throw bad_data.
+  // Reads the ids at [begin, begin + out.size()), which must be inside tokens(). Ids above 2^31 - 1
+  // cannot belong to any vocabulary and throw bad_data.
   virtual void read(int64_t begin, std::span<int32_t> out) const = 0;
 
-  // Document boundaries, where the format keeps them; otherwise 0 documents.
+  // The number of documents, if the format keeps their boundaries; otherwise 0.
   virtual int64_t documents() const { return 0; }
-  virtual int64_t document_begin(int64_t document) const;  // documents() itself gives the end
+  virtual int64_t document_begin(int64_t document) const;  // for documents() itself: the end
 
   virtual std::string format() const = 0;  // "megatron uint16", "llm.c uint16", "bytes", ...
-  virtual std::string name() const = 0;    // the path, or what else people call it
+  virtual std::string name() const = 0;    // the path, or another name for messages
 };
 
 // Opens a token file. Detection: .idx, or .bin beside an .idx, or their common prefix: Megatron;
@@ -39,7 +39,7 @@ std::unique_ptr<TokenSource> open_tokens(const std::string& path,
 std::unique_ptr<TokenSource> synthetic_tokens(uint64_t seed, int64_t vocab,
                                               int64_t tokens = int64_t{1} << 40);
 
-// Tokens held in memory, for tests and for text that was just encoded.
+// Tokens in memory, for tests and for text that was just encoded.
 std::unique_ptr<TokenSource> memory_tokens(std::string name, std::vector<int32_t> ids);
 
 }  // namespace stretto

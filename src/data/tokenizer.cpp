@@ -19,7 +19,7 @@ Error bad_tokenizer(const std::string& name, const std::string& problem) {
           "use a byte-level BPE tokenizer, or train one: stretto tokenizer train"};
 }
 
-// Moves the showable part of `pending` to the result; keeps an unfinished character.
+// Moves the complete characters of `pending` to the result; keeps an incomplete one.
 std::string take_text(std::string& pending) {
   const size_t keep = incomplete_utf8_suffix(pending);
   std::string_view rest(pending.data(), pending.size() - keep);
@@ -37,20 +37,20 @@ std::string take_text(std::string& pending) {
   return out;
 }
 
-// The specification without what changes no id.
+// The specification without details that do not change any id.
 TokenizerSpec meaning_of(const Tokenizer& tokenizer) {
   TokenizerSpec spec = tokenizer.spec();
   if (!spec.split) spec.pattern.clear();
   std::sort(spec.added.begin(), spec.added.end(),
             [](const AddedToken& x, const AddedToken& y) { return x.id < y.id; });
-  // An added token is found before pieces are looked at, and no piece is taken for one: whether it
-  // is in the vocabulary, too, makes no difference.
+  // Added tokens are found before pieces are looked at, and a piece never becomes one. So it does
+  // not matter whether an added token is in the vocabulary as well.
   for (const AddedToken& token : spec.added) {
     const auto id = static_cast<size_t>(token.id);
     if (id < spec.tokens.size() && spec.tokens[id] == token.text) spec.tokens[id].clear();
   }
   while (!spec.tokens.empty() && spec.tokens.back().empty()) spec.tokens.pop_back();
-  // Without normalization, tokens of one kind are all found in the same pass.
+  // Without normalization, both kinds of tokens are found in the same pass.
   const auto late = [](const AddedToken& token) { return token.normalized; };
   if (!spec.nfc && std::all_of(spec.added.begin(), spec.added.end(), late)) {
     for (AddedToken& token : spec.added) token.normalized = false;
@@ -97,8 +97,8 @@ void Tokenizer::index_tokens(const std::string& name) {
   }
 }
 
-// An id is one token and a token has one id, also for those who know added tokens by their place in
-// the vocabulary, where ordinary ones are spelled in bytes.
+// Each id must be one token and each token have one id. That includes readers that find added
+// tokens in the vocabulary, where ordinary tokens are spelled byte by byte.
 void Tokenizer::index_added(const std::string& name) {
   bytes_ = spec_.tokens;
   std::unordered_map<std::string_view, int32_t> seen;
@@ -123,7 +123,7 @@ void Tokenizer::index_added(const std::string& name) {
       throw refuse(fmt::format(", but files spell token {} so", same->second));
     }
   }
-  for (const AddedToken& token : spec_.added) {  // never taken for a piece of text
+  for (const AddedToken& token : spec_.added) {  // a piece of text never becomes an added token
     const auto found = ids_.find(token.text);
     if (found != ids_.end() && found->second == token.id) ids_.erase(found);
   }
@@ -151,7 +151,7 @@ void Tokenizer::index_merges(const std::string& name) {
     };
     size_t at = slot_of(left, right);
     while (taken(merge_table_[at])) at = (at + 1) & merge_mask_;
-    // Of two entries for one pair the later counts, as in other readers of these files.
+    // If a pair has two entries the later one counts, as in other readers of these files.
     merge_table_[at] = {left, right, static_cast<uint32_t>(rank), result};
   }
 }

@@ -17,12 +17,13 @@
 
 namespace stretto {
 
-// A token matched in the text before anything is split.
+// A token that is matched in the text before the text is split.
 struct AddedToken {
   std::string text;
   int32_t id = 0;
-  bool special = true;      // left out of decoded text when asked
-  bool normalized = false;  // matched after normalization, in what the others left
+  bool special = true;  // decode() can leave these out
+  // Matched after normalization, in the text between the other added tokens.
+  bool normalized = false;
 
   bool operator==(const AddedToken&) const = default;
 };
@@ -33,14 +34,14 @@ struct Merge {
   bool operator==(const Merge&) const = default;
 };
 
-// What a tokenizer file says.
+// The content of a tokenizer file.
 struct TokenizerSpec {
   std::string pattern = kGpt2Pattern;
   bool split = true;                // off: the text between added tokens is one piece
   bool nfc = false;                 // normalize to NFC first
   bool prefix_space = false;        // text that does not begin with a space gets one
-  bool ignore_merges = false;       // a piece that is a token is taken as it is
-  std::vector<std::string> tokens;  // bytes by id; added tokens and unused ids are empty here
+  bool ignore_merges = false;       // a piece that is a token needs no merges
+  std::vector<std::string> tokens;  // bytes by id; empty for added tokens and unused ids
   std::vector<Merge> merges;        // by rank
   std::vector<AddedToken> added;
 
@@ -49,17 +50,18 @@ struct TokenizerSpec {
 
 class Tokenizer {
  public:
-  // Checks the specification; bad_data naming `name`. All 256 single bytes must be tokens, so that
-  // every text can be encoded and comes back unchanged.
+  // Checks the specification; throws bad_data naming `name`. All 256 single bytes must be tokens,
+  // so that every text can be encoded and decoded without change.
   Tokenizer(TokenizerSpec spec, const std::string& name);
 
   int64_t vocab_size() const { return static_cast<int64_t>(bytes_.size()); }  // highest id + 1
   const TokenizerSpec& spec() const { return spec_; }
   const Splitter& splitter() const { return *splitter_; }
 
-  // The bytes a token stands for; empty for ids nobody uses.
+  // The bytes of a token; empty for an unused id.
   std::string_view bytes_of(int32_t id) const;
-  std::optional<int32_t> find(std::string_view bytes) const;  // among tokens that are not added
+  // Only among tokens that are not added.
+  std::optional<int32_t> find(std::string_view bytes) const;
   std::optional<int32_t> find_added(std::string_view text) const;
   bool is_special(int32_t id) const;
   // The token that ends a document: <|endoftext|> or <|end_of_text|>.
@@ -108,14 +110,16 @@ class Tokenizer {
   std::unique_ptr<Splitter> splitter_;
 };
 
-// Whether both give the same ids for every text and the same text for all ids, whatever files they
-// come from: vocab.json has added tokens among the others, tokenizer.json beside them or both.
+// Whether both give the same ids for every text and the same text for all ids, whatever kind of
+// file they come from. (In vocab.json added tokens are among the others; tokenizer.json has them
+// separately or in both places.)
 bool same_tokenizer(const Tokenizer& a, const Tokenizer& b);
 
-// bad_config naming `name` when the tokenizer has ids that a model of `vocab` words does not know.
+// Throws bad_config naming `name` if the tokenizer has ids that a model with `vocab` words does not
+// have.
 void require_vocab(const Tokenizer& tokenizer, int64_t vocab, const std::string& name);
 
-// Each byte is its own token, id = byte: what models without a tokenizer use.
+// Each byte is a token whose id is the byte: for models without a tokenizer.
 Tokenizer byte_tokenizer();
 
 // From a tokenizer.json, a vocab.json (merges.txt beside it), or a directory with either.
@@ -128,13 +132,13 @@ std::string tokenizer_to_json(const Tokenizer& tokenizer);
 std::string vocab_to_json(const Tokenizer& tokenizer);   // vocab.json
 std::string merges_to_text(const Tokenizer& tokenizer);  // merges.txt
 
-// Turns a stream of ids into text that can be shown at once: bytes of an unfinished character wait
-// for the rest.
+// Turns a stream of ids into text that can be shown at once; bytes of an incomplete character are
+// held back until it is complete.
 class StreamDecoder {
  public:
   explicit StreamDecoder(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
-  std::string push(int32_t id);  // valid UTF-8; what can never become valid is U+FFFD
-  std::string finish();          // what was still waiting, as U+FFFD
+  std::string push(int32_t id);  // valid UTF-8; bytes that can never become valid are U+FFFD
+  std::string finish();          // what was held back, as U+FFFD
 
  private:
   const Tokenizer& tokenizer_;

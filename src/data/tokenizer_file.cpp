@@ -15,7 +15,7 @@ using Json = nlohmann::json;
 
 constexpr int64_t kMaxFileBytes = int64_t{256} << 20;
 
-// Ids by the spelling used in the file: one printable character per byte.
+// Ids by the spelling of the file, which has one printable character per byte.
 using Spelled = std::unordered_map<std::string, int32_t>;
 
 class Reader {
@@ -41,16 +41,18 @@ class Reader {
   }
   bool flag(const Json& object, const char* key, bool otherwise) const {
     if (absent(object, key)) return otherwise;
-    if (!object.at(key).is_boolean()) fail(fmt::format("\"{}\" is no boolean", key), "correct it");
+    if (!object.at(key).is_boolean()) {
+      fail(fmt::format("\"{}\" is not a boolean", key), "correct it");
+    }
     return object.at(key).get<bool>();
   }
   std::string text(const Json& object, const char* key) const {
     const Json& value = member(object, key);
-    if (!value.is_string()) fail(fmt::format("\"{}\" is no string", key), "correct the file");
+    if (!value.is_string()) fail(fmt::format("\"{}\" is not a string", key), "correct the file");
     return value.get<std::string>();
   }
   int32_t id(const Json& value, size_t limit) const {
-    // Memory stays proportional to the file: ids may leave some holes, not arbitrary ones.
+    // Memory must be proportional to the file, so ids may leave some gaps, but not any.
     if (!value.is_number_integer() || value.get<int64_t>() < 0 || value.get<uint64_t>() >= limit) {
       fail(fmt::format("token id {} (with {} allowed)", value.dump(), limit),
            "ids must count up from 0");
@@ -59,7 +61,7 @@ class Reader {
   }
 
   void vocab(const Json& entries, TokenizerSpec& spec, Spelled& spelled) const {
-    if (!entries.is_object()) fail("the vocabulary is no object", "give token: id pairs");
+    if (!entries.is_object()) fail("the vocabulary is not an object", "give token: id pairs");
     std::string bytes;
     for (const auto& [token, value] : entries.items()) {
       const auto index = static_cast<size_t>(id(value, 4 * entries.size() + 1024));
@@ -108,7 +110,7 @@ class Reader {
     Spelled spelled;
     vocab(member(model, "vocab"), spec, spelled);
     const Json& merges = member(model, "merges");
-    if (!merges.is_array()) fail("\"merges\" is no list", "correct the file");
+    if (!merges.is_array()) fail("\"merges\" is not a list", "correct the file");
     for (const Json& entry : merges) {
       if (entry.is_string()) {
         merge_line(entry.get_ref<const std::string&>(), spec, spelled);
@@ -117,14 +119,14 @@ class Reader {
         merge(entry[0].get_ref<const std::string&>(), entry[1].get_ref<const std::string&>(), spec,
               spelled);
       } else {
-        fail(fmt::format("merge {} is no pair", spec.merges.size()), "correct the file");
+        fail(fmt::format("merge {} is not a pair", spec.merges.size()), "correct the file");
       }
     }
     return spelled;
   }
 
   void added(const Json& list, const Spelled& spelled, TokenizerSpec& spec) const {
-    if (!list.is_array()) fail("\"added_tokens\" is no list", "correct the file");
+    if (!list.is_array()) fail("\"added_tokens\" is not a list", "correct the file");
     const size_t limit = 4 * (spec.tokens.size() + list.size()) + 1024;
     for (const Json& entry : list) {
       AddedToken token{text(entry, "content"), id(member(entry, "id"), limit),
@@ -137,8 +139,8 @@ class Reader {
     }
   }
 
-  // The vocabulary may have an added token, too, as it is and not spelled in bytes: then under the
-  // same id, or readers that go by either would differ.
+  // The vocabulary may contain an added token, too, in plain text, not spelled byte by byte. Then
+  // it must have the same id in both places, because readers use either.
   void place_added(const AddedToken& token, const Spelled& spelled, TokenizerSpec& spec) const {
     const auto found = spelled.find(token.text);
     if (found != spelled.end() && found->second != token.id) {
@@ -146,7 +148,7 @@ class Reader {
                        printable(token.text), token.id, found->second),
            "give it one id");
     }
-    // Spelled otherwise it is no ordinary token, which merges could make.
+    // A token that spells itself differently cannot be an ordinary token, which merges could make.
     if (found == spelled.end() || spell_bytes(token.text) == token.text) return;
     std::string& there = spec.tokens[static_cast<size_t>(token.id)];
     if (there.size() > 1) there.clear();
@@ -163,8 +165,8 @@ class Reader {
     }
   }
 
-  // The parts one after the other; the byte-level one spells the text in bytes and must be the
-  // last.
+  // The parts are applied one after the other. The byte-level one spells the text byte by byte and
+  // must be the last.
   void pre_tokenizer(const Json& value, TokenizerSpec& spec) const {
     bool bytes = false;
     pre_tokenizer_part(value, spec, bytes);
@@ -232,7 +234,7 @@ Tokenizer tokenizer_from_vocab(std::string_view vocab_json, std::string_view mer
     if (!header && !line.empty()) reader.merge_line(line, spec, spelled);
     begin = end + 1;
   }
-  // These two files cannot say which tokens are special; this one is in every GPT-2 vocabulary.
+  // These two files do not tell which tokens are special. This one is in every GPT-2 vocabulary.
   if (const auto found = spelled.find("<|endoftext|>"); found != spelled.end()) {
     spec.added.push_back({"<|endoftext|>", found->second, true, false});
   }

@@ -33,9 +33,9 @@ Json pre_tokenizer_of(const TokenizerSpec& spec) {
 
 enum class Added { every, special };
 
-// In order of ids and without a tree: a vocabulary is long, and people read these files.
-// Added tokens join, as they are and not spelled in bytes: vocab.json has no other place for the
-// special ones, and what reads tokenizer.json takes the ids of all from there, not from beside.
+// Writes tokens in the order of ids, for people, and without building a tree, because vocabularies
+// are long. Added tokens are included, in plain text, not spelled byte by byte: vocab.json has no
+// other place for special ones, and readers of tokenizer.json take all ids from here.
 std::string vocab_object(const Tokenizer& tokenizer, Added which) {
   const TokenizerSpec& spec = tokenizer.spec();
   std::vector<std::string> spelled(static_cast<size_t>(tokenizer.vocab_size()));

@@ -36,12 +36,13 @@ struct PairHash {
   }
 };
 
-// The corpus as distinct pieces with counts, and for each pair of neighbours its total count and
-// the pieces it may occur in. A merge touches only those pieces: nothing is ever rescanned.
+// The corpus as distinct pieces with counts. For each pair of neighbours it has the total count and
+// the pieces in which the pair may occur. A merge touches only these pieces; nothing is scanned
+// again.
 class PairTable {
  public:
   PairTable(const PieceCounts& counts, const std::vector<int32_t>& byte_ids) {
-    // Hash order differs between machines; sorted pieces make every run the same.
+    // The order of a hash table differs between machines; sorted pieces make every run the same.
     std::vector<std::pair<std::string_view, int64_t>> pieces(counts.map().begin(),
                                                              counts.map().end());
     std::erase_if(pieces, [](const auto& p) { return p.first.size() < 2; });
@@ -61,14 +62,14 @@ class PairTable {
   struct Best {
     int64_t count = 0;
     PairKey key = 0;
-    // Heap order: the larger count first, the smaller pair first among equals.
+    // Order of the heap: larger counts first, then smaller pairs.
     bool operator<(const Best& other) const {
       return count != other.count ? count < other.count : key > other.key;
     }
   };
 
-  // The most frequent pair; count 0 when none is left. Counts in the heap are only upper bounds:
-  // an entry that has fallen behind goes back with its true count.
+  // The most frequent pair; count 0 if none is left. Counts in the heap are upper bounds: an entry
+  // whose count has fallen goes back with its true count.
   Best pop() {
     while (!heap_.empty()) {
       Best best = heap_.top();
@@ -152,7 +153,7 @@ class PairTable {
   std::vector<PairKey> fresh_;
 };
 
-// Files know a token by its spelling: a special token must not be spelled like another one.
+// Files identify a token by its spelling, so a special token must not be spelled like another one.
 void check_special(const std::vector<std::string>& special) {
   std::unordered_set<std::string> taken = {""};
   for (int byte = 0; byte < 256; ++byte) {
@@ -165,7 +166,7 @@ void check_special(const std::vector<std::string>& special) {
   }
 }
 
-// Special tokens, then the bytes in the order of their printable spelling.
+// Special tokens first, then the bytes in the order of their printable spelling.
 std::vector<int32_t> first_tokens(const TrainTokenizerOptions& options, TokenizerSpec& spec) {
   for (const std::string& text : options.special) {
     spec.added.push_back({text, static_cast<int32_t>(spec.added.size()), true, false});
@@ -265,8 +266,9 @@ Tokenizer train_tokenizer(const PieceCounts& counts, const TrainTokenizerOptions
     if (count < std::max<int64_t>(options.min_count, 1)) break;
     const auto left = left_of(key), right = right_of(key);
     const std::string bytes = spec.tokens[size_t(left)] + spec.tokens[size_t(right)];
-    if (special.contains(spell_bytes(bytes))) continue;  // found in texts before any merge
-    // Two pairs may spell the same token; it keeps its first id.
+    // A special token is found in texts before any merge.
+    if (special.contains(spell_bytes(bytes))) continue;
+    // Two pairs may make the same token; it keeps its first id.
     const auto [found, is_new] = known.emplace(bytes, static_cast<int32_t>(spec.tokens.size()));
     if (is_new) spec.tokens.push_back(bytes);
     spec.merges.push_back({left, right, found->second});

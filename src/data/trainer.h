@@ -20,8 +20,8 @@ struct TrainTokenizerOptions {
   int threads = 1;
 };
 
-// How often each piece of text occurs. Counting is separate so that it can run on blocks of a
-// corpus in parallel, with memory for the distinct pieces only.
+// How often each piece of text occurs. Counting is separate from training so that blocks of a
+// corpus can be counted in parallel, with memory only for distinct pieces.
 class PieceCounts {
  public:
   struct Hash {
@@ -36,7 +36,7 @@ class PieceCounts {
   const Map& map() const { return map_; }
 
   // Longer pieces (rulers, runs of zero bytes, text without spaces) are left out: they teach
-  // little, and each merge in them walks them all.
+  // little, and each merge inside one goes over all of it.
   static constexpr size_t kMaxPieceBytes = 16384;
   struct LeftOut {
     int64_t pieces = 0, bytes = 0;
@@ -48,13 +48,13 @@ class PieceCounts {
   LeftOut left_out_;
 };
 
-// Counts a whole corpus. `progress` is told the bytes of each block, from several threads.
+// Counts a whole corpus. `progress` is called with the bytes of each block, from several threads.
 PieceCounts count_pieces(CorpusReader& corpus, const Splitter& splitter, int threads,
                          const std::function<void(int64_t)>& progress = {});
 
-// Repeatedly merges the most frequent pair, the lowest ids first among equals. Ids: special tokens,
-// bytes in the order of their spelling, merges. The result does not depend on the thread count.
-// `progress` is told the vocabulary size now and then.
+// Repeatedly merges the most frequent pair (of equals the one with the lowest ids). Order of ids:
+// special tokens, bytes in the order of their spelling, merges. The result does not depend on the
+// number of threads. `progress` is called now and then with the size of the vocabulary.
 Tokenizer train_tokenizer(const PieceCounts& counts, const TrainTokenizerOptions& options,
                           const std::function<void(int64_t)>& progress = {});
 

@@ -1,5 +1,5 @@
-// What the tokenizer needs to know about Unicode: three character classes, NFC, and the printable
-// stand-ins for bytes in tokenizer files.
+// What the tokenizer needs from Unicode: three character classes, NFC, and the printable characters
+// that stand for bytes in tokenizer files.
 #pragma once
 
 #include <array>
@@ -17,11 +17,11 @@ const CharClass* char_classes();
 // Canonical composition (NFC) of valid UTF-8.
 std::string normalize_nfc(std::string_view text);
 
-// Byte-level vocabularies spell each byte as one printable character: itself for printable Latin-1,
-// else 256 and up in order.
+// Byte-level vocabularies spell each byte as one printable character: printable Latin-1 as itself,
+// all others as 256 and up in order.
 const std::array<uint32_t, 256>& byte_characters();
 std::string spell_bytes(std::string_view bytes);
-// The inverse; false when a character stands for no byte.
+// The inverse; false if a character stands for no byte.
 bool unspell_bytes(std::string_view spelled, std::string& bytes);
 
 }  // namespace stretto

@@ -1,4 +1,4 @@
-// Threads that share one task until it is done.
+// Runs one task on several threads until it is done.
 #pragma once
 
 #include <algorithm>
@@ -8,9 +8,9 @@
 
 namespace stretto {
 
-// Calls work(worker) on up to `threads` threads and returns when all of them have. Those that the
-// system does not let start are missing; where it is every one, this thread does the work. `work`
-// must not throw.
+// Calls work(worker) on up to `threads` threads and returns when all calls have returned. If the
+// system cannot start some of the threads, they are missing; if it can start none, this thread does
+// the work. `work` must not throw.
 template <typename Work>
 void run_workers(int threads, const Work& work) {
   std::vector<std::jthread> workers;

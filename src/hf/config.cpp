@@ -11,8 +11,8 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-// Keys of ours that other readers ignore: GPT-2 always stores biases, some of our models have none;
-// MPT does not say how long the sequences were that it has seen, GPT-2 does.
+// Keys of our own, which other readers ignore. GPT-2 always stores biases, but some of our models
+// have none. MPT does not say how long its training sequences were, as GPT-2 does.
 constexpr const char* kNoBias = "stretto_no_bias";
 constexpr const char* kSeqLen = "stretto_seq_len";
 
@@ -35,7 +35,7 @@ int64_t size_at(const json& config, const char* key, const std::string& name,
 template <typename T>
 void require(const json& config, const char* key, const T& wanted, const std::string& name) {
   if (config.contains(key) && config[key] != json(wanted)) {
-    refuse(name, fmt::format("{} is {}, which we do not compute", key, config[key].dump()));
+    refuse(name, fmt::format("{} is {}, which is not supported", key, config[key].dump()));
   }
 }
 
@@ -84,7 +84,7 @@ ordered_json mpt_config(const ModelShape& m, int64_t trained) {
                          {"attn_config",
                           {{"alibi", true},
                            {"alibi_bias_max", 8},
-                           {"attn_pdrop", 0},  // whole: transformers 5 refuses 0.0 here
+                           {"attn_pdrop", 0},  // an integer: transformers 5 refuses 0.0 here
                            {"attn_type", "multihead_attention"},
                            {"qk_ln", false}}}};
   if (trained != m.positions) config[kSeqLen] = trained;
@@ -150,7 +150,7 @@ std::string hf_config_json(const ModelShape& model, int64_t trained, int64_t end
                           : dtype == DType::f16 ? "float16"
                                                 : "float32";
   config["use_cache"] = true;
-  // Said even when there is none: readers would take GPT-2's own.
+  // Written even if there is none, because readers would assume GPT-2's.
   ordered_json end = nullptr;
   if (end_token >= 0) end = end_token;
   config["bos_token_id"] = config["eos_token_id"] = end;

@@ -12,9 +12,10 @@ namespace stretto {
 
 struct ExportOptions {
   std::string tokenizer;  // tokenizer.json or its directory, or "bytes"; empty: none known
-  int64_t shard_bytes = 5'000'000'000;  // files above this are cut
+  int64_t shard_bytes = 5'000'000'000;  // larger files are split
   DType dtype = DType::f32;             // of every tensor: f32, bf16 or f16
-  // Asked before each tensor; true: nothing is left behind, resumable is thrown.
+  // Called before each tensor. If it returns true, what was written is removed and resumable is
+  // thrown.
   std::function<bool()> stop = {};
 };
 
@@ -27,14 +28,14 @@ struct ExchangeResult {
 };
 
 // Writes config.json, generation_config.json, model.safetensors (or shards with an index) and
-// tokenizer.json into a new directory, which appears when it is complete.
+// tokenizer.json into a new directory, which gets its name when it is complete.
 ExchangeResult export_hf(Fs& fs, const Checkpoint& checkpoint, const std::string& directory,
                          const ExportOptions& options = {});
 
 // Reads such a directory and saves it as step 0 of a run, for training, generation and evaluation,
-// with a model.yaml that describes the model to `train`.
-// The model is called like the directory, as far as a name may hold its letters.
-// A tokenizer that cannot be used is left out, with a warning.
+// with a model.yaml that describes the model to `train`. The model gets the name of the directory,
+// without characters that a name must not contain. A tokenizer that cannot be used is left out,
+// with a warning.
 ExchangeResult import_hf(Fs& fs, const std::string& directory, const std::string& run_directory);
 
 }  // namespace stretto

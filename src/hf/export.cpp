@@ -25,7 +25,7 @@ void write_new(Fs& fs, const std::string& path, std::string_view content) {
   file->close();
 }
 
-// A tensor as their file holds it.
+// The values of a tensor in the layout of its file.
 std::vector<float> stored_values(const Checkpoint& checkpoint, const HfTensor& tensor) {
   const auto count = static_cast<size_t>(tensor.spec.count());
   std::vector<float> values(count, 0.0f);
@@ -53,7 +53,7 @@ const char* stored_name(DType type) {
   return type == DType::bf16 ? "BF16" : type == DType::f16 ? "F16" : "F32";
 }
 
-// Rounded to nearest even. A value that fp16 has no number for would be read as infinity.
+// Rounds to nearest even. Refuses values beyond fp16's range, which would be read as infinity.
 std::vector<uint16_t> narrowed(const std::vector<float>& values, DType type,
                                const std::string& name) {
   constexpr float kMostF16 = 65504;
@@ -62,7 +62,7 @@ std::vector<uint16_t> narrowed(const std::vector<float>& values, DType type,
     bits[i] = type == DType::bf16 ? to_bf16(values[i]).bits : to_f16(values[i]).bits;
     if (type == DType::f16 && std::abs(to_float(f16_t{bits[i]})) > kMostF16) {
       throw Error(ExitCode::bad_data,
-                  fmt::format("{} holds {:g}, which fp16 cannot", name, values[i]),
+                  fmt::format("{} contains {:g}, which fp16 cannot represent", name, values[i]),
                   "use --dtype bf16 or fp32");
     }
   }
@@ -95,7 +95,7 @@ void write_tensors(Fs& fs, const std::string& path, const Checkpoint& checkpoint
   file->close();
 }
 
-// Cuts the list so that no file exceeds `limit`, except by a single tensor.
+// Splits the list so that no file exceeds `limit`, unless a single tensor does.
 std::vector<std::vector<HfTensor>> cut(std::vector<HfTensor> tensors, int64_t limit,
                                        int64_t element) {
   std::vector<std::vector<HfTensor>> files(1);
@@ -129,6 +129,29 @@ void write_model(Fs& fs, const std::string& directory, const Checkpoint& checkpo
   write_new(fs, join_path(directory, "model.safetensors.index.json"), index.dump(2) + "\n");
 }
 
+// The tokenizer of that name; none for an empty one.
+std::optional<Tokenizer> tokenizer_called(const std::string& name, int64_t vocab, Fs& fs) {
+  if (name.empty()) return std::nullopt;
+  Tokenizer tokenizer = name == "bytes" ? byte_tokenizer() : load_tokenizer(name, fs);
+  require_vocab(tokenizer, vocab, name);
+  return tokenizer;
+}
+
+// `reads`: the longest text that the model can read.
+void write_tokenizer(Fs& fs, const std::string& directory, const Tokenizer& tokenizer,
+                     int64_t reads, int64_t end_token) {
+  write_new(fs, join_path(directory, "tokenizer.json"), tokenizer_to_json(tokenizer));
+  json settings = {{"tokenizer_class", "PreTrainedTokenizerFast"},
+                   {"model_max_length", reads},
+                   {"add_prefix_space", tokenizer.spec().prefix_space},
+                   {"clean_up_tokenization_spaces", false}};
+  if (end_token >= 0) {
+    settings["bos_token"] = settings["eos_token"] = settings["unk_token"] =
+        std::string(tokenizer.bytes_of(static_cast<int32_t>(end_token)));
+  }
+  write_new(fs, join_path(directory, "tokenizer_config.json"), settings.dump(2) + "\n");
+}
+
 }  // namespace
 
 ExchangeResult export_hf(Fs& fs, const Checkpoint& checkpoint, const std::string& directory,
@@ -140,13 +163,8 @@ ExchangeResult export_hf(Fs& fs, const Checkpoint& checkpoint, const std::string
         "MPT's readers compute exact GELU, this model was trained with the tanh form: logits will "
         "differ in the fourth digit (model.gelu=exact trains one that agrees)");
   }
-  std::optional<Tokenizer> tokenizer;
-  if (options.tokenizer == "bytes") {
-    tokenizer.emplace(byte_tokenizer());
-  } else if (!options.tokenizer.empty()) {
-    tokenizer.emplace(load_tokenizer(options.tokenizer, fs));
-  }
-  if (tokenizer) require_vocab(*tokenizer, config.model.vocab, options.tokenizer);
+  const std::optional<Tokenizer> tokenizer =
+      tokenizer_called(options.tokenizer, config.model.vocab, fs);
   int64_t end_token = -1;  // none
   if (tokenizer) end_token = tokenizer->end_of_document().value_or(-1);
   if (fs.info(directory)) {
@@ -173,17 +191,8 @@ ExchangeResult export_hf(Fs& fs, const Checkpoint& checkpoint, const std::string
   json generation = {{"_from_model_config", true}};
   if (end_token >= 0) generation["bos_token_id"] = generation["eos_token_id"] = end_token;
   write_new(fs, join_path(temp, "generation_config.json"), generation.dump(2) + "\n");
-  if (tokenizer) {
-    write_new(fs, join_path(temp, "tokenizer.json"), tokenizer_to_json(*tokenizer));
-    json settings = {{"tokenizer_class", "PreTrainedTokenizerFast"},
-                     {"model_max_length", learned ? trained : positions},  // ALiBi reads on
-                     {"add_prefix_space", tokenizer->spec().prefix_space},
-                     {"clean_up_tokenization_spaces", false}};
-    if (end_token >= 0) {
-      settings["bos_token"] = settings["eos_token"] = settings["unk_token"] =
-          std::string(tokenizer->bytes_of(static_cast<int32_t>(end_token)));
-    }
-    write_new(fs, join_path(temp, "tokenizer_config.json"), settings.dump(2) + "\n");
+  if (tokenizer) {  // with ALiBi longer texts than those of the training can be read
+    write_tokenizer(fs, temp, *tokenizer, learned ? trained : positions, end_token);
   }
   out.commit();
   return result;

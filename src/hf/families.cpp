@@ -93,7 +93,7 @@ HfFamily family_of(const ModelShape& model) {
   if (model.position_kind == Positions::learned) return HfFamily::gpt2;
   if (model.bias || model.ffn != 4 * model.hidden) {
     throw Error(ExitCode::bad_config,
-                fmt::format("no Hugging Face family holds an ALiBi model with {}",
+                fmt::format("no Hugging Face family supports an ALiBi model with {}",
                             model.bias ? "biases" : "an MLP that is not 4 times the width"),
                 "MPT models have bias: false and ffn = 4 * hidden");
   }

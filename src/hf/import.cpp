@@ -32,7 +32,7 @@ struct SourceFile {
   Safetensors content;
 };
 
-// All tensors of a directory by name, without the prefix that some writers leave out.
+// All tensors of a directory by name, without a prefix that only some writers use.
 class SourceTensors {
  public:
   SourceTensors(Fs& fs, const std::string& directory) : directory_(directory) {
@@ -52,7 +52,8 @@ class SourceTensors {
     names.erase(std::unique(names.begin(), names.end()), names.end());
     for (const std::string& name : names) {
       if (name.find('/') != std::string::npos || name.empty() || name[0] == '.') {
-        throw Error(ExitCode::bad_data, fmt::format("{}: file '{}' leads elsewhere", index, name),
+        throw Error(ExitCode::bad_data,
+                    fmt::format("{}: file '{}' leads out of the directory", index, name),
                     "download the model again");
       }
       add(fs, name);
@@ -62,8 +63,8 @@ class SourceTensors {
   size_t files() const { return files_.size(); }
   size_t tensors() const { return tensors_.size(); }
 
-  // One more than the highest number that a tensor of a layer has. bad_data where it is a number
-  // that no layer can have.
+  // One more than the highest layer number in the names of tensors. Throws bad_data for an
+  // impossible number.
   int64_t layers() const {
     int64_t count = 0;
     for (const auto& [name, place] : tensors_) {
@@ -76,8 +77,8 @@ class SourceTensors {
       if (!numbered) continue;
       if (error != std::errc() || layer < 0 || layer >= kMaxLayers) {
         throw Error(ExitCode::bad_data,
-                    fmt::format("{}: tensor {} is of no layer that a model can have",
-                                place.first->path(), place.second->name),
+                    fmt::format("{}: tensor {} has an impossible layer number", place.first->path(),
+                                place.second->name),
                     "the weights do not fit config.json");
       }
       count = std::max(count, layer + 1);
@@ -86,7 +87,8 @@ class SourceTensors {
   }
 
   bool has(const HfTensor& wanted) const { return tensors_.count(plain(wanted.name)) > 0; }
-  // bad_data unless the tensor is there, in a type and the shape that config.json promises.
+  // Throws bad_data unless the tensor is there, with a usable type and the shape that config.json
+  // promises.
   void require(const HfTensor& wanted) const { find(wanted); }
 
   std::vector<float> read(const HfTensor& wanted) const {
@@ -141,7 +143,7 @@ class SourceTensors {
       throw Error(ExitCode::bad_data,
                   fmt::format("{}: tensor {} is in {}, too", file->mapping->path(), tensor.name,
                               entry->second.first->path()),
-                  "which one counts is not said: download the model again");
+                  "nothing tells which one is right: download the model again");
     }
     files_.push_back(std::move(file));
   }
@@ -151,16 +153,17 @@ class SourceTensors {
   std::map<std::string, Place> tensors_;
 };
 
-// A model without biases has zeros in their place, which other programs train like the rest.
+// A model without biases may have zeros in their place. Other programs train these, and then they
+// are no longer zero.
 bool has_other_than_zeros(const HfTensor& tensor, const SourceTensors& source) {
   if (!source.has(tensor)) return false;
   const std::vector<float> values = source.read(tensor);
   return std::any_of(values.begin(), values.end(), [](float x) { return x != 0; });
 }
 
-// What the files must hold for this model. config.json may claim any size: every tensor is found in
-// the files, whose sizes are true, before anything is allocated for it. `model` gets biases where
-// it has some by now.
+// The tensors that the files must hold for this model. config.json may claim any size, so every
+// tensor must be found in the files, whose sizes are real, before anything is allocated for it.
+// `model` gets biases if the files have other than zeros for them.
 std::vector<HfTensor> tensors_of(ModelShape& model, HfFamily family, const SourceTensors& source,
                                  const std::string& config_path) {
   if (model.layers > static_cast<int64_t>(source.tensors())) {
@@ -179,8 +182,9 @@ std::vector<HfTensor> tensors_of(ModelShape& model, HfFamily family, const Sourc
   if (std::any_of(tensors.begin(), tensors.end(), [&](const HfTensor& tensor) {
         return tensor.absent && has_other_than_zeros(tensor, source);
       })) {
-    spdlog::info("{} says that there are no biases, but they were trained: they are imported, too",
-                 config_path);
+    spdlog::info(
+        "{} says that there are no biases, but the files have some: they are imported, too",
+        config_path);
     model.bias = true;
     tensors = hf_tensors(family, model);
   }
@@ -191,7 +195,7 @@ std::vector<HfTensor> tensors_of(ModelShape& model, HfFamily family, const Sourc
 
 void copy_values(const HfTensor& tensor, const std::vector<float>& stored, char* out) {
   const int64_t rows = tensor.spec.rows, columns = tensor.spec.columns;
-  auto* values = reinterpret_cast<float*>(out);  // shards begin aligned, f32 throughout
+  auto* values = reinterpret_cast<float*>(out);  // shards are aligned and hold f32 only
   if (!tensor.transposed) {
     std::copy(stored.begin(), stored.end(), values);
     return;
@@ -203,8 +207,8 @@ void copy_values(const HfTensor& tensor, const std::vector<float>& stored, char*
   }
 }
 
-// The tokenizer that lies beside the weights, in either form; none where there is none, or none
-// that can be used: the model is good without.
+// The tokenizer beside the weights, in either form. None if there is none or it cannot be used: the
+// model can be used without.
 std::optional<Tokenizer> tokenizer_beside(Fs& fs, const std::string& directory,
                                           const ModelShape& model) {
   const bool there =
@@ -216,7 +220,7 @@ std::optional<Tokenizer> tokenizer_beside(Fs& fs, const std::string& directory,
     require_vocab(tokenizer, model.vocab, directory);
     return tokenizer;
   } catch (const Error& error) {
-    spdlog::warn("imported without its tokenizer ({}): `generate` will want --tokenizer",
+    spdlog::warn("imported without its tokenizer ({}): `generate` will need --tokenizer",
                  error.what());
     return std::nullopt;
   }
@@ -226,7 +230,7 @@ bool is_same(Fs& fs, const Tokenizer& tokenizer, const std::string& path) {
   try {
     return same_tokenizer(tokenizer, load_tokenizer(path, fs));
   } catch (const Error&) {
-    return false;  // cannot be read
+    return false;  // unreadable
   }
 }
 
@@ -235,7 +239,8 @@ bool is_same(Fs& fs, const Tokenizer& tokenizer, const std::string& path) {
               "give a new directory with -o");
 }
 
-// As a run keeps it. One that is there already belongs to something else, unless it is the same.
+// Writes the tokenizer where a run keeps it. A different one that is there already belongs to
+// something else.
 void put_tokenizer(Fs& fs, const Tokenizer& tokenizer, const std::string& path) {
   if (fs.info(path)) {
     if (is_same(fs, tokenizer, path)) return;
@@ -244,7 +249,7 @@ void put_tokenizer(Fs& fs, const Tokenizer& tokenizer, const std::string& path) 
   write_file_atomic(fs, path, tokenizer_to_json(tokenizer));
 }
 
-// The words that training wants to know the model by.
+// Writes model.yaml, from which `train` reads the model.
 void put_model(Fs& fs, const Config& config, const std::string& path) {
   const std::string text = model_yaml(config);
   if (fs.info(path)) {
@@ -254,8 +259,8 @@ void put_model(Fs& fs, const Config& config, const std::string& path) {
   write_file_atomic(fs, path, text);
 }
 
-// What logs and tables call the model: the name of its directory. `otherwise`: nothing is left of
-// that.
+// The model's name in logs and tables: that of its directory, or `otherwise` if no usable character
+// remains.
 std::string name_after(const std::string& directory, const std::string& otherwise) {
   constexpr size_t kLongest = 100;
   std::filesystem::path path = std::filesystem::path(directory).lexically_normal();
@@ -318,10 +323,10 @@ ExchangeResult import_hf(Fs& fs, const std::string& directory, const std::string
   const std::string temp = store.begin(0, static_cast<uint64_t>(nonce), shard_file_bytes(shard, 0));
   try {
     store.write_part(temp, 0, shard, 0);
-    // No loss scale and no moments: training begins afresh from these weights.
+    // No loss scale and no moments: training starts from these weights.
     const json state = {{"step", 0},          {"updates", 0},          {"consumed_samples", 0},
                         {"skipped_total", 0}, {"skipped_in_a_row", 0}, {"nan_total", 0}};
-    // The path of the tokenizer may be no text; the copy in the run's directory is found without.
+    // A path may be no valid text. The copy in the run's directory is found without it.
     const auto replace = json::error_handler_t::replace;
     store.commit(temp, 1, {0, to_json(config).dump(-1, ' ', false, replace), state.dump(), {}});
   } catch (...) {

@@ -3,7 +3,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "machine/fma.cpp"
 #include "hwy/foreach_target.h"
-// After foreach_target.h.
+// Must come after foreach_target.h.
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -12,12 +12,13 @@ namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Two pipes of latency four or five need ten independent sums; sixteen registers hold twelve and
-// the two factors.
+// Two pipes with a latency of four or five cycles need ten independent sums. Sixteen registers can
+// hold twelve sums and the two factors.
 double Rounds(int64_t rounds, float* sink) {
   const hn::ScalableTag<float> tag;
   const auto x = hn::Set(tag, 0.999f + *sink * 1e-9f), y = hn::Set(tag, 0.001f);
-  // Different starts, or the compiler would find equal sums and compute each only once.
+  // All start with different values; otherwise the compiler would see equal sums and compute only
+  // one.
   auto a0 = hn::Set(tag, 0.1f), a1 = hn::Set(tag, 0.2f), a2 = hn::Set(tag, 0.3f),
        a3 = hn::Set(tag, 0.4f), a4 = hn::Set(tag, 0.5f), a5 = hn::Set(tag, 0.6f),
        a6 = hn::Set(tag, 0.7f), a7 = hn::Set(tag, 0.8f), a8 = hn::Set(tag, 0.9f),

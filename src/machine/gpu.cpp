@@ -26,7 +26,8 @@ Function symbol(void* library, const char* name) {
   return reinterpret_cast<Function>(dlsym(library, name));
 }
 
-// The few functions used, all "0 is success". Empty pointers: too old a driver.
+// The functions that we use; all return 0 on success. Null pointers mean that the driver is too
+// old.
 struct Nvml {
   explicit Nvml(void* library)
       : init(symbol<int (*)()>(library, "nvmlInit_v2")),

@@ -1,5 +1,5 @@
-// This machine: what it is made of and, where asked, what it delivers. Run records carry it, so a
-// result can be judged without the machine at hand.
+// This machine: what it consists of and, if measured, how fast it is. Run records include it, so
+// that results can be judged without access to the machine.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ struct CpuInfo {
   std::string model;
   std::string architecture;  // x86_64, aarch64
   int64_t logical = 0;       // processors online
-  int64_t usable = 0;        // what this process may run on (affinity, container limit)
+  int64_t usable = 0;        // of these this process may use (affinity, container limit)
   int64_t cores = 0;         // physical
   int64_t sockets = 0;
   int64_t numa_nodes = 0;
@@ -42,20 +42,21 @@ struct MemoryInfo {
 struct GpuInfo {
   std::string name;
   int64_t memory = 0;               // bytes
-  std::optional<double> bf16_peak;  // promised, FLOP/s; empty: unknown peak
+  std::optional<double> bf16_peak;  // stated by the maker, FLOP/s; empty: unknown peak
   std::optional<double> tf32_peak;
   std::optional<double> bf16_measured;  // FLOP/s; set by whoever owns a GPU backend
 };
 
 struct GpuDriver {
-  std::string version;  // empty: no NVIDIA driver answers
+  std::string version;  // empty: no NVIDIA driver answered
   std::vector<GpuInfo> gpus;
-  bool device_present = false;  // an NVIDIA device file exists, driver library or not
+  // There is an NVIDIA device file, with or without the driver's library.
+  bool device_present = false;
 };
 
 struct MpiInfo {
   bool in_build = false;
-  std::string version;   // first line of the library's own words; empty: no library found
+  std::string version;   // first line of what the library says; empty: no library found
   std::string launcher;  // path of mpirun; empty: none
 };
 
@@ -67,22 +68,22 @@ struct DiskInfo {
 
 // Measured rates: FLOP/s and bytes/s with all usable cores.
 struct MachineRates {
-  double fma_one_core = 0;  // fp32, registers only: the most that any kernel could reach
+  double fma_one_core = 0;  // fp32, registers only: no kernel can be faster
   double fma = 0;
-  // Matrix products as steps do them, best of a few sizes: set by whoever owns a backend. In bf16 0
-  // where there are no units for it.
+  // Matrix products as steps use them, best of a few sizes; set by callers that have a backend.
+  // bf16 is 0 if the CPU has no units for it.
   double gemm = 0, bf16_gemm = 0;
   double triad = 0;  // memory bandwidth, a = b + s c, three transfers counted
-  // Two ranks of this process: a call that moves next to nothing, and bytes/s of a long sum (ring
-  // volume). 0 on one core.
+  // Two ranks of this process: seconds of a call that moves next to nothing, and bytes/s of a long
+  // sum (ring volume). 0 on one core.
   double message_seconds = 0;
   double message_rate = 0;
-  CoreUse cores;  // while they were measured, at the worst
+  CoreUse cores;  // while the rates were measured; the worst interval
 };
 
 struct MissingPart {
   std::string what;     // "MPI launcher"
-  std::string effect;   // what does not work without
+  std::string effect;   // what does not work without it
   std::string command;  // installs it
 };
 
@@ -98,18 +99,18 @@ struct MachineInfo {
   std::vector<MissingPart> missing;
 };
 
-// `measure` takes about 4 s and all cores; without it, milliseconds. `directory` is where runs will
-// write; the disk test leaves nothing behind.
+// With `measure` it takes about 4 s and all cores, without it milliseconds. `directory` is where
+// runs will write; the disk test leaves nothing behind.
 MachineInfo probe_machine(bool measure, const std::string& directory = ".");
 
 nlohmann::json to_json(const MachineInfo& machine);
 
-// The parts, for those who need only one.
+// Parts of it, for callers that need only one.
 CpuInfo probe_cpu();
 MemoryInfo probe_memory();
 GpuDriver probe_gpus();
 MpiInfo probe_mpi();
-// The program that a shell would start by this name; empty: none.
+// The program that a shell would start by this name; empty if there is none.
 std::string find_program(const std::string& name);
 MachineRates measure_rates(const CpuInfo& cpu, const MemoryInfo& memory);
 void measure_messages(MachineRates& rates);

@@ -1,5 +1,5 @@
-// What the machine delivers: arithmetic, memory, messages, disk. Best of several runs: other
-// work on the machine can only make a rate smaller.
+// Measures the machine: arithmetic, memory, messages, disk. Takes the best of several runs, because
+// other work on the machine can only make a rate smaller.
 #include <omp.h>
 #include <sched.h>
 
@@ -20,8 +20,8 @@
 namespace stretto {
 namespace {
 
-// This thread on one core while it lives: the system may leave two threads on one core for a while,
-// with another idle, and the machine would look half as fast.
+// Binds this thread to one core during its lifetime. Otherwise the system may leave two threads on
+// one core for a while, with another core idle, and the machine would look half as fast.
 class OnCore {
  public:
   explicit OnCore(int core) {
@@ -42,13 +42,13 @@ class OnCore {
   bool known_ = false;
 };
 
-// FLOP/s over `threads` threads together: total work over the time of the slowest.
+// FLOP/s of `threads` threads together: all their work divided by the time of the slowest.
 double fma_rate(int threads, double seconds) {
   const std::vector<int> cores = allowed_cores();
   float warm = 1;
   const double start = clock_seconds();
   const double flops = fma_rounds(200'000, &warm);
-  // Many short runs: one of them falls between whatever else the machine does.
+  // Many short runs, so that at least one of them is undisturbed.
   constexpr int kRuns = 25;
   const auto rounds =
       static_cast<int64_t>(200'000 * seconds / kRuns / std::max(1e-6, clock_seconds() - start));
@@ -58,7 +58,7 @@ double fma_rate(int threads, double seconds) {
     const double begin = clock_seconds();
 #pragma omp parallel num_threads(threads) reduction(+ : done)
     {
-      // With fewer threads than cores the system finds idle ones by itself.
+      // With fewer threads than cores the system places them on idle cores by itself.
       std::optional<OnCore> here;
       if (threads == std::ssize(cores))
         here.emplace(cores[static_cast<size_t>(omp_get_thread_num())]);
@@ -70,7 +70,7 @@ double fma_rate(int threads, double seconds) {
   return flops > 0 ? best : 0;
 }
 
-// Arrays well beyond the last cache, each page first touched by the thread that uses it.
+// Arrays far larger than the last cache; each page is first touched by the thread that uses it.
 double triad_rate(int threads, int64_t cache_bytes, int64_t available, double seconds) {
   int64_t count = std::max<int64_t>(4 * cache_bytes, 64 << 20) / 8;
   count = std::min(count, available / 8 / 8);
@@ -98,7 +98,7 @@ MachineRates measure_rates(const CpuInfo& cpu, const MemoryInfo& memory) {
   for (const CacheInfo& info : cpu.caches) cache = std::max(cache, info.bytes * info.instances);
   MachineRates rates;
   rates.fma_one_core = fma_rate(1, 0.25);
-  const CoreWatch watch(allowed_cores());  // while all of them are wanted
+  const CoreWatch watch(allowed_cores());  // during measurements that use all cores
   rates.fma = std::max(rates.fma_one_core, fma_rate(threads, 0.4));
   rates.triad = triad_rate(threads, cache, memory.available, 0.5);
   rates.cores = watch.use(watch.own_seconds(), threads);
@@ -113,7 +113,7 @@ double measure_disk_write(const std::string& directory) {
   const std::string path = join_path(
       directory, ".stretto-disk-test-" +
                      std::to_string(std::chrono::steady_clock::now().time_since_epoch().count()));
-  // Unequal bytes: a compressing disk must not look fast.
+  // Bytes that do not compress, so that a compressing disk does not look fast.
   std::string block(kBlock, '\0');
   uint64_t state = 1;
   for (char& c : block) {
@@ -121,7 +121,8 @@ double measure_disk_write(const std::string& directory) {
     c = static_cast<char>(state >> 56);
   }
   const auto file = fs.create(path);
-  fs.remove(path);  // at once: it lives as long as it is open, whatever ends this process
+  // Removed at once: it exists while it is open, and is gone however this process ends.
+  fs.remove(path);
   const double begin = clock_seconds();
   for (int i = 0; i < kMostBlocks && clock_seconds() - begin < 0.7; ++i) file->append(block);
   file->sync();

@@ -1,4 +1,4 @@
-// How fast two ranks of this process talk: the transport that `-n` uses, its real calls.
+// Measures how fast two ranks of this process talk, with real calls of the transport of `-n`.
 #include <algorithm>
 #include <mutex>
 #include <vector>
@@ -10,8 +10,8 @@
 namespace stretto {
 namespace {
 
-// Seconds of one sum of `count` floats, the best of many short series: other work on the machine
-// can only make it longer.
+// Seconds of one sum of `count` floats: the best of many short series, because other work on the
+// machine can only make it longer.
 double sum_seconds(Comm& world, std::vector<float>& data, int64_t count, int calls) {
   constexpr int kSeries = 12;
   double best = 1e300;
@@ -36,7 +36,7 @@ void measure_messages(MachineRates& rates) {
     const double little = sum_seconds(world, data, 2, 200);
     const double much = sum_seconds(world, data, kLong, 20);
     const std::lock_guard lock(mutex);
-    // Ring volume of a sum over two ranks: its size.
+    // The ring volume of a sum over two ranks is its size.
     rates.message_seconds = std::max(rates.message_seconds, little);
     const double rate = 4.0 * kLong / std::max(1e-9, much - little);
     rates.message_rate = rates.message_rate > 0 ? std::min(rates.message_rate, rate) : rate;

@@ -1,4 +1,4 @@
-// Puts the parts together, and says what is missing.
+// Assembles the description of the machine, and says what is missing.
 #include <dlfcn.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -74,7 +74,7 @@ std::vector<MissingPart> missing_parts(const MachineInfo& m) {
 
 }  // namespace
 
-// The library answers MPI_Get_library_version before MPI_Init, so nothing is started.
+// MPI_Get_library_version may be called before MPI_Init, so nothing is started.
 MpiInfo probe_mpi() {
   MpiInfo mpi;
   mpi.in_build = STRETTO_MPI_IN_BUILD != 0;
@@ -91,7 +91,7 @@ MpiInfo probe_mpi() {
       const std::string all = text.data();
       mpi.version = all.substr(0, std::min(all.find(','), all.find('\n')));
     }
-    // Not closed: MPI libraries do not survive being unloaded.
+    // Not closed, because MPI libraries cannot be unloaded safely.
     break;
   }
   return mpi;

@@ -61,7 +61,7 @@ CpuText read_cpuinfo(std::string_view text) {
     if (key == "physical id") sockets.insert(socket);
     if (key == "core id") cores.emplace(socket, core);
   });
-  // Arm lists no cores: then each processor counts as one.
+  // Arm's text lists no cores; then each processor counts as one.
   cpu.cores = cores.empty() ? cpu.logical : static_cast<int64_t>(cores.size());
   cpu.sockets = sockets.empty() ? 1 : static_cast<int64_t>(sockets.size());
   return cpu;
@@ -109,7 +109,7 @@ std::optional<int64_t> read_busy_ticks(std::string_view text, const std::vector<
   for_each_line(text, [&](std::string_view line) {
     if (!line.starts_with("cpu")) return;
     const auto words = split_words(line.substr(3));
-    // Number, user, nice, system, idle, waiting for disks, interrupts (two), stolen.
+    // Fields: number, user, nice, system, idle, waiting for disks, interrupts (two), stolen.
     if (line.starts_with("cpu ") || words.size() < 9) return;
     const auto core = leading_integer(words[0]);
     if (!core || std::find(cores.begin(), cores.end(), *core) == cores.end()) return;

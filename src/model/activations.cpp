@@ -66,7 +66,7 @@ ChunkActivations chunk_activations(const RankMemory& memory, const RankShape& sh
   a.tokens = find.at(fmt::format("tokens.{}.{}", chunk, slot));
   a.targets = find.at(fmt::format("targets.{}.{}", chunk, slot));
   for (size_t l = 0; l < shape.chunks[chunk].size(); ++l) {
-    // Forward only: one set serves all layers.
+    // Without training one set of activations serves all layers in turn.
     const size_t set = shape.train ? l : 0;
     a.layers.push_back(find.layer(
         shape.offloads() ? fmt::format("act.set.{}.", static_cast<int64_t>(l) % kOffloadSets)

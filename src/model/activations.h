@@ -1,4 +1,4 @@
-// The activations of one micro-batch in one model chunk, as views into the rank's memory. A ragged
+// Activations of one micro-batch in one model chunk, as views into the rank's memory. A ragged
 // micro-batch uses the front of each tensor.
 #pragma once
 

@@ -97,7 +97,8 @@ void Gpt::forward(size_t chunk, const MicroBatch& mb, bool train) {
     const LayerWeights& w = weights_.layer(units[l]);
     if (l + 1 < units.size()) weights_.prefetch(units[l + 1]);
     if (offload_ && l > 0) offload_->claim({chunk, mb.slot, l});
-    const bool whole = l == 0 || layer_.adds_inside();  // the layer below has added its branch
+    // Its input is complete: the layer below has added its branch.
+    const bool whole = l == 0 || layer_.adds_inside();
     if (offload_ && l > 0 && whole) backend_.copy(a.layers[l].stream, layer_.branch(mb.batch));
     layer_.forward(w, a.layers[l], whole ? Tensor() : a.layers[l - 1].stream2, above(a, l, mb),
                    mb.batch);
@@ -110,8 +111,8 @@ void Gpt::forward(size_t chunk, const MicroBatch& mb, bool train) {
   }
 }
 
-// Where layer l's output goes. An offloaded layer's activations are claimed by itself only, so its
-// input waits in the branch's place.
+// Where layer l puts its output. With offload a layer may only touch its own activations, so the
+// next layer's input waits in branch().
 Tensor Gpt::above(const ChunkActivations& a, size_t l, const MicroBatch& mb) const {
   if (l + 1 < a.layers.size()) return offload_ ? layer_.branch(mb.batch) : a.layers[l + 1].stream;
   return a.output.none() ? a.head.stream : a.output;
@@ -136,7 +137,7 @@ void Gpt::embed_backward(const ChunkActivations& a, Tensor dstream, int64_t batc
 
 void Gpt::head_forward(const ChunkActivations& a, const MicroBatch& mb, bool train) {
   const HeadActivations& h = a.head;
-  backend_.eight_bit_products(false);  // logits need their bits
+  backend_.eight_bit_products(false);  // logits need full precision
   weights_.get(head_.norm_unit);
   if (layer_.adds_inside()) {
     backend_.layernorm_forward(h.norm, h.mean, h.rstd, h.stream, head_.norm_weight,
@@ -148,7 +149,7 @@ void Gpt::head_forward(const ChunkActivations& a, const MicroBatch& mb, bool tra
   }
   weights_.get(head_.matrix_unit);
   if (train) gradients_->open(head_.matrix_unit);
-  // The gradient takes the place of its own input: each chunk of rows is used up before.
+  // The gradient of h.norm overwrites h.norm: each chunk of rows is read before it is overwritten.
   const ConstTensor norm = tp_.gather(h.norm, mb.batch);
   const Tensor dnorm = tp_.partial(h.norm, mb.batch);
   const int64_t n = norm.rows(), step = logits_.rows();
@@ -157,16 +158,17 @@ void Gpt::head_forward(const ChunkActivations& a, const MicroBatch& mb, bool tra
   }
   if (!train) return;
   if (n == 0 && gradients_->matrix_mode(head_.matrix_unit) == Grad::overwrite) {
-    backend_.fill_zero(dhead_.matrix);  // no rows, so nobody else writes it
+    backend_.fill_zero(dhead_.matrix);  // without rows nothing else writes it
   }
   tp_.reduce(h.norm, dnorm);
-  // Whoever writes last closes: the embedding where it shares the table with this head, the final
-  // LayerNorm's backward pass where the head has a matrix of its own.
+  // The last writer of the head's matrix closes its unit. Where first stage and head share the
+  // token table that is the embedding, and where the matrix is in the final LayerNorm's unit, that
+  // LayerNorm's backward pass.
   const bool shared = shape_.first_stage && head_.matrix_unit == head_.token_unit;
   if (!shared && head_.matrix_unit != head_.norm_unit) gradients_->close(head_.matrix_unit);
 }
 
-// Logits, loss and gradient of rows [begin, end).
+// Logits, loss and gradients of rows [begin, end).
 void Gpt::loss_rows(const ChunkActivations& a, const MicroBatch& mb, int64_t begin, int64_t end,
                     ConstTensor norm, Tensor dnorm, bool train) {
   const int64_t rows = end - begin;
@@ -236,7 +238,8 @@ void Gpt::backward(size_t chunk, const MicroBatch& mb, Tensor dstream, bool defe
   if (begins_model(chunk)) embed_backward(a, dstream, mb.batch);
 }
 
-// A unit's buffer is opened by the layer above it; not where buffers take turns.
+// A layer's backward pass also sums a bias gradient of the layer below, and opens that layer's
+// buffer for it. It cannot where layers take turns in the same buffers.
 bool Gpt::sums_stream_biases() const {
   return backend_.sums_stream_columns() && !shape_.gathers_sequence() &&
          !shape_.reduces_each_micro_batch();
@@ -246,7 +249,8 @@ bool Gpt::bias_is_summed(size_t chunk, size_t l) const {
   return sums_stream_biases() && (l + 1 < units_[chunk].size() || ends_model(chunk));
 }
 
-// Activations of layer l are needed now, and those of the layer before it next.
+// Waits for the activations of layer l, and starts to fetch those of the layer below, which is
+// next.
 void Gpt::bring_back(size_t chunk, const MicroBatch& mb, size_t l) {
   if (!offload_) return;
   offload_->require({chunk, mb.slot, l});

@@ -16,8 +16,9 @@
 namespace stretto {
 
 // The communicators of one rank. `dp` joins the ranks that share one copy of sharded state. `ends`
-// joins first and last stage where both hold a tied token table, else nullptr. `replica` joins the
-// ranks that hold the same part of different copies (hybrid sharding), nullptr where dp is all.
+// joins first and last stage where both hold a tied token table, else it is null. `replica` joins
+// the ranks that hold the same part in different copies (hybrid sharding); it is null where `dp` is
+// the whole axis.
 struct RankComms {
   Comm* dp = nullptr;
   Comm* tp = nullptr;
@@ -26,7 +27,7 @@ struct RankComms {
   Comm* replica = nullptr;
 };
 
-// A micro-batch in work: which activations it uses and where its loss goes.
+// A micro-batch that is being computed: which activations it uses and where its loss goes.
 struct MicroBatch {
   int64_t slot = 0;   // of the chunk's activations
   int64_t index = 0;  // among the step's micro-batches on this rank
@@ -54,18 +55,18 @@ class Gpt {
   void set_batch(size_t chunk, const MicroBatch& mb, const int32_t* tokens, const int32_t* targets);
   // The residual stream into a chunk (rows, C): received here unless the chunk begins the model.
   Tensor input(size_t chunk, const MicroBatch& mb);
-  // Where the input of the next task may be received while input() is still in use;
-  // take_received() copies it there. Training only, where streams are received at all.
+  // A buffer for the next task's input, to be received while input() is still in use;
+  // take_received() copies it there. Only in training, and only where a stage receives streams.
   Tensor received(const MicroBatch& mb);
   void take_received(size_t chunk, const MicroBatch& mb);
-  // The stream out of a chunk, to be sent on; none where the chunk ends the model.
+  // The stream out of a chunk, which is sent on; none where the chunk ends the model.
   Tensor output(size_t chunk, const MicroBatch& mb);
 
-  // Runs the chunk. On the last stage also the loss, and with `train` its gradient at once, so that
-  // logits never outlive their chunk of rows.
+  // Runs the chunk. The last stage also computes the loss and, with `train`, its gradient at once,
+  // so that logits are needed for one chunk of rows at a time.
   void forward(size_t chunk, const MicroBatch& mb, bool train = true);
-  // dstream: gradient of output(); becomes that of input(). On the last stage its content on entry
-  // does not matter. `deferred`: the matrices' gradients wait for backward_weights().
+  // dstream: the gradient of output() on entry (ignored on the last stage), that of input() on
+  // return. `deferred`: the gradients of matrices are left to backward_weights().
   void backward(size_t chunk, const MicroBatch& mb, Tensor dstream, bool deferred = false);
   void backward_weights(size_t chunk, const MicroBatch& mb);
   Tensor dstream(int which, const MicroBatch& mb);  // one of two gradient streams
@@ -76,7 +77,8 @@ class Gpt {
 
  private:
   const ChunkActivations& activations(size_t chunk, const MicroBatch& mb);
-  // The LayerNorm above layer l sums its down_bias, and the one inside it its proj_bias.
+  // Whether the backward pass of a LayerNorm also sums bias gradients: the LayerNorm above layer l
+  // sums the layer's down_bias, and the one inside it its proj_bias.
   bool sums_stream_biases() const;
   bool bias_is_summed(size_t chunk, size_t l) const;
   void bring_back(size_t chunk, const MicroBatch& mb, size_t l);
@@ -99,7 +101,7 @@ class Gpt {
   std::unique_ptr<ActivationOffload> offload_;  // none when activations stay on the device
   std::map<std::tuple<size_t, int64_t, int64_t>, ChunkActivations> activations_;
 
-  struct Head {  // units and tensors of embedding and head, found once
+  struct Head {  // units and tensors of embedding and head, looked up once
     size_t token_unit = 0, position_unit = 0, norm_unit = 0, matrix_unit = 0;
     ConstTensor wte, wpe, norm_weight, norm_bias, matrix;
   } head_;

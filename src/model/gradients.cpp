@@ -64,12 +64,12 @@ Tensor Gradients::open(size_t u) {
   return base_[u];
 }
 
-// What only ever accumulates starts at zero: vectors, the position table, and the token table where
-// no head writes it first.
+// Clears what is only ever accumulated: vectors, the position table, and the token table unless a
+// head overwrites it first.
 void Gradients::zero_small(size_t u, Tensor base) {
   const FlatUnit& unit = layout_.units[u];
   const bool head_writes = shape_.last_stage && shape_.model.tied_embedding;
-  int64_t from = 0, to = 0;  // neighbours are cleared together
+  int64_t from = 0, to = 0;  // adjoining parameters are cleared together
   for (const FlatParameter& p : unit.parameters) {
     const bool accumulates =
         p.spec.vector() || unit.name == "wpe" || (unit.name == "wte" && !head_writes);
@@ -82,7 +82,7 @@ void Gradients::zero_small(size_t u, Tensor base) {
     to = begin + p.count;
   }
   if (to > from) backend_.fill_zero(base.slice(from, to));
-  // Layer buffers serve units of different shapes, so the padding is cleared as well.
+  // A layer buffer serves units of different shapes, so old values in the padding are cleared, too.
   if (shape_.reduces_each_micro_batch()) {
     int64_t end = 0;
     for (const FlatParameter& p : unit.parameters) {
@@ -127,7 +127,8 @@ void Gradients::close(size_t unit) {
 void Gradients::reduce(size_t u) {
   auto& pending = pending_[buffer_of_[u]];
   const Tensor halves[2] = {half_of(u, 0, base_[u]), half_of(u, 1, base_[u])};
-  // With a cut sequence each tensor-parallel rank saw only its own rows of what is replicated.
+  // With sequence parallelism each tensor-parallel rank has only seen its own rows, so the
+  // gradients of replicated parameters are summed first.
   if (shape_.gathers_sequence() && halves[1].count() > 0) tp_.all_reduce(halves[1]);
   if (!sent_.empty()) return send_rounded(u);
   for (int half = 0; half < 2; ++half) {
@@ -137,13 +138,13 @@ void Gradients::reduce(size_t u) {
           dp_.start_reduce_scatter(owned_part(u, half), halves[half], Accumulate::yes));
     } else if (shape_.zero == 0) {
       pending.push_back(dp_.start_all_reduce(halves[half]));
-    } else {  // in place: the owned part lies inside the input
+    } else {  // the owned part lies inside the input
       pending.push_back(dp_.start_reduce_scatter(owned_part(u, half), halves[half]));
     }
   }
 }
 
-// The unit's own buffer is free again on return.
+// On return the unit's own buffer may be written again.
 void Gradients::send_rounded(size_t u) {
   Sent& sent = sent_[next_sent_];
   next_sent_ = 1 - next_sent_;
@@ -191,7 +192,8 @@ void Gradients::sum_over_replicas(Tensor part) {
 
 void Gradients::finish_step(Comm* ends) {
   for (size_t buffer = 0; buffer < buffers_.size(); ++buffer) wait(buffer);
-  for (size_t i = 0; i < sent_.size(); ++i) deliver(sent_[(next_sent_ + i) % 2]);  // older first
+  // The older one first.
+  for (size_t i = 0; i < sent_.size(); ++i) deliver(sent_[(next_sent_ + i) % 2]);
   for (size_t u = 0; u < layout_.units.size(); ++u) {
     const FlatUnit& unit = layout_.units[u];
     for (int half = 0; half < 2 && replica_ != nullptr; ++half) {
@@ -199,7 +201,7 @@ void Gradients::finish_step(Comm* ends) {
     }
     if (ends != nullptr && unit.name == "wte") ends->all_reduce(owned_part(u, 0));
     if (shape_.zero > 0 || !shape_.reduces_each_micro_batch()) continue;
-    for (int half = 0; half < 2; ++half) {  // unsharded optimizer: everyone needs everything
+    for (int half = 0; half < 2; ++half) {  // no sharding: every rank needs all of it
       const int64_t begin = half == 0 ? unit.begin : unit.replicated;
       const int64_t end = half == 0 ? unit.replicated : unit.end;
       if (begin < end) dp_.all_gather(flat_.slice(begin, end), owned_part(u, half));
@@ -207,8 +209,8 @@ void Gradients::finish_step(Comm* ends) {
   }
 }
 
-// Where this data-parallel rank's share of the sum goes: a part of the flat buffer, or of the shard
-// buffer with ZeRO 2 and 3. Without ZeRO and deterministic order, everything.
+// Where this data-parallel rank's share of the sum goes: a part of the flat buffer, or the shard
+// buffer with ZeRO 2 and 3. Without ZeRO, and unless the order of sums is fixed, all of the unit.
 Tensor Gradients::owned_part(size_t u, int half) {
   const FlatUnit& unit = layout_.units[u];
   const int64_t dp = layout_.dp, rank = dp_.rank();

@@ -11,7 +11,7 @@
 namespace stretto {
 namespace {
 
-// f(i) for each element: gigabytes of a large model pass through here.
+// Calls f(i) for each element, on several threads: a large model has gigabytes of values.
 template <typename F>
 void for_all(int threads, int64_t count, F&& f) {
   constexpr int64_t kPiece = 1 << 16;
@@ -23,7 +23,7 @@ void for_all(int threads, int64_t count, F&& f) {
 
 template <typename T, typename Convert>
 void upload(Backend& backend, Tensor t, const float* values, Convert convert) {
-  // Uninitialised: the threads touch its pages first.
+  // Not initialised, so that the threads are first to touch its pages.
   const std::unique_ptr<T[]> narrow(new T[static_cast<size_t>(t.count())]);
   for_all(static_cast<int>(usable_cores()), t.count(),
           [&](int64_t i) { narrow[i] = convert(values[i]); });
@@ -76,7 +76,8 @@ std::vector<float> host_values(Backend& backend, ConstTensor t) {
 void join_halves(float* values, Backend& high_backend, ConstTensor high, Backend& low_backend,
                  ConstTensor low) {
   constexpr int64_t kPiece = int64_t{1} << 22;
-  // Saves come between steps: ranks of one machine keep to their own threads.
+  // Saves happen between steps, when all ranks of a machine are at it: each keeps to its own
+  // threads.
   const int threads =
       high_backend.host_memory() ? high_backend.threads() : static_cast<int>(usable_cores());
   const auto room = static_cast<size_t>(std::min(high.count(), kPiece));

@@ -1,4 +1,4 @@
-// Values between host floats and a backend's tensors of any float type.
+// Moves values between floats on the host and a backend's tensors of any float type.
 #pragma once
 
 #include <vector>
@@ -7,14 +7,15 @@
 
 namespace stretto {
 
-// t = values, rounded to the tensor's type; u16 takes the lower halves of SplitF32, whose upper
-// ones are what bf16 takes.
+// t = values, rounded to the tensor's type. A bf16 tensor takes the upper halves of SplitF32, a u16
+// tensor the lower ones.
 void assign_host_values(Backend& backend, Tensor t, const float* values);
 
 // The tensor's elements as floats.
 std::vector<float> host_values(Backend& backend, ConstTensor t);
 
-// values = what upper and lower halves (bf16, u16), which may lie in different memories, make up.
+// values = the floats whose upper halves (bf16) and lower halves (u16) are given; the two may be in
+// different memories.
 void join_halves(float* values, Backend& high_backend, ConstTensor high, Backend& low_backend,
                  ConstTensor low);
 

@@ -8,8 +8,8 @@
 
 namespace stretto {
 
-// Calls visit(unit, flat_begin, values, count) with the initial values of every parameter that the
-// layout holds, in stretches.
+// Calls visit(unit, flat_begin, values, count), stretch by stretch, with the initial values of
+// every parameter in the layout.
 using ValueVisitor =
     std::function<void(size_t unit, int64_t begin, const float* values, int64_t count)>;
 void initial_values(const FlatLayout& layout, int64_t vocab, int64_t tp, int64_t tp_rank,

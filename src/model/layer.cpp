@@ -16,7 +16,8 @@ Layer::Layer(Backend& backend, TensorParallel& tp, const RankShape& shape, const
 
 Tensor Layer::branch(int64_t batch) const { return fit(shape_, branch_, batch); }
 
-// A branch's last product: `sum` = stream + branch, or the branch alone into branch().
+// The last product of a branch. Writes stream + branch to `sum`, or where the addition is left to
+// the next LayerNorm, the branch alone to branch().
 void Layer::row_parallel(Tensor sum, ConstTensor stream, ConstTensor inp, ConstTensor weight,
                          ConstTensor bias, int64_t batch) {
   if (adds_inside()) {

@@ -8,7 +8,8 @@ ActivationOffload::ActivationOffload(Backend& backend, const RankShape& shape,
   const std::vector<TensorSpec> specs = saved_specs(shape);
   const auto bytes = static_cast<int64_t>(memory_totals(specs).total);
   for (size_t s = 0; s < sets_.size(); ++s) {
-    // The plan lists a set's tensors one after the other: they travel as one piece.
+    // In the plan the tensors of a set follow each other without gaps, so they are copied as one
+    // piece.
     const std::string prefix = fmt::format("act.set.{}.", s);
     const Tensor first = memory.at(prefix + specs.front().label);
     const Tensor last = memory.at(prefix + specs.back().label);

@@ -1,6 +1,6 @@
 // Activation offload: layers take turns in two sets of device memory. After its forward pass a
-// layer's activations go to host memory on the copy lane; before its backward pass they come back,
-// while the layer after it computes. Bits never change.
+// layer's activations are copied to host memory on the copy lane. Before its backward pass they
+// come back, while the layer above it still computes. Results keep their bits.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@ class ActivationOffload {
  public:
   ActivationOffload(Backend& backend, const RankShape& shape, const RankMemory& memory);
 
-  // Which layer's activations of which micro-batch.
+  // Names the activations of one layer and micro-batch.
   struct Place {
     size_t chunk = 0;
     int64_t slot = 0;
@@ -22,13 +22,13 @@ class ActivationOffload {
     bool operator==(const Place&) const = default;
   };
 
-  // Before the forward pass writes: what the set held is safe in host memory.
+  // Before a forward pass writes to a set: waits until its old content is safe in host memory.
   void claim(const Place& place);
   // After the forward pass: starts the copy to host memory.
   void store(const Place& place);
-  // Starts to bring them back, unless they are still here.
+  // Starts the copy back to the device, unless the activations are still there.
   void fetch(const Place& place);
-  // Before the backward pass reads: the compute lane waits until they are here.
+  // Before a backward pass reads: makes the compute lane wait until the activations are there.
   void require(const Place& place);
 
  private:
@@ -41,7 +41,7 @@ class ActivationOffload {
   };
   Set& set_of(const Place& place) { return sets_[place.layer % sets_.size()]; }
   void* host(const Place& place) const;
-  void follow_compute();  // the copy lane waits for what the compute lane has queued
+  void follow_compute();  // makes the copy lane wait for all that is queued on the compute lane
 
   Backend& backend_;
   std::array<Set, kOffloadSets> sets_;

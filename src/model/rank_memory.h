@@ -12,7 +12,7 @@ namespace stretto {
 
 class RankMemory {
  public:
-  // Allocates the whole plan and zeroes it (so that every planned page is really there).
+  // Allocates the whole plan and zeroes it, so that every planned page really exists.
   RankMemory(Backend& backend, const RankShape& shape);
   ~RankMemory();
   RankMemory(const RankMemory&) = delete;

@@ -1,7 +1,7 @@
-// The collectives of tensor parallelism, by what they mean to a layer. With sequence parallelism
-// the residual stream is cut over ranks by rows: gather() brings the rows together before a
-// column-parallel product, reduce() adds the partial results of a row-parallel product and deals
-// the rows out again. Without it every rank holds all rows and reduce() is an all-reduce in place.
+// The collectives of tensor parallelism, named by what they mean to a layer. With sequence
+// parallelism each rank holds some rows of the residual stream: gather() collects all rows before a
+// column-parallel product, reduce() adds up the partial results of a row-parallel product and deals
+// the rows out again. Without it every rank holds all rows, and reduce() is an all-reduce in place.
 #pragma once
 
 #include "comm/comm.h"
@@ -22,16 +22,17 @@ class TensorParallel {
   ConstTensor gather(ConstTensor x, int64_t batch);
   ConstTensor gather_gradient(ConstTensor dx, int64_t batch);  // a second buffer, for backward
 
-  // Where a row-parallel product writes its partial result before reduce(): `out` itself where
+  // Where a row-parallel product should write its partial result for reduce(): `out` itself if
   // nothing has to be added or dealt out.
   Tensor partial(Tensor out, int64_t batch) const;
   // Adds the partial results of all ranks into `out`.
   void reduce(Tensor out, Tensor partial);
 
-  // A bias after the sum belongs to one rank's partial result, else it would count tp times.
+  // A bias that is added before the sum over ranks must be added by one rank only, or it would
+  // count tp times.
   ConstTensor once(ConstTensor bias) const { return rank() == 0 ? bias : ConstTensor(); }
-  // Gradients of replicated parameters that every rank could compute whole: with a cut sequence
-  // they are summed over ranks later, so one rank computes them.
+  // The gradient of a replicated parameter, where every rank could compute all of it. With a cut
+  // sequence such gradients are summed over ranks later, so only one rank may compute it.
   Tensor once(Tensor dbias) const { return cut_ && rank() != 0 ? Tensor() : dbias; }
 
  private:

@@ -48,7 +48,7 @@ Weights::Weights(Backend& backend, const RankShape& shape, const FlatLayout& lay
   }
 }
 
-// Layers share two buffers, one in use and one on its way; every other unit has its own.
+// Layers share two buffers: one is in use while the other is fetched. Every other unit has its own.
 void Weights::make_slots(RankMemory& memory) {
   size_t layers = 0;
   for (const FlatUnit& unit : layout_.units) layers += unit.layer >= 0 ? 1 : 0;

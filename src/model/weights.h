@@ -1,6 +1,7 @@
-// Weight access: prefetch, then get. Replicated weights (ZeRO 0-2) are simply there; sharded
-// weights (ZeRO 3) are gathered into their unit's buffer, which they leave when another unit needs
-// it. The layer loop cannot tell. A unit's buffer never moves, so tensors over it are made once.
+// Access to weights: prefetch(), then get(). Replicated weights (ZeRO 0 to 2) are always there.
+// Sharded weights (ZeRO 3) are gathered into their unit's buffer, and stay until another unit needs
+// that buffer. The layer loop is the same for both. A unit's buffer never moves, so tensors that
+// refer to it are made once.
 #pragma once
 
 #include <string>
@@ -12,7 +13,7 @@
 
 namespace stretto {
 
-// A layer's parameters by role. A parameter that the model lacks (bias: false) is none.
+// The parameters of a layer. One that the model does not have (bias: false) is a `none` tensor.
 template <typename T>
 struct LayerOf {
   T ln1_weight, ln1_bias;    // (C)
@@ -36,23 +37,25 @@ class Weights {
 
   const FlatLayout& layout() const { return layout_; }
 
-  void prefetch(size_t unit);              // start fetching; harmless when it is there already
-  Tensor get(size_t unit);                 // flat view of the whole unit, there until the unit
-                                           // two layers on is fetched
-  const LayerWeights& layer(size_t unit);  // get() by role
-  // A tensor over the unit's buffer; it holds the weights only after get().
+  void prefetch(size_t unit);  // starts fetching, unless the unit is there already
+  // A flat view of the whole unit; a layer's is valid until the layer two further on is fetched.
+  Tensor get(size_t unit);
+  const LayerWeights& layer(size_t unit);  // get(), as the parameters of a layer
+  // A tensor in the unit's buffer; it holds the weights only after get().
   ConstTensor parameter(size_t unit, const std::string& name) const;
 
-  // The part that this rank's optimizer updates, of the cut (0) or replicated (1) half.
+  // The part of a half that this rank's optimizer updates. Half 0: what tensor parallelism cuts,
+  // half 1: what it replicates.
   Tensor owned(size_t unit, int half);
-  // After an update of the owned parts: makes all replicas whole again. ZeRO 3 forgets gathers.
+  // After an update of the owned parts: brings all replicas up to date. With ZeRO 3 gathered copies
+  // become invalid.
   void publish();
 
   size_t layer_unit(int64_t layer) const;  // index of layer's unit
   size_t unit_index(const std::string& name) const;
 
-  // Sets flat elements [begin, begin + count) of a unit from host floats; keeps what this rank
-  // stores of them.
+  // Sets elements [begin, begin + count) of a unit from floats on the host, as far as this rank
+  // stores them.
   void assign(size_t unit, int64_t begin, const float* values, int64_t count);
 
  private:

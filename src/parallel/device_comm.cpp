@@ -26,7 +26,7 @@ class HostCopy {
   std::vector<char> bytes_;
 };
 
-// Holds the host buffers of a started operation; wait() brings the result to the device.
+// Holds the host buffers of a started operation; wait() copies the result to the device.
 class StagedRequest final : public Request {
  public:
   StagedRequest(Backend& backend, Tensor result, HostCopy copy, HostCopy source = {DType::u8, {0}})
@@ -46,15 +46,15 @@ class StagedRequest final : public Request {
 
  private:
   Backend& backend_;
-  Tensor result_;  // none: nothing comes back (a send)
+  Tensor result_;  // none for a send, which has no result
   HostCopy copy_;
   HostCopy source_;
-  RequestPtr inner_;  // destroyed first: it may still use the buffers
+  RequestPtr inner_;  // last, so that it is destroyed first: it may still use the buffers
 };
 
 class DeviceComm final : public Comm {
  public:
-  // `owned`: a part made by split(); it lives here.
+  // `owned` keeps a communicator made by split() alive.
   DeviceComm(Comm& host, Backend& backend, std::unique_ptr<Comm> owned = nullptr)
       : Comm(host.name(), {std::shared_ptr<void>(), &host.monitor()}),
         owned_(std::move(owned)),

@@ -1,6 +1,6 @@
-// Communicators for device memory over a host transport: operands travel through host buffers.
-// Slow, and works for any number of ranks on one GPU, where NCCL refuses; it also lets one rank
-// alone talk to itself in device memory.
+// Communicators for device memory on top of a host transport: operands are copied through host
+// buffers. Slow, but it works for any number of ranks on one GPU, where NCCL refuses, and for a
+// rank that is alone.
 #pragma once
 
 #include <memory>
@@ -10,8 +10,7 @@
 
 namespace stretto {
 
-// Both arguments must outlive the result. Any backend will do: tests put one with host memory in
-// the place of a device.
+// Both arguments must outlive the result. Any backend will do: tests use one with host memory.
 std::unique_ptr<Comm> make_device_comm(Comm& host, Backend& backend);
 
 }  // namespace stretto

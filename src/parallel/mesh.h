@@ -32,8 +32,9 @@ struct Coordinates {
 
 class Mesh {
  public:
-  // `order` names the three axes, innermost (neighbouring ranks) first. `shard_group`: hybrid
-  // sharding, how many consecutive dp coordinates share one copy of the model; 0 = all of dp.
+  // `order` names the three axes, innermost first: neighbours on the innermost axis are
+  // neighbouring ranks. `shard_group` (hybrid sharding): how many consecutive dp coordinates share
+  // one copy of the model; 0 = all of dp.
   Mesh(int64_t dp, int64_t tp, int64_t pp, const std::string& order = "tp,dp,pp",
        int64_t shard_group = 0);
 
@@ -48,9 +49,9 @@ class Mesh {
   Coordinates coordinates(int rank) const;
   int rank(const Coordinates& at) const;
 
-  // Ranks that differ from `rank` on this axis only, by their coordinate on it.
+  // The ranks that differ from `rank` on this axis only, ordered by their coordinate on it.
   std::vector<int> group(Axis axis, int rank) const;
-  // The number of that group among the groups of its axis: equal for its members only.
+  // The number of that group among all groups of the axis; equal exactly for ranks of one group.
   int group_index(Axis axis, int rank) const;
 
   std::string text() const;  // "dp2 x tp2 x pp1"
@@ -62,18 +63,19 @@ class Mesh {
   int shard_group_;
 };
 
-// One rank's communicators. Rank in each of them = coordinate on the axis.
+// One rank's communicators. Its rank in each of them is its coordinate on that axis.
 struct MeshComms {
   Comm* world = nullptr;  // not owned
   std::unique_ptr<Comm> dp;
   std::unique_ptr<Comm> tp;
   std::unique_ptr<Comm> pp;
-  // Hybrid sharding cuts the dp axis: ranks that hold the shards of one copy, and ranks that hold
-  // the same shard of different copies. Without it dp_shard is all of dp, dp_replica one rank.
+  // Hybrid sharding divides the dp axis: dp_shard joins the ranks that hold the shards of one copy,
+  // dp_replica those that hold the same shard of different copies. Without it dp_shard is all of
+  // dp, and dp_replica is one rank.
   std::unique_ptr<Comm> dp_shard;
   std::unique_ptr<Comm> dp_replica;
-  // First and last stage of one pipeline, for the gradient of a tied embedding: rank 0 is the first
-  // stage. nullptr on stages between; of size 1 where pp is 1.
+  // Joins first and last stage of one pipeline, for the gradient of a tied embedding; rank 0 is the
+  // first stage. nullptr on the stages between, of size 1 where pp is 1.
   std::unique_ptr<Comm> embedding;
 };
 

@@ -7,7 +7,7 @@
 
 namespace stretto {
 
-// Bytes of f32 scratch that add_in_order() needs; 0 where the sum is taken in place.
+// Bytes of f32 scratch memory that add_in_order() needs; 0 where it adds in place.
 size_t ordered_sum_scratch(DType type, int64_t count);
 
 // out = out + parts[0] + parts[1] + ..., queued on the compute lane. Narrow types are summed in

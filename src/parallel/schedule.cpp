@@ -20,8 +20,8 @@ Tasks gpipe(int m) {
   return tasks;
 }
 
-// `warmup` forwards, then one forward and one backward in turn, then the remaining backwards;
-// the order of each kind is given.
+// `warmup` forwards, then one forward and one backward in turn, then the remaining backwards. The
+// arguments give the order of each kind.
 Tasks one_each(const Tasks& forwards, const Tasks& backwards, size_t warmup) {
   Tasks tasks(forwards.begin(), forwards.begin() + static_cast<std::ptrdiff_t>(warmup));
   for (size_t i = warmup; i < forwards.size(); ++i) {
@@ -32,9 +32,9 @@ Tasks one_each(const Tasks& forwards, const Tasks& backwards, size_t warmup) {
   return tasks;
 }
 
-// `ahead`: forwards that a rank has done before its first backward, for each rank behind it. With
-// one, 1F1B, a forward arrives just when it is needed: what is late by a moment, a message or a
-// stage, holds up everyone. With two, eager 1F1B, there is always one more to work on meanwhile.
+// `ahead`: how many forwards, for each rank behind it, a rank has done before its first backward.
+// With 1 (1F1B) a forward arrives just when it is needed, so a message or a stage that is a moment
+// late holds up everyone. With 2 (eager 1F1B) there is always another forward to work on meanwhile.
 Tasks one_f_one_b(int rank, int p, int m, int ahead = 1) {
   Tasks forwards;
   Tasks backwards;
@@ -45,9 +45,9 @@ Tasks one_f_one_b(int rank, int p, int m, int ahead = 1) {
   return one_each(forwards, backwards, static_cast<size_t>(std::min(m, ahead * (p - 1 - rank))));
 }
 
-// 1F1B with the backward split: weight gradients, for which nobody waits, fill the places where
-// 1F1B stands idle at the end. Rank r is r weight gradients behind, so that every rank holds as
-// many activations as the first one of 1F1B, and no more.
+// 1F1B with a split backward. Nobody waits for weight gradients, so they fill the time in which
+// 1F1B is idle at the end. Rank r postpones r of them; with that every rank holds as many
+// activations as the first rank of 1F1B, and no more.
 Tasks zero_bubble(int rank, int p, int m) {
   Tasks tasks;
   int weights = 0;
@@ -64,10 +64,10 @@ Tasks zero_bubble(int rank, int p, int m) {
   return tasks;
 }
 
-// Micro-batches go in groups of p through chunk 0, then chunk 1, ...: each rank works on the next
-// chunk of a group as soon as the last rank has passed on the first one's output. A last group that
-// is short is planned whole, and what does not exist is left out: an order without some of its
-// micro-batches is still an order.
+// Micro-batches go through chunk 0, then chunk 1, ... in groups of p: a rank can work on the next
+// chunk of a group as soon as the last rank has passed on the first output of the chunk before. An
+// incomplete last group is planned as if it were complete, then the micro-batches that do not exist
+// are left out; the order of the others stays legal.
 Tasks interleaved(int rank, int p, int m, int v) {
   const int whole = round_up(m, p);
   Tasks forwards;
@@ -80,8 +80,8 @@ Tasks interleaved(int rank, int p, int m, int v) {
       }
     }
   }
-  // Before its first backward a rank has done v - 1 chunks of the first group, and what fits into
-  // the way to the last rank and back.
+  // Before its first backward a rank does v - 1 chunks of the first group, and as many forwards as
+  // fit into the way to the last rank and back.
   const int warmup = std::min(2 * (p - 1 - rank) + (v - 1) * p, whole * v);
   Tasks tasks = one_each(forwards, backwards, static_cast<size_t>(warmup));
   std::erase_if(tasks, [&](const Task& task) { return task.micro_batch >= m; });
@@ -132,8 +132,8 @@ Schedule one_by_one(Schedule schedule) {
 
 namespace {
 
-// Equal for the sender and the receiver of one transfer; MPI promises tags up to 32767, and no two
-// messages that far apart are ever on their way at once.
+// Equal for both ends of a transfer. MPI promises tags up to 32767 only, so tags repeat, but two
+// messages that far apart are never in flight at once.
 int tag_of(const Schedule& schedule, bool forward, int micro_batch, int to_stage) {
   constexpr int kWindow = 8192;
   const int number = micro_batch * schedule.chunks + to_stage / schedule.stages;

@@ -58,11 +58,11 @@ struct Schedule {
 
 // All but interleaved have v = 1. Any p, m, v >= 1, also m < p.
 Schedule make_schedule(PipelineSchedule kind, int p, int m, int v = 1);
-// The same tasks in another order: a micro-batch goes through all stages and back before the next
-// one begins. Slow, but no rank has anything on its way while it computes.
+// The same tasks in another order: each micro-batch goes through all stages and back before the
+// next one begins. Slow, but no message is in flight while a rank computes.
 Schedule one_by_one(Schedule schedule);
 
-// What a task needs from, or gives to, another virtual stage. peer -1: nothing.
+// A message that a task needs from, or sends to, another virtual stage. peer -1: none.
 struct Transfer {
   int peer = -1;  // pipeline rank
   int tag = 0;
@@ -72,16 +72,17 @@ Transfer output_of(const Schedule& schedule, int rank, const Task& task);
 
 struct ScheduleCheck {
   std::string problem;  // empty: valid
-  // By rank and chunk: most micro-batches whose activations live at once.
+  // By rank and chunk: the largest number of micro-batches whose activations are live at once.
   std::vector<std::vector<int>> peak;
 };
-// Every task exactly once, its dependencies before it, no deadlock when ranks execute in order with
-// blocking receives and asynchronous sends.
+// Checks that every task appears exactly once and after its dependencies, and that nothing
+// deadlocks when ranks execute their lists in order with blocking receives and asynchronous sends.
 ScheduleCheck check_schedule(const Schedule& schedule);
 
-// By task of `rank`, but for its last: whether the input of the next one comes even if this one
-// does not end. Where it does not, nothing is gained by waiting for it early, and a receiver on a
-// GPU that is queued before this task stops what this task has to wait for: all of the GPU.
+// For each task of `rank` but the last: whether the next task's input arrives even if this task
+// never ends. Only then may its receive be started before this task. Otherwise nothing would be
+// gained, and a GPU could deadlock: a receive that is queued first may block the whole GPU, and
+// with it this task, on which the input depends.
 std::vector<bool> next_input_comes(const Schedule& schedule, int rank);
 
 }  // namespace stretto

@@ -7,7 +7,7 @@
 namespace stretto {
 namespace {
 
-// Bits of what has been done for one (virtual stage, micro-batch).
+// Bits for what has been done for one (virtual stage, micro-batch).
 enum Done : uint8_t { kForward = 1, kInput = 2, kWeight = 4 };
 
 class Player {
@@ -38,7 +38,7 @@ class Player {
   }
 
  private:
-  // As far as it goes.
+  // Executes the tasks of all other ranks as far as they get.
   void play_all_but(int rank) {
     bool moved = true;
     while (moved && problem_.empty()) {

@@ -37,8 +37,8 @@ const Timeline& Simulator::run(const Schedule& s, std::span<const StageTimes> ti
   }
   timeline_.tasks.resize(timeline_.first_task.back());
   timeline_.busy.assign(p, 0);
-  // Input of a forward at stage 0 and of a backward at the last stage are there from the start: the
-  // latter waits for its own forward by the order of the list.
+  // Two kinds of input are there from the start: that of a forward on stage 0, and that of a
+  // backward on the last stage, which the order of the list puts after its own forward.
   arrival_.assign(2 * stages * m, kNotYet);
   std::fill_n(arrival_.begin(), m, 0.0);
   std::fill_n(arrival_.end() - static_cast<std::ptrdiff_t>(m), m, 0.0);
@@ -60,7 +60,7 @@ const Timeline& Simulator::run(const Schedule& s, std::span<const StageTimes> ti
       const bool forward = task.kind == TaskKind::forward;
       const bool weight = task.kind == TaskKind::backward_weight;
       const double input = weight ? 0.0 : arrival_[(forward ? 0 : stages * m) + stage * m + mb];
-      if (input == kNotYet) break;  // whoever sends it puts this rank back on the list
+      if (input == kNotYet) break;  // its sender puts this rank back on the list
       const double scale = options.micro_batch_scale.empty() ? 1.0 : options.micro_batch_scale[mb];
       const double start = std::max(clock_[r], input);
       const double length = duration(s, times[stage], task.kind) * scale;

@@ -1,10 +1,11 @@
-// How long a schedule takes, given how long each task takes: an event simulation in which every
-// rank executes its list in order and a task starts when its input has arrived. For the planner:
-// linear in the number of tasks, arrays only; a Simulator reuses its memory between calls.
+// How long a schedule takes if the length of each task is known: an event simulation in which every
+// rank executes its list in order, and a task starts when its input has arrived. The planner calls
+// it often, so it is linear in the number of tasks, uses arrays only, and a Simulator reuses its
+// memory between calls.
 //
-// With free transfers and one ratio of backward to forward, GPipe takes exactly sum + (m - 1) * max
-// over the stages' times per micro-batch; so does 1F1B where the last stage is the slowest (or all
-// are equal), and less otherwise.
+// With free transfers and the same ratio of backward to forward on all stages, GPipe takes exactly
+// sum + (m - 1) * max, over the stages' times per micro-batch. 1F1B takes the same if the last
+// stage is the slowest (or all are equal), and less otherwise.
 #pragma once
 
 #include <span>
@@ -14,18 +15,18 @@
 
 namespace stretto {
 
-// Seconds, by virtual stage. With a split backward, `backward` is the input gradient's share and
-// `backward_weight` the rest; without, a backward takes the sum of both.
+// Seconds per micro-batch of a virtual stage. With a split backward, `backward` is the input
+// gradient and `backward_weight` the rest; otherwise a backward takes the sum of both.
 struct StageTimes {
   double forward = 0;
   double backward = 0;
   double backward_weight = 0;
   double send_forward = 0;   // of this stage's output to the next stage
-  double send_backward = 0;  // of its input gradient to the stage before
+  double send_backward = 0;  // of its input gradient to the previous stage
 };
 
 struct SimulateOptions {
-  bool asynchronous = true;  // false: the sender stands still while it sends
+  bool asynchronous = true;  // false: the sender is blocked while it sends
   // Relative length of each micro-batch (ragged batches); empty: all 1.
   std::span<const double> micro_batch_scale = {};
 };

@@ -16,7 +16,7 @@ std::vector<int64_t> in_flight(PipelineSchedule kind, int64_t pp, int64_t micro_
                                int64_t chunks, int64_t stage) {
   if (kind == PipelineSchedule::gpipe) return {micro_batches};
   if (kind == PipelineSchedule::one_f_one_b) return {std::min(micro_batches, pp - stage)};
-  // The others are in their steady state, where the peak is, well before this many.
+  // Longer schedules reach their peak well before this many micro-batches, in their steady state.
   const int64_t few = std::min(micro_batches, 4 * pp);
   const Schedule schedule =
       make_schedule(kind, static_cast<int>(pp), static_cast<int>(few), static_cast<int>(chunks));

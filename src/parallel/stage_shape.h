@@ -1,5 +1,5 @@
-// From how a model is run to what the ranks of each pipeline stage hold. The engine and the planner
-// both ask here, so that what is planned is what is allocated.
+// From the way a model is run to what the ranks of each pipeline stage hold. The engine and the
+// planner both use this, so that what is planned is what is allocated.
 #pragma once
 
 #include "account/memory.h"
@@ -20,16 +20,16 @@ struct RunShape {
   int64_t logits_chunk = 0;  // bytes; 0: what suits the device
 };
 
-// What really runs: more than one chunk per rank means the interleaved schedule; a single stage
-// takes micro-batches in turn, because no other order could save it any waiting.
+// The schedule that really runs. More than one chunk per rank means the interleaved one. On a
+// single stage the order of tasks makes no difference, so micro-batches are taken in turn.
 PipelineSchedule effective_schedule(PipelineSchedule asked, int64_t pp, int64_t interleave);
 
-// Most micro-batches whose activations live at once on the ranks of a stage, per chunk: the peak of
-// check_schedule, without a schedule as long as the step.
+// By chunk: the largest number of micro-batches whose activations are live at once on the ranks of
+// a stage. It equals the peak of check_schedule, but does not build a schedule as long as the step.
 std::vector<int64_t> in_flight(PipelineSchedule kind, int64_t pp, int64_t micro_batches,
                                int64_t chunks, int64_t stage);
 
-// All but the working memory of a CPU's kernels, which is the backend's to know.
+// Everything but the working memory of CPU kernels, which only the backend knows.
 RankShape stage_shape(const RunShape& run, int64_t stage);
 
 }  // namespace stretto

@@ -34,7 +34,7 @@ class Counter {
   }
 
  private:
-  // One sum over tensor-parallel ranks of a product's partial results, `n` times.
+  // Sums partial results of a product over the tensor-parallel ranks, `n` times.
   void reduce_stream(uint64_t bytes, uint64_t n) {
     if (s_.gathers_sequence()) {
       v_.tp.reduce_scatter_bytes += n * ring_share_bytes(bytes, tp_);
@@ -54,8 +54,8 @@ class Counter {
     const uint64_t x = stream_bytes(batch);
     uint64_t layers = 0;
     for (const auto& chunk : s_.chunks) layers += chunk.size();
-    // Forward: gather before qkv and up, sum after proj and down. Backward the other way round,
-    // and the two inputs are gathered once more for the weight gradients.
+    // Forward: gathers before qkv and up, sums after proj and down. Backward the reverse, and the
+    // two inputs are gathered once more for the weight gradients.
     reduce_stream(x, 4 * layers);
     gather_stream(x, 6 * layers);
     if (s_.split_backward) gather_stream(x, 2 * layers);  // both output gradients, kept cut
@@ -87,7 +87,7 @@ class Counter {
     v_.pp.send_bytes += x * (2 * chunks - (first ? 1 : 0) - (last ? 1 : 0));
   }
 
-  // One half of a unit: its gradient on the way to its owners, and the way back.
+  // One half of a unit: its gradients to their owners, and the updated weights back.
   void count_gradients(const FlatUnit& unit, int64_t elements, uint64_t steps, bool replicated) {
     const bool each = s_.reduces_each_micro_batch();
     const uint64_t times = each ? steps : 1;
@@ -117,7 +117,8 @@ class Counter {
     }
   }
 
-  // Two layers stay gathered when the direction turns; other units are gathered once per step.
+  // When backward begins, the last two layers are still there; other units are gathered once per
+  // step.
   void count_gathered_weights(uint64_t steps) {
     uint64_t layers = 0;
     uint64_t layer_bytes = 0;

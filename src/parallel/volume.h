@@ -1,5 +1,5 @@
-// Bytes that one rank sends per training step, in closed form: what the counters of its
-// communicators must show exactly (docs/parallelism.md states the formulas).
+// Bytes that one rank sends per training step, in closed form. The counters of its communicators
+// must show exactly these numbers (docs/parallelism.md derives the formulas).
 #pragma once
 
 #include <cstdint>
@@ -23,9 +23,10 @@ struct PipelinePlace {
   int rank = 0;
 };
 
-// `shape` describes the rank (rank_shape of its Config); `micro_batches` holds the sequences of
-// each of its micro-batches in the step, 0 allowed. Hybrid sharding: shape.dp ranks share a copy of
-// the model, of which there are `replicas`; dp then counts both kinds of groups.
+// `shape` describes the rank (rank_shape of its Config). `micro_batches` holds the number of
+// sequences of each of its micro-batches in the step, which may be 0. With hybrid sharding there
+// are `replicas` copies of the model, each shared by shape.dp ranks; `dp` of the result then counts
+// both kinds of groups.
 CommVolume expected_volume(const RankShape& shape, std::span<const int64_t> micro_batches,
                            PipelinePlace place = {}, int replicas = 1);
 

@@ -17,7 +17,7 @@ double work_flops(const Workload& work) {
       .model_total();
 }
 
-// As the search has it.
+// The seconds by which the search ranks a layout.
 double seconds_of(const Cluster& cluster, const Stack& stack, const Workload& work,
                   const Layout& layout) {
   Estimate e = estimate(cluster, stack, work, layout);
@@ -59,7 +59,7 @@ class Adviser {
                         : fmt::format("{} (tight: {:.0f} % of the memory)", text, 100 * share),
         seconds, false);
   }
-  // A changed model is compared at equal work: seconds per FLOP of the model asked for.
+  // A changed model does other work, so it is compared by seconds per FLOP of the model asked for.
   void consider_model(const char* rule, const std::string& text, const ModelShape& model,
                       bool same_work) {
     Workload changed = work_;
@@ -109,7 +109,7 @@ class Adviser {
                     best.head_size(), m.heads, m.head_size(), cluster_.alignment),
         best, true);
   }
-  // No head count divides this hidden size into aligned heads: move the hidden size.
+  // For a hidden size that no number of heads divides into aligned heads: changes the hidden size.
   void aligned_width() {
     const ModelShape& m = work_.model;
     const int64_t step = m.heads * cluster_.alignment;
@@ -191,7 +191,7 @@ class Adviser {
                     changed);
   }
   void recompute() {
-    for (Checkpointing mode : kCheckpointings) {  // from none up
+    for (Checkpointing mode : kCheckpointings) {  // from the least recomputation up
       if (mode == layout().recompute) return;
       if (!stack_.can.checkpoints(mode)) continue;
       Layout changed = layout();
@@ -212,32 +212,6 @@ class Adviser {
   std::vector<Advice> out_;
 };
 
-// What our own runtime may be told on the same devices, in its words.
-std::vector<std::pair<std::string, Workload>> told_to_need_less(const Cluster& cluster,
-                                                                const Stack& stack,
-                                                                const Workload& work) {
-  if (!stack.own_runtime) return {};
-  const bool narrow = types_of(work.precision, work.gradient_type).gradient == DType::f32 &&
-                      types_of(work.precision).compute == DType::bf16;
-  std::vector<std::pair<std::string, Workload>> out;
-  if (work.repeatable && cluster.has_gpus()) {
-    out.emplace_back("repeatable=false", work);
-    out.back().second.repeatable = false;
-  }
-  for (const auto& [gradients, optimizer] : {std::pair(true, false), {false, true}, {true, true}}) {
-    const bool offloads = !work.optimizer_offload && cluster.host_bandwidth > 0;
-    if ((gradients && !narrow) || (optimizer && !offloads)) continue;
-    Workload w = work;
-    if (gradients) w.gradient_type = DType::bf16;
-    if (optimizer) w.optimizer_offload = true;
-    out.emplace_back(fmt::format("{}{}{}", gradients ? "gradient_dtype=bf16" : "",
-                                 gradients && optimizer ? " and " : "",
-                                 optimizer ? "optimizer_offload=true" : ""),
-                     w);
-  }
-  return out;
-}
-
 }  // namespace
 
 std::vector<Advice> advice_for(const Cluster& cluster, const Stack& stack, const Workload& work,
@@ -257,7 +231,7 @@ std::vector<Term> difference(const Estimate& first, const Estimate& second) {
 
 std::vector<Upset> upsets(const Cluster& cluster, const Stack& stack, const Workload& work,
                           const Layout& first, const Layout& second) {
-  // What simulation adds changes little with a constant.
+  // The simulation's correction hardly depends on a single constant, so it is computed once.
   const auto added = [&](const Layout& l) {
     return seconds_of(cluster, stack, work, l) / estimate(cluster, stack, work, l).seconds;
   };
@@ -284,70 +258,6 @@ std::vector<Upset> upsets(const Cluster& cluster, const Stack& stack, const Work
     return std::abs(std::log(a.factor)) < std::abs(std::log(b.factor));
   });
   return out;
-}
-
-std::optional<FitChange> nearest_fit(const Cluster& cluster, const Stack& stack,
-                                     const Workload& work, const Layout& layout) {
-  // The first that fits, or else the first that nearly does; the least that may help comes first.
-  std::optional<FitChange> found, tight;
-  const auto consider = [&](const Workload& w, const Layout& l, const std::string& text) {
-    if (found || !can_be_cut(w, l)) return;
-    const plan::Fit fit = decisive_memory(cluster, stack, w, l).fit;
-    if (fit == plan::Fit::fits) found = FitChange{text, l};
-    if (fit == plan::Fit::tight && !tight) tight = FitChange{text + ", and --tight", l};
-  };
-  Layout l = layout;
-  for (Checkpointing mode : kCheckpointings) {
-    if (mode <= layout.recompute || !stack.can.checkpoints(mode)) continue;
-    l.recompute = mode;
-    consider(work, l, fmt::format("{} recomputation", name_of(mode)));
-  }
-  l = layout;
-  for (int64_t size = l.micro_batch / 2; size >= 1; size /= 2) {
-    l.micro_batch = size;
-    consider(work, l, fmt::format("micro-batch {} instead of {}", size, layout.micro_batch));
-  }
-  for (int zero : stack.can.zero) {
-    l = layout;
-    if (zero <= layout.zero || layout.dp == 1 || (zero >= 2 && layout.pp > 1)) continue;
-    l.zero = zero;
-    consider(work, l, fmt::format("ZeRO stage {} instead of {}", zero, layout.zero));
-  }
-  l = layout;
-  l.recompute = Checkpointing::full;
-  l.micro_batch = 1;
-  l.zero = layout.pp == 1 ? stack.can.zero.back() : layout.zero;
-  consider(work, l, "full recomputation, micro-batch 1 and the deepest sharding together");
-  for (const auto& [words, w] : told_to_need_less(cluster, stack, work)) {
-    consider(w, l, fmt::format("{}, full recomputation and micro-batch 1", words));
-  }
-  // Devices: parts of a matrix, stages, replicas. A machine whose ranks share it has no more.
-  for (int64_t more = 2; more <= 4096 && !found && !tight && !cluster.time_shared; more *= 2) {
-    for (int64_t parts = 1; parts <= more; parts *= 2) {
-      Layout wider = l;
-      wider.tp = layout.tp * parts;
-      if (parts > 1 && (!stack.can.tensor || wider.tp > cluster.devices_per_node ||
-                        work.model.heads % wider.tp != 0)) {
-        break;
-      }
-      const int64_t rest = more / parts;
-      if (stack.can.pipeline && layout.pp * rest <= work.model.layers) {
-        wider.pp = layout.pp * rest;
-      } else {
-        wider.dp = layout.dp * rest;
-      }
-      if (wider.pp > 1) wider.zero = std::min(wider.zero, wider.dp > 1 ? 1 : 0);
-      Workload w = work;  // replicas without a sequence of their own would have nothing to do
-      w.global_batch = round_up(work.global_batch, wider.dp);
-      consider(w, wider,
-               fmt::format("{} devices{}: {}", wider.devices(),
-                           w.global_batch == work.global_batch
-                               ? ""
-                               : fmt::format(" and --global-batch {}", w.global_batch),
-                           describe(wider)));
-    }
-  }
-  return found ? found : tight;
 }
 
 }  // namespace stretto::plan

@@ -1,4 +1,4 @@
-// What would make a layout faster or make it fit: named rules, each with its predicted price.
+// Named rules for what would make a layout faster, or make it fit, each with its predicted gain.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 namespace stretto::plan {
 
 struct Advice {
-  std::string rule;   // pad-vocabulary
+  std::string rule;   // such as "pad-vocabulary"
   std::string text;   // what to change
   double before = 0;  // seconds per iteration
   double after = 0;   // with the change (for a changed model: at equal work)
@@ -17,24 +17,24 @@ struct Advice {
   double saving() const { return 1 - after / before; }
 };
 
-// Changes that help, largest saving first: of the model by a tenth of a percent at least, of the
-// layout by more than a tie.
+// Changes that help, largest saving first. A change of the model must save a tenth of a percent, a
+// change of the layout more than a tie.
 std::vector<Advice> advice_for(const Cluster& cluster, const Stack& stack, const Workload& work,
                                const Candidate& candidate);
 
-// What `second` pays more than `first`, term by term, largest difference first.
+// What `second` takes longer than `first`, term by term, largest difference first.
 std::vector<Term> difference(const Estimate& first, const Estimate& second);
 
-// How far one constant would have to be off for `second` to be as fast as `first`.
+// By which factor a constant would have to be wrong for `second` to be as fast as `first`.
 struct Upset {
   Constant constant;
   double factor = 1;  // on the constant
 };
-// Nearest first; empty when no single constant within a factor of four does it.
+// Smallest factor first; empty if no single constant within a factor of four is enough.
 std::vector<Upset> upsets(const Cluster& cluster, const Stack& stack, const Workload& work,
                           const Layout& first, const Layout& second);
 
-// When a layout does not fit: the smallest change that does, in words, and the layout after it.
+// The smallest change that makes a layout fit, in words, and the layout after it.
 struct FitChange {
   std::string text;
   Layout layout;

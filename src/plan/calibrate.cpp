@@ -23,7 +23,7 @@ struct FitSettings {
   double huber, noise;
 };
 
-// What is fitted starts at the centre of its prior, whatever was stored; the rest stays.
+// Constants to be fitted start at the centre of their prior, whatever was stored; others stay.
 FitResult fit_rows(const Cluster& cluster, const Stack& stack, const std::vector<Observation>& rows,
                    double Observation::*measured, Predict predict, const FitSettings& settings) {
   FitProblem p;
@@ -50,7 +50,7 @@ std::vector<Observation> only(const std::vector<Observation>& rows, const Wanted
   return out;
 }
 
-// The change of each row's logarithm with the logarithm of each constant.
+// The derivative of each row's log(seconds) by the logarithm of each constant.
 std::vector<std::vector<double>> sensitivities(const Cluster& cluster, const Stack& stack,
                                                const Constants& at,
                                                const std::vector<Constant>& free,
@@ -68,7 +68,8 @@ std::vector<std::vector<double>> sensitivities(const Cluster& cluster, const Sta
   return out;
 }
 
-// Covariance of the constants in logarithms, updated run by run (rank-one, no inversion).
+// Covariance of the logarithms of the constants, updated run by run (rank-one updates, no
+// inversion).
 class Covariance {
  public:
   Covariance(const Stack& stack, const std::vector<Constant>& free)
@@ -109,7 +110,8 @@ double mean_deviation(const Covariance& c, const std::vector<std::vector<double>
   return rows.empty() ? 0 : sum / static_cast<double>(rows.size());
 }
 
-// Greedy: each next run is the one that shrinks the mean uncertainty over all candidates most.
+// Greedy: the next run is always the one that reduces the mean uncertainty over all candidates
+// most.
 std::vector<ProposedRun> propose(const Cluster& cluster, const Stack& stack, const Constants& at,
                                  Covariance known, const std::vector<Observation>& candidates,
                                  size_t count) {
@@ -168,7 +170,8 @@ void judge_memory(const Cluster& cluster, const Stack& stack, const std::vector<
   out.memory_error = median(errors);
 }
 
-// A fit that does not describe its runs: mostly wrong columns, or another software or device.
+// Signs that a fit does not describe its runs. The cause is usually a wrong column, or another
+// software or device.
 std::vector<std::string> doubts_of(const Calibration& c) {
   constexpr double kMostSpread = 0.25, kAtBound = 1e-3;
   std::vector<std::string> out;

@@ -1,4 +1,4 @@
-// From measured runs to constants: the same functions serve the exam over the published tables and
+// From measured runs to constants. The same functions serve the exam over the published tables and
 // `stretto plan calibrate` over our own records.
 #pragma once
 
@@ -11,7 +11,8 @@
 
 namespace stretto::plan {
 
-// Constants of the memory model; a time fit leaves them alone and the other way round.
+// Constants of the memory model. A fit of times leaves them alone, and a fit of memory those of
+// time.
 const std::vector<Constant>& memory_constants();
 
 // Rows without a time (or a memory) are left out. Deterministic.
@@ -37,16 +38,16 @@ struct ProposedRun {
   Workload work;
   Layout layout;
   double predicted_seconds = 0;
-  double gain = 0;        // how much the mean uncertainty of the candidates shrinks, in percent
-  std::string separates;  // the constant it tells most about
+  double gain = 0;        // by how many percent the mean uncertainty of the candidates falls
+  std::string separates;  // the constant about which it tells most
 };
 
 struct Calibration {
   Constants constants;
   double spread = 0;         // robust sigma of what was fitted
   int64_t most_devices = 0;  // of any run
-  // Fewer runs than this leave hardly a residual, whatever the constants: they do not tell how far
-  // another layout will be off.
+  // With fewer runs than this the residual is close to nothing whatever the constants are, so it
+  // does not tell how far off another layout will be.
   static constexpr size_t kEnoughRuns = 8;
   bool has_enough_runs() const { return rows >= kEnoughRuns; }
   double common_factor = 1;  // measured over predicted before the fit (median)
@@ -56,8 +57,9 @@ struct Calibration {
   double memory_error = 0, worst_memory_error = 0;  // median and largest, without a sign
   std::string worst_memory;
   std::vector<FoundConstant> found;
-  std::vector<std::string> doubts;     // why these constants are not to be trusted; empty: they are
-  std::vector<SuspectRow> suspects;    // beyond three times the spread: measure again
+  std::vector<std::string> doubts;  // reasons not to trust these constants; empty if there are none
+  // Off by more than three times the spread: to be measured again.
+  std::vector<SuspectRow> suspects;
   std::vector<ProposedRun> proposals;  // the next runs, most informative first
 };
 

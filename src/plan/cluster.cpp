@@ -16,7 +16,7 @@ namespace {
 constexpr Bounds kRate{1e8, 1e18};
 constexpr Bounds kBandwidth{1e5, 1e17};
 constexpr Bounds kHostBandwidth{1e5, 1e17, true};
-constexpr double kPcie4 = 27e9;  // bytes/s that copies reach, each way
+constexpr double kPcie4 = 27e9;  // bytes/s of copies in each direction
 constexpr Bounds kBytes{1e6, 1e15};
 constexpr Bounds kLatency{1e-9, 10, true};
 

@@ -39,16 +39,16 @@ struct Cluster {
   double matrix_flops = 0;      // dense bf16/fp16
   double matrix_flops_fp8 = 0;  // 0: none
   double vector_flops = 0;      // fp32 outside the matrix units
-  // This machine's, as measured: the peak that MFU counts against where products are slower. Else
-  // 0.
+  // As measured on this machine: the peak for MFU where matrix products cannot reach it. Else 0.
   double fma_flops = 0;
-  int64_t units = 0;            // multiprocessors (GPU) or cores (CPU)
-  int64_t alignment = 8;        // elements: sizes the matrix units want as multiples; 1: any
+  int64_t units = 0;  // multiprocessors (GPU) or cores (CPU)
+  // The matrix units want sizes that are multiples of so many elements; 1: any size.
+  int64_t alignment = 8;
   double memory_bandwidth = 0;  // bytes/s
   double memory_bytes = 0;
   // One node.
   int64_t devices_per_node = 1;
-  bool time_shared = false;   // one machine: ranks beyond its devices take turns on them
+  bool time_shared = false;   // a single machine, on which more ranks than devices take turns
   double link_bandwidth = 0;  // bytes/s per device, one direction, inside the link domain
   double link_latency = 0;
   double host_bandwidth = 0;  // bytes/s per device, each direction, both at once; 0: its own host

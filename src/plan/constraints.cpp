@@ -1,4 +1,4 @@
-// What is asked for and cannot be, named before a search that would find nothing.
+// Names constraints that contradict each other, before a search that would find nothing.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -85,7 +85,7 @@ void check_division(const Constraints& c) {
   const bool all = c.dp && c.tp && c.pp;
   int64_t rest = c.devices;
   bool divides = true;
-  double product = 1;  // of whatever was asked for: it need not fit 64 bits
+  double product = 1;  // a double, because the product of user input may exceed 64 bits
   for (const std::optional<int64_t>& part : {c.dp, c.tp, c.pp}) {
     if (!part) continue;
     product *= static_cast<double>(*part);

@@ -10,7 +10,7 @@
 namespace stretto::plan {
 namespace {
 
-struct Shares {  // one micro-batch on one stage, forward and backward
+struct Shares {  // seconds of one micro-batch on one stage, forward and backward
   LayerTime compute;
   double head = 0;
   double tp = 0;
@@ -35,8 +35,8 @@ struct Shares {  // one micro-batch on one stage, forward and backward
 };
 
 struct Stages {
-  Shares sum;                   // of all of them
-  std::vector<double> seconds;  // of each
+  Shares sum;                   // over all stages
+  std::vector<double> seconds;  // by stage
   double largest_params = 0;
   double slowest() const { return *std::max_element(seconds.begin(), seconds.end()); }
 };
@@ -45,9 +45,9 @@ double overlapped(double compute, double comm, double interference) {
   return std::max(compute, comm) + interference * std::min(compute, comm) - compute;
 }
 
-// Gathers and scatters of the whole stream over the tensor ranks, per layer; a sum counts as two.
-// Our own engine gathers the inputs of its weight gradients again under sequence parallelism, and
-// its recomputation leaves out the last product of a layer (docs/parallelism.md).
+// How many gathers and scatters of the whole stream over the tensor ranks a layer does; a sum
+// counts as two. Our own engine gathers the inputs of its weight gradients again under sequence
+// parallelism, and its recomputation leaves out the last product of a layer (docs/parallelism.md).
 struct TensorCalls {
   double forward = 4, backward = 4, recompute = 4;
 };
@@ -58,8 +58,8 @@ TensorCalls tensor_calls(const Stack& stack, const Layout& layout) {
   return {4, splits_backward(layout.schedule) ? 8.0 : 6.0, 3};
 }
 
-// Bytes per parameter that our own optimizer step moves: weights and their state there and back,
-// gradients twice, the norm first.
+// Bytes per parameter that our own optimizer step moves: it reads and writes weights, masters and
+// moments, and reads gradients twice, because the norm comes first.
 double step_bytes(const PrecisionTypes& types) {
   const auto size = [](DType type) { return static_cast<double>(dtype_size(type)); };
   const double master = types.master ? size(*types.master) : 0;
@@ -79,7 +79,7 @@ class Model {
     layer_forward_ = layer_forward(rates_, stack, work, layout);
     layer_backward_ = layer_backward(rates_, stack, work, layout);
     if (layout.recompute == Checkpointing::full) layer_again_ = full_recomputation();
-    // Cores that exchange data do not compute meanwhile.
+    // On a CPU, cores that exchange data cannot compute at the same time.
     interference_ = cluster.time_shared ? 1 : c_[Constant::interference];
     tokens_ = static_cast<double>(layout.micro_batch * work.seq_len);
     gather_bytes_ = stack.own_runtime ? rates_.element : stack.gather_bytes;
@@ -88,7 +88,7 @@ class Model {
       const PrecisionTypes types = types_of(work.precision, work.gradient_type);
       const size_t gradient = dtype_size(types.gradient);
       reduce_bytes_ = static_cast<double>(std::min(gradient, dtype_size(work.reduce_type)));
-      // The constants are those of fp32, whose types take as much as those of amp_bf16.
+      // The constants were fitted with fp32, whose types take as many bytes as those of amp_bf16.
       const PrecisionTypes fitted = types_of(Precision::fp32);
       optimizer_share_ = step_bytes(types) / step_bytes(fitted);
       gradient_share_ =
@@ -124,10 +124,11 @@ class Model {
   double interference_ = 0;  // of overlapped compute and communication
   double gather_bytes_ = 2;  // per parameter
   double reduce_bytes_ = 2;
-  double optimizer_share_ = 1, gradient_share_ = 1;  // of the bytes that the constants stand for
+  // Relative to the bytes for which the constants were fitted.
+  double optimizer_share_ = 1, gradient_share_ = 1;
   Group tp_, dp_;
   Group shard_;   // dp ranks that share one copy of the model: all of them, or a hybrid group
-  Group copies_;  // ranks that own the same part in the other copies
+  Group copies_;  // ranks that own the same part of other copies
 };
 
 // Ranks are placed tp innermost, then dp, then pp.
@@ -153,8 +154,7 @@ void Model::place_groups() {
   copies_.rings_per_node = std::clamp<int64_t>(per_node / copies_.ranks_per_node, 1, per_node);
 }
 
-// How many ranks of this stage, of those on one node, have the rank that they send to on another
-// node. The busiest node counts.
+// How many ranks on one node send their stage's output to another node. The busiest node counts.
 int64_t Model::streams_between_nodes(int64_t stage) const {
   if (cluster_.time_shared) return 0;
   const int64_t ranks = layout_.tp * layout_.dp, node = cluster_.devices_per_node;
@@ -171,9 +171,9 @@ int64_t Model::streams_between_nodes(int64_t stage) const {
   return most;
 }
 
-// What a stage and the one after it send each other in a micro-batch, forward and backward; every
-// device sends its copy (or its share) at once. The last stage has a successor where chunks go
-// round, else it waits for the one before it.
+// Seconds for what a stage and its successor send each other per micro-batch, forward and backward;
+// every device sends its copy (or its share) at once. The last stage has a successor only where
+// chunks go round; otherwise it waits for its predecessor.
 double Model::transfers_after(size_t stage) const {
   if (layout_.pp == 1) return 0;
   const auto last = static_cast<size_t>(layout_.pp - 1);
@@ -198,11 +198,11 @@ Shares Model::stage(int64_t layers, bool first, bool last) const {
   const double n = static_cast<double>(layers);
   LayerTime recompute = layer_again_;
   if (layout_.recompute == Checkpointing::gelu || layout_.recompute == Checkpointing::selective) {
-    // GELU's gradient reads GELU's input anyway and writes its output in passing.
+    // The gradient of GELU reads GELU's input anyway and can write its output in the same pass.
     recompute.passes = gelu_write_seconds(rates_, work_, layout_);
   }
   if (layout_.recompute == Checkpointing::selective) {
-    // The norms again, no matrix product.
+    // The norms are computed again, but no matrix product.
     recompute.passes += 0.5 * layer_forward_.passes;
     recompute.launches = 0.2 * layer_forward_.launches;
   }
@@ -229,7 +229,7 @@ Shares Model::stage(int64_t layers, bool first, bool last) const {
   s.accumulate = gradient_share_ * c_[Constant::accumulate] *
                  params_.on_stage(layers, first, last) / rates_.stream;
 
-  // Seconds of one layer, and what its gathers and scatters add to them.
+  // Seconds of one layer, including its collectives over tensor ranks.
   const double forward = layer_forward_.total() + calls.forward * call;
   const double backward =
       layer_backward_.total() + recompute.total() + (calls.backward + again) * call;
@@ -247,7 +247,7 @@ Shares Model::stage(int64_t layers, bool first, bool last) const {
   s.dp = n * (forward_wait + backward_wait);
   s.hidden = n * traffic - s.dp;
   if (layout_.zero >= 2 && (first || last)) {
-    // The root's own parameters are gathered (ZeRO-3) once and scattered at the end.
+    // The parameters outside the layers are gathered once (ZeRO-3) and scattered at the end.
     const double bytes = reduce_bytes_ + (layout_.zero == 3 ? gather_bytes_ : 0);
     s.dp += gather_seconds(cluster_, stack_, shard_, params_.embedding * bytes);
   }
@@ -261,7 +261,7 @@ Shares Model::stage(int64_t layers, bool first, bool last) const {
 
 double Model::data_parallel_seconds(double params) const {
   const double gradients = params * reduce_bytes_;
-  // Hybrid: each rank's own part is summed over the copies, once per step.
+  // Hybrid sharding: each rank's own part is summed over the copies, once per step.
   double seconds = all_reduce_seconds(cluster_, stack_, copies_,
                                       gradients / static_cast<double>(layout_.sharing_ranks()));
   if (layout_.zero == 3) return seconds;
@@ -277,7 +277,8 @@ double Model::data_parallel_seconds(double params) const {
   return seconds;
 }
 
-// With overlap, buckets are reduced while the last micro-batch's backward pass still runs.
+// The exposed part of the reduction. With overlap, units are reduced while the backward pass of the
+// last micro-batch is still running.
 double Model::exposed_reduction(double seconds, double micro_batch, double* hidden) const {
   if (!stack_.can.overlap_gradients || seconds == 0) return seconds;
   const double window = micro_batch * 2 / 3;
@@ -286,8 +287,8 @@ double Model::exposed_reduction(double seconds, double micro_batch, double* hidd
   return exposed;
 }
 
-// More ranks than devices on one machine take turns: the work of all of them passes through the
-// devices there are. What one rank waits for in the pipeline is time for another one's work.
+// On one machine with more ranks than devices, ranks take turns: all their work passes through the
+// devices there are. While a rank waits in the pipeline, the others use the device.
 void Model::share_cores(Estimate& e) const {
   const double turns =
       static_cast<double>(layout_.devices()) / static_cast<double>(cluster_.devices_per_node);
@@ -302,7 +303,7 @@ Stages Model::all_stages() const {
   Stages out;
   out.seconds.reserve(layers.size());
   Shares s;
-  int64_t known = -1;  // layers of the middle stage in `s`: others with as many cost the same
+  int64_t known = -1;  // `s` is that of a middle stage with so many layers; -1: of no such stage
   for (size_t i = 0; i < layers.size(); ++i) {
     const bool first = i == 0, last = i + 1 == layers.size();
     if (first || last || layers[i] != known) s = stage(layers[i], first, last);
@@ -315,7 +316,7 @@ Stages Model::all_stages() const {
   return out;
 }
 
-// What every micro-batch costs, and the pipeline around them.
+// What every micro-batch costs, including the bubble and the imbalance of the pipeline.
 Estimate Model::micro_batch_terms(const Stages& stages) const {
   const double m = static_cast<double>(micro_batches(work_, layout_));
   const double count = static_cast<double>(stages.seconds.size());
@@ -338,7 +339,8 @@ Estimate Model::micro_batch_terms(const Stages& stages) const {
   e.imbalance = m * slowest - m * total / count;
   e.bubble = pipeline_closed_form(e.stage_seconds, m, static_cast<double>(layout_.interleave)) -
              m * slowest;
-  // Weight gradients, a third of the work, fill what the zero-bubble order would leave idle.
+  // Weight gradients are a third of the work; in the zero-bubble order they fill most of the idle
+  // time.
   if (layout_.schedule == PipelineSchedule::zero_bubble) e.bubble /= 3;
   LayerTime both = layer_forward_;
   both += layer_backward_;
@@ -346,7 +348,7 @@ Estimate Model::micro_batch_terms(const Stages& stages) const {
   return e;
 }
 
-// What an iteration pays once: sums over replicas, the optimizer, waiting.
+// What an iteration costs once: sums over replicas, the optimizer, waiting for slow nodes.
 void Model::add_iteration_terms(Estimate& e, const Stages& stages) const {
   e.dp_exposed += exposed_reduction(data_parallel_seconds(stages.largest_params), stages.slowest(),
                                     &e.hidden_comm);

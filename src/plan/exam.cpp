@@ -17,7 +17,7 @@
 namespace stretto::plan {
 namespace {
 
-// A group may be held out only if this share of the rows remains.
+// A group is held out only if at least this share of the rows remains for the fit.
 constexpr double kRemaining = 0.4;
 
 using Rows = std::vector<Observation>;
@@ -84,7 +84,7 @@ HeldOut hold_out(const Examiner& e, const Rows& rows, const std::string& key,
   return out;
 }
 
-// Work per second, so that rows with other batches and model sizes compare.
+// Work per second, which compares rows of different batches and model sizes.
 double speed(const Observation& o, double seconds) {
   const FlopsPerToken f =
       flops_per_token(Convention::megatron, o.work.model, o.work.seq_len, Checkpointing::none);
@@ -106,7 +106,7 @@ RankGroup rank_group(const std::string& name, const Examiner& e, const Rows& mem
   return g;
 }
 
-// Every comparison group of three rows or more, predicted without any of its rows or their
+// Every comparison group of three or more rows, predicted by a fit without these rows and their
 // repeats.
 std::vector<RankGroup> rank_groups(const Examiner& e, const Rows& rows) {
   std::vector<std::string> names;

@@ -1,4 +1,5 @@
-// How well the model predicts runs it has never seen: the published tables, whole groups held out.
+// How well the model predicts runs that it has not seen: whole groups of the published tables are
+// held out.
 #pragma once
 
 #include <string>
@@ -11,9 +12,9 @@ namespace stretto::plan {
 
 struct ExamSpec {
   std::string name;        // "BLOOM 3D"
-  std::string file, part;  // of the published tables
+  std::string file, part;  // where its rows are in the published tables
   std::string cluster, stack;
-  std::vector<std::string> keys;             // what is held out, one value at a time
+  std::vector<std::string> keys;  // columns whose values are held out, one value at a time
   double target_median = 0, target_p90 = 0;  // percent
   double memory_median = 0, memory_p90 = 0;  // percent; 0: no target
 };
@@ -34,8 +35,8 @@ struct HeldOut {
   std::string key;
   Errors all, clean;                         // with and without the rows known to be odd
   std::vector<double> errors, clean_errors;  // of each row: fractions, without sign
-  size_t covered = 0;  // rows of `all` inside the interval that a plan would have printed
-  // Groups so large that too little remains to fit: figures apart.
+  size_t covered = 0;  // rows of `all` inside the interval that a plan would have shown
+  // Groups so large that too few rows remain for a fit: their figures are kept apart.
   std::vector<std::string> unfair;
   Errors unfair_errors;
 };
@@ -44,8 +45,8 @@ struct RankGroup {
   std::string name;
   size_t rows = 0;
   double spearman = 0;
-  size_t place = 0;   // measured place of the predicted best, from 1
-  double regret = 0;  // speed lost by taking the predicted best
+  size_t place = 0;   // where the predicted best stands in the measured order, from 1
+  double regret = 0;  // speed that is lost by taking it
 };
 
 struct RowResult {
@@ -81,8 +82,8 @@ struct Exam {
   double wall_seconds = 0;
 };
 
-// Tables of one publication that share a target, with every held-out prediction of theirs together,
-// whatever was held out: the accuracy per published table.
+// The accuracy per published table: tables of one publication that share a target, with all their
+// held-out predictions together, whatever was held out.
 struct WholeTable {
   std::string names;
   double target_median = 0, target_p90 = 0;  // percent
@@ -92,7 +93,7 @@ struct WholeTable {
 };
 std::vector<WholeTable> whole_tables(const Exam& exam);
 
-// `only`: part of a table's name; empty: all of them. Throws Error when no table has it.
+// `only`: part of a table's name; empty: all tables. Throws Error if no table has it in its name.
 Exam run_exam(const std::vector<ReferenceRow>& rows, const std::string& only = "");
 
 std::string exam_text(const Exam& exam, bool with_rows);  // for a terminal

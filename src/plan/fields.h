@@ -1,4 +1,4 @@
-// Reading the planner's files: numbers with a unit and a source, errors with the field and the fix.
+// Reads the planner's files: numbers with a unit and a source. Errors name the field and the fix.
 #pragma once
 
 #include <span>
@@ -20,7 +20,7 @@ struct Bounds {
   bool zero_allowed = false;
 };
 
-// One mapping of a file, with its dotted path for messages.
+// One mapping of a file, and its dotted path for messages.
 class Section {
  public:
   Section(const YamlNode& node, std::string path);
@@ -36,7 +36,7 @@ class Section {
   Section section(std::string_view key) const;
   std::vector<Section> sections(std::string_view key) const;  // a sequence of mappings
   std::vector<std::string> words_or_empty(std::string_view key) const;
-  // Throws for a key that is not in the list, with the nearest one.
+  // Throws for a key that is not in `keys`, with the nearest one that is.
   void allow(const std::vector<std::string>& keys) const;
 
   const YamlNode& node() const { return *node_; }
@@ -51,11 +51,11 @@ class Section {
   std::string path_;
 };
 
-// Compiled-in .yaml files by their names without the ending.
+// The names of compiled-in .yaml files, without their endings.
 std::vector<std::string> names_of(std::span<const EmbeddedFile> files);
 const EmbeddedFile* find_file(std::span<const EmbeddedFile> files, std::string_view name);
 
-// Whether what was given for a cluster or a software names a file.
+// Whether a word given for a cluster or a software is the name of a file.
 bool is_file_name(std::string_view word);
 
 // A finite decimal number, or an Error naming the place.

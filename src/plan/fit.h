@@ -16,7 +16,7 @@ struct FitProblem {
   size_t rows = 0;
   // log(predicted) - log(measured) of every row.
   std::function<void(const Constants&, std::vector<double>&)> residuals;
-  double huber = 0.03;  // residuals beyond this count linearly
+  double huber = 0.03;  // residuals beyond this count linearly, not quadratically
   double noise = 0.02;  // weight of the rows against the priors
   int iterations = 40;
 };

@@ -11,13 +11,13 @@
 namespace stretto::plan {
 namespace {
 
-// Relative half width that remains when runs on this very machine set the common factor.
+// Relative half width of the interval once runs on the same machine have set the common factor.
 constexpr double kAnchored = 0.12;
 
 bool names(const std::string& gpu, const char* part) { return gpu.find(part) != std::string::npos; }
 
-// The cluster file whose device this GPU is; empty: none. Cards of the same name for other slots,
-// and parts of one, are slower than what the files describe.
+// The cluster file that describes this GPU; empty: none. Cards of the same name for another slot,
+// and slices of a card, are slower than the files say, so they have none.
 std::string cluster_of_gpu(std::string gpu) {
   std::transform(gpu.begin(), gpu.end(), gpu.begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
@@ -37,7 +37,7 @@ int64_t threads_of(const Config& config, int64_t cores) {
 }
 
 std::optional<Cluster> cluster_for(const Config& config, const MachineFigures& machine) {
-  if (!is_valid(config)) return std::nullopt;  // records are files, and may say anything
+  if (!is_valid(config)) return std::nullopt;  // records are files and may hold anything
   if (config.parallel.partition.front() == '[' || config.micro_batch < 1) return std::nullopt;
   if (config.device == Device::cpu) {
     return local_cluster(machine, threads_of(config, machine.cores), config.world_size());
@@ -47,8 +47,8 @@ std::optional<Cluster> cluster_for(const Config& config, const MachineFigures& m
   return find_cluster(name);
 }
 
-// Without a pipeline or with simple schedules the closed form is exact enough; where the engine's
-// order matters, its own schedule is simulated.
+// The closed form is exact enough without a pipeline or with a simple schedule. Where the order of
+// tasks matters, the schedule of the engine is simulated.
 Candidate priced(const Cluster& cluster, const Stack& stack, const Config& config) {
   const Workload work = workload_of(config);
   Candidate c = price(cluster, stack, work, layout_of(config));
@@ -104,7 +104,7 @@ Layout layout_of(const Config& config) {
   l.interleave = p.interleave;
   l.schedule = effective_schedule(p.schedule, p.pp, p.interleave);
   l.micro_batch = config.micro_batch;
-  // One rank's share of the states is all of them; from 2 on there are buffers for units, too.
+  // On one replica ZeRO 1 shards nothing; from ZeRO 2 on there are buffers for units all the same.
   l.zero = p.dp == 1 && p.zero == 1 ? 0 : p.zero;
   l.zero_group = p.zero_group == p.dp ? 0 : p.zero_group;
   l.recompute = config.activation_checkpointing;

@@ -1,5 +1,6 @@
-// What one run of our own engine takes on this machine, from its configuration and from what
-// `stretto doctor` measured. Used by the sweep's plan and beside every measured figure.
+// Predicts how long a run of our own engine takes on this machine, from its configuration and from
+// what `stretto doctor` measured. Sweeps show it before a run, and tables beside every measured
+// figure.
 #pragma once
 
 #include <optional>
@@ -16,27 +17,28 @@ struct Forecast {
   Estimate estimate;  // where the seconds go
 };
 
-// A run that is already measured: the ratio of measured to predicted time says what this machine
-// and this build do otherwise than those whose runs the constants were fitted to.
+// A run that was measured already. The ratio of its measured to its predicted time shows how this
+// machine and build differ from those to which the constants were fitted.
 struct KnownRun {
   Config config;
   double seconds = 0;  // median step
 };
 
-// `machine` is the text of `stretto doctor --json`, as run records carry it. Empty when nothing can
-// be said: rates not measured, a GPU that no cluster file describes, layers dealt out by hand.
-// With known runs the prediction is multiplied by their median ratio and its interval is narrower.
+// `machine` is the text of `stretto doctor --json`, which run records contain. Empty if no forecast
+// can be made: rates not measured, a GPU that no cluster file describes, or an explicit list of
+// layers per stage. With known runs the prediction is multiplied by their median ratio, and its
+// interval is narrower.
 std::optional<Forecast> forecast_run(const Config& config, const std::string& machine,
                                      std::span<const KnownRun> known = {});
 
-// The machine of a run as a cluster; empty where forecast_run is.
+// The machine of a run as a cluster; empty if forecast_run cannot describe it.
 std::optional<Cluster> cluster_of_run(const Config& config, const std::string& machine);
 
 // The layout and the work that a configuration describes.
 Layout layout_of(const Config& config);
 Workload workload_of(const Config& config);
 
-// Of runs that do not say theirs: CPUs compute in fp32, GPUs in amp_bf16.
+// The precision of runs that do not state theirs: fp32 on CPUs, amp_bf16 on GPUs.
 Precision default_precision(const Cluster& cluster);
 
 }  // namespace stretto::plan

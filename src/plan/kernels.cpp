@@ -12,7 +12,7 @@ namespace {
 constexpr OutputTile kTiles[] = {{256, 128, 1.0}, {128, 256, 1.0}, {128, 128, 0.97},
                                  {256, 64, 0.92}, {64, 256, 0.92}, {128, 64, 0.86},
                                  {64, 128, 0.86}, {64, 64, 0.72}};
-// Our own kernels for cores keep this much of a result in registers (AVX-512; others are near).
+// Our own CPU kernels keep a tile of this size in registers (with AVX-512; others are close).
 constexpr OutputTile kCoreTiles[] = {{14, 32, 1.0}};
 
 }  // namespace
@@ -21,7 +21,7 @@ Rates make_rates(const Cluster& cluster, const Stack& stack, Precision precision
   const Constants& c = stack.constants;
   Rates r;
   const bool fp8 = precision == Precision::amp_fp8 && cluster.matrix_flops_fp8 > 0;
-  // This machine's cores have units for bf16 at most: fp16 becomes fp32 before it is multiplied.
+  // CPUs have matrix units for bf16 at most, so fp16 operands are converted to fp32 first.
   const bool as_fp32 =
       precision == Precision::fp32 || (cluster.time_shared && precision == Precision::amp_fp16);
   r.matrix_peak = as_fp32 ? cluster.vector_flops : cluster.matrix_flops;
@@ -63,7 +63,7 @@ double gemm_seconds(const Rates& r, double batch, int64_t m, int64_t n, int64_t 
   for (const OutputTile& tile : r.tiles) {
     const double tiles = batch * static_cast<double>(ceil_div(m, tile.m) * ceil_div(n, tile.n));
     const double waves = tiles / r.units;
-    // Part of the last wave's idle units is hidden by split-K and by the next kernel.
+    // Split-K and the next kernel hide a part of the last wave's idle units.
     const double paid = waves + r.wave * (std::ceil(waves - 1e-9) - waves);
     const double flops = 2.0 * static_cast<double>(tile.m * tile.n) * (dk + r.ramp);
     best = std::min(best, paid * flops / (per_unit * tile.efficiency));
@@ -104,9 +104,9 @@ Sizes sizes_of(const Workload& work, const Layout& layout) {
   return s;
 }
 
-// Bytes per token of the memory-bound passes of one layer, forward: norms and residuals see the
-// whole hidden size (or its share under sequence parallelism), biases, GELU and the head
-// transposes see the tensor-parallel share.
+// Bytes per token of the memory-bound passes of one layer, forward. Norms and residuals touch the
+// whole hidden size (or a share of it under sequence parallelism); biases, GELU and the transposes
+// of heads touch the tensor-parallel share.
 double pass_bytes(const Stack& stack, const Workload& work, const Layout& layout, int element) {
   const double h = static_cast<double>(work.model.hidden);
   const double f = static_cast<double>(work.model.ffn);
@@ -116,9 +116,9 @@ double pass_bytes(const Stack& stack, const Workload& work, const Layout& layout
   return element * (whole + shared);
 }
 
-// Bytes of rounding a layer's operands to 8 bits as our own runtime does: a pass for the largest
-// magnitude, then one that writes; the gradients of outputs as they are and transposed, inputs and
-// weights anew in the backward pass.
+// Bytes moved when our own runtime rounds a layer's operands to 8 bits: one pass finds the largest
+// magnitude, another one writes. In the backward pass gradients of outputs are written as they are
+// and transposed, and inputs and weights are rounded again.
 double rounding_bytes(const Rates& r, const Stack& stack, const Sizes& s, bool backward) {
   if (!r.eight_bit || !stack.own_runtime) return 0;
   const auto d = [](int64_t x) { return static_cast<double>(x); };
@@ -142,7 +142,7 @@ double attention_seconds(const Rates& r, const Stack& stack, const Sizes& s, boo
   }
   const double forward_products =
       gemm_seconds(r, batch, s.seq, s.seq, s.head) + gemm_seconds(r, batch, s.seq, s.head, s.seq);
-  // An unfused softmax writes the scaled, the masked and the fp32 copy of the scores.
+  // An unfused softmax writes the scores three times: scaled, masked, and as fp32.
   const bool fused = softmax_is_fused(stack, s.heads, s.batch);
   const double bytes = (r.softmax + (fused ? 0.0 : r.unfused)) * scores;
   if (!backward) return forward_products + bytes / r.stream;

@@ -10,29 +10,29 @@
 
 namespace stretto::plan {
 
-// A part of a product's result that one unit makes at a time.
+// The part of a product's result that one compute unit produces at a time.
 struct OutputTile {
   int64_t m, n;
   double efficiency;  // small tiles of matrix units reload their operands more often
 };
 
-// The rates of a device under a software stack at one precision, worked out once.
+// The rates of a device under a software stack at one precision, computed once.
 struct Rates {
   double matrix = 0;       // FLOP/s at full waves
-  double head_matrix = 0;  // products of the logits: never in fp8
+  double head_matrix = 0;  // for the products of the logits, which are never in fp8
   double matrix_peak = 0;
-  double misaligned = 0;  // FLOP/s of a product the matrix units refuse
+  double misaligned = 0;  // FLOP/s of a product that the matrix units cannot take
   double misaligned_batched = 0;
   double stream = 0;  // bytes/s of memory-bound passes
   double units = 1;
   int64_t alignment = 8;
   std::span<const OutputTile> tiles;
   double wave = 0;
-  double ramp = 0;  // extra K per tile
+  double ramp = 0;  // fill and drain of a tile, as additional K
   bool eight_bit = false;
   double flash_forward = 0, flash_backward = 0, flash_64 = 1, flash_ramp = 0;
   double softmax = 0;        // bytes per score and forward pass
-  double unfused = 0;        // the same, added without the fused kernel
+  double unfused = 0;        // additional bytes if no fused kernel is used
   double cross_entropy = 0;  // bytes per logit
   double gap = 0;            // seconds between kernels
   int element = 2;           // bytes of an activation
@@ -58,7 +58,7 @@ LayerTime layer_forward(const Rates& rates, const Stack& stack, const Workload& 
                         const Layout& layout);
 LayerTime layer_backward(const Rates& rates, const Stack& stack, const Workload& work,
                          const Layout& layout);
-// The second product of the feed-forward block, forward: what our own recomputation leaves out.
+// The down projection, forward: our own recomputation leaves it out.
 double down_product_seconds(const Rates& rates, const Workload& work, const Layout& layout);
 // One more write of GELU's output.
 double gelu_write_seconds(const Rates& rates, const Workload& work, const Layout& layout);

@@ -1,4 +1,5 @@
-// Every layout of a device count that the software can run, counted by reason where it cannot.
+// Enumerates the layouts of a number of devices that the software can run, and counts the others by
+// the reason why it cannot.
 #include <algorithm>
 
 #include "plan/search.h"
@@ -17,12 +18,12 @@ std::vector<int64_t> divisors(int64_t n) {
   return low;
 }
 
-// Chunks of equal size, in whole rounds of micro-batches.
+// Chunks must be of equal size, and micro-batches must come in whole rounds.
 bool can_interleave(const Workload& work, const Layout& l) {
   return work.model.layers % (l.pp * l.interleave) == 0 && micro_batches(work, l) % l.pp == 0;
 }
 
-// What of a layout the model and the batch cannot be cut into. Sizes that are not chosen yet are 1.
+// Why the model or the batch cannot be divided in this way, if so. Sizes not chosen yet are 1.
 std::optional<Reject> cut_refusal(const Workload& work, const Layout& l) {
   const ModelShape& m = work.model;
   if (m.heads % l.tp != 0) return Reject::heads;
@@ -53,7 +54,7 @@ class Enumerator {
     ++plan_->considered;
     plan_->refuse(layout, reason);
   }
-  bool can_cut(const Layout& layout) {  // counted where not
+  bool can_cut(const Layout& layout) {  // counts the refusal
     const std::optional<Reject> reason = cut_refusal(work_, layout);
     if (reason) reject(layout, *reason);
     return !reason;
@@ -97,7 +98,8 @@ void Enumerator::pipelines(Layout layout) {
   }
 }
 
-// Larger ones bring nothing: products are full long before. What is asked for by name is tried.
+// Larger micro-batches gain nothing: products are at full speed long before. One that was asked for
+// is tried all the same.
 void Enumerator::micro_batch_sizes(Layout layout) {
   constexpr int64_t kMostTokens = 1 << 19, kSequences = 128;
   const int64_t most =
@@ -154,7 +156,8 @@ void Enumerator::shardings(Layout layout) {
     }
     layout.zero_group = 0;
     recomputations(layout);
-    // One copy of the model per node: gathers stay on the links, copies are summed once.
+    // One copy of the model per node: gathers stay inside nodes, and copies are summed once per
+    // step.
     const int64_t group = std::min(layout.dp, cluster_.devices_per_node / layout.tp);
     if (zero == 0 || !stack_.can.hybrid || group < 2 || group == layout.dp ||
         layout.dp % group != 0) {

@@ -72,7 +72,7 @@ Cluster local_cluster(const MachineFigures& m, int64_t threads, int64_t ranks) {
   set("device.matrix_rate", c.matrix_flops, m.bf16_gemm * share, "GFLOP/s", 1e9,
       "matrix product in 16 bits, this rank's cores");
   set("device.vector_rate", c.vector_flops, m.gemm * share, "GFLOP/s", 1e9, "the same in fp32");
-  // As `bench` has it: a few cores may run at a higher clock than all together.
+  // As in `bench`: a few cores may run at a higher clock than all of them together.
   const double one = m.fma > 0 ? m.fma_one_core / m.fma : 0;
   const double core = std::max(1 / static_cast<double>(m.cores), one);
   c.fma_flops = m.fma * std::min(1.0, core * static_cast<double>(per_rank));

@@ -15,7 +15,7 @@ struct MachineFigures {
   double gemm = 0;          // FLOP/s, fp32 matrix product on all of them
   double bf16_gemm = 0;     // the same in bf16; that in fp32 where there are no units for it
   double fma = 0;           // FLOP/s of fp32 multiply-adds on all of them; 0: not measured
-  double fma_one_core = 0;  // the same on one
+  double fma_one_core = 0;  // the same on one core
   double bandwidth = 0;     // bytes/s, triad on all of them
   double memory = 0;        // bytes
   double call_seconds = 0;  // two ranks, one collective of a few bytes; 0: not measured
@@ -23,11 +23,11 @@ struct MachineFigures {
   std::string gpu;          // name of the first one; empty: none
 };
 
-// Empty when the text holds no measured rates (`doctor --quick`) or is no such text.
+// Empty if the text holds no measured rates (`doctor --quick`) or is something else.
 std::optional<MachineFigures> read_machine(const std::string& doctor_json);
 
-// A device is one of `ranks` ranks with `threads` threads; as many as the cores hold, more take
-// turns, and all share the memory.
+// Each of `ranks` ranks, with `threads` threads, is a device. If there are more ranks than the
+// cores can serve, they take turns. All share the memory.
 Cluster local_cluster(const MachineFigures& machine, int64_t threads, int64_t ranks);
 
 }  // namespace stretto::plan

@@ -9,7 +9,7 @@
 namespace stretto::plan {
 namespace {
 
-constexpr double kUsable = 0.9625;  // 77 of 80 GB: what the BLOOM notes could use at most
+constexpr double kUsable = 0.9625;  // 77 of 80 GB: the most that the notes on BLOOM could use
 
 struct Sizes {
   RankParameters params;
@@ -22,7 +22,7 @@ struct BytesPerParameter {
   double weights, gradients, states;  // gradients: 0 where they count as weights
 };
 
-// Other software: fitted. Our own: by the types of the precision.
+// Fitted for other software; for our own runtime given by the types of the precision.
 BytesPerParameter bytes_per_parameter(const Stack& stack, const Workload& work) {
   const Constants& c = stack.constants;
   if (!stack.own_runtime) return {c[Constant::param_bytes], 0, c[Constant::state_bytes]};
@@ -31,8 +31,8 @@ BytesPerParameter bytes_per_parameter(const Stack& stack, const Workload& work) 
           work.optimizer_offload ? 0 : state_bytes(work)};
 }
 
-// Elements per token of what a layer keeps for its backward pass without recomputation: norms,
-// residuals and dropout see the whole hidden size, projections their tensor-parallel share.
+// Elements per token that a layer keeps for its backward pass without recomputation. Norms,
+// residuals and dropout keep the whole hidden size, projections their tensor-parallel share.
 Sizes sizes_of(const Stack& stack, const Workload& work, const Layout& layout) {
   const double h = static_cast<double>(work.model.hidden), f = static_cast<double>(work.model.ffn);
   const double t = static_cast<double>(layout.tp);
@@ -58,9 +58,10 @@ Sizes sizes_of(const Stack& stack, const Workload& work, const Layout& layout) {
     s.layer_kept =
         tokens * element * (3 * h / (layout.sequence_parallel ? t : 1) + (4 * h + f) / t);
   }
-  // Zero bubble: what the weight gradients read, the gradients of the outputs too, waits for them.
+  // With zero bubble the inputs of weight gradients, including gradients of outputs, are kept
+  // longer.
   if (layout.schedule == PipelineSchedule::zero_bubble) s.layer_kept += 0.6 * s.layer_full;
-  // Logits in the compute type, in fp32 for a loss of several kernels, and their gradient.
+  // Logits in the compute type, their gradient, and an fp32 copy if the loss takes several kernels.
   const double loss = stack.fused_loss ? 0 : 4;
   s.logits = tokens * static_cast<double>(work.model.vocab) / t * (element + loss + element);
   if (stack.own_runtime) {
@@ -70,7 +71,8 @@ Sizes sizes_of(const Stack& stack, const Workload& work, const Layout& layout) {
   return s;
 }
 
-// Micro-batches of all of a rank's layers whose activations live at once (docs/parallelism.md).
+// How many micro-batches of all of a rank's layers have live activations at once
+// (docs/parallelism.md).
 double in_flight_of(int64_t m, const Layout& layout, int64_t stage) {
   const int64_t p = layout.pp, v = layout.interleave;
   switch (layout.schedule) {
@@ -111,13 +113,14 @@ StageMemory stage_memory(const Stack& stack, const Workload& work, const Layout&
     m.working = c[Constant::workspace] * 2 * s.stream;
   }
   if (layout.zero == 3) {
-    // Two layers gathered at once (prefetch) with the gradients of one, and the root's own.
+    // Two gathered layers (one is prefetched), the gradients of one layer, and the root's own.
     m.working += s.params.layer * (2 * stack.gather_bytes + stack.reduce_bytes);
     m.working += s.params.embedding * (stack.gather_bytes + stack.reduce_bytes);
   }
   if (last) m.logits = c[Constant::workspace] * s.logits;
   m.fixed = s.fixed;
-  // Blocks that fit no later request pile up while there is room; a full card gets them back.
+  // A caching allocator keeps blocks that fit no later request while there is room, and frees them
+  // when the card is full.
   m.slack = std::min(c[Constant::slack] * kept, std::max(0.0, kUsable * capacity - m.total()));
   return m;
 }

@@ -6,7 +6,8 @@
 namespace stretto::plan {
 namespace {
 
-// The uplink a group of `nodes` nodes shares: the narrowest tier it crosses.
+// The bandwidth of the narrowest tier that a group of `nodes` nodes crosses; `latency` becomes the
+// largest of these tiers.
 double uplink(const Cluster& cluster, int64_t nodes, double* latency) {
   double rate = cluster.tiers.front().bytes_per_second;
   *latency = cluster.tiers.front().latency;
@@ -32,9 +33,9 @@ double gather_seconds(const Cluster& cluster, const Stack& stack, const Group& g
     double latency = 0;
     const double net =
         uplink(cluster, static_cast<int64_t>(nodes), &latency) * stack.constants[Constant::net];
-    // A ring crosses each uplink once with the whole buffer; rings of other groups share it.
-    // With several members per node a ring enters at one device and leaves at another, so that part
-    // of the node's ports stays idle.
+    // A ring sends the whole buffer once over each uplink, which it shares with the rings of other
+    // groups. If a ring has several members per node, it enters the node at one device and leaves
+    // it at another, so a part of the node's ports is idle.
     const double idle =
         stack.constants[Constant::rail] * (1 - 1 / static_cast<double>(g.ranks_per_node));
     const double across =

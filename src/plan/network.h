@@ -9,10 +9,10 @@ namespace stretto::plan {
 struct Group {
   int64_t ranks = 1;
   int64_t ranks_per_node = 1;  // members that share a node
-  int64_t rings_per_node = 1;  // other groups of the same kind that share the node's uplink
+  int64_t rings_per_node = 1;  // groups of the same kind that share the node's uplink
 };
 
-// Hops of one collective between nodes: above a few nodes libraries switch from rings to trees.
+// Hops of a collective between nodes. Above a few nodes libraries use trees instead of rings.
 double ring_hops(double nodes);
 
 // `bytes` is the size of the whole buffer on each rank.

@@ -9,8 +9,8 @@
 namespace stretto::plan {
 namespace {
 
-// Rows that no steady state explains. Each stands beside normal twins, or contradicts its own
-// table. They stay in every figure; a second figure leaves them out.
+// Rows that no steady state explains: each has twins that look normal, or contradicts its own
+// table. All figures include them; a second set of figures leaves them out.
 constexpr std::array<std::pair<const char*, const char*>, 15> kOdd = {{
     {"bloom-060", "the same settings as the next row, 9 % slower"},
     {"bloom-085", "12 heads per rank x 4 fuse their softmax; slow as if not, as micro-batch 2 is"},
@@ -33,8 +33,8 @@ std::string number(const std::optional<int64_t>& value) {
   return value ? std::to_string(*value) : "";
 }
 
-// Rows before 02-21 follow the older program, whose fused softmax wants a multiple of 4, as all of
-// them have; on that day the runs moved to the newer one (docs/planner.md).
+// Rows before 02-21 were made with the older program, whose fused softmax needs a multiple of 4,
+// which all of them have. On that day the runs moved to the newer program (docs/planner.md).
 void bloom_facts(const ReferenceRow& row, Observation& o) {
   o.comparison = row.table;
   o.work.precision = Precision::amp_fp16;
@@ -58,15 +58,15 @@ void fsdp_facts(const ReferenceRow& row, Observation& o) {
   o.work.precision = row.precision == "bf16"      ? Precision::bf16
                      : row.precision == "amp_fp8" ? Precision::amp_fp8
                                                   : Precision::amp_bf16;
-  // PURE rows ran an older PyTorch; the fp8 layers are autograd functions of their own, which save
-  // what they need after their product.
+  // PURE rows were run with an older PyTorch. The layers of fp8 are separate autograd functions,
+  // which save their tensors only after their product. Neither can stop recomputation early.
   o.whole_recompute = row.mp_mode == "PURE" || row.precision == "amp_fp8";
   if (row.tokens_per_sec && row.tokens_per_sec->value > 0) {
     o.seconds =
         static_cast<double>(row.global_batch_tokens.value_or(0)) / row.tokens_per_sec->value;
   }
-  // The text of the MosaicGPT table says every network checkpoints; the speeds say those of 760m
-  // and below did not.
+  // The text with the MosaicGPT table says that every network used checkpointing. The speeds show
+  // that those of 760m and below did not.
   if (row.file == "mosaicgpt" && o.work.model.hidden <= 1536) {
     o.layout.recompute = Checkpointing::none;
   }
@@ -127,7 +127,7 @@ Setting setting_of(const Cluster& cluster, const Stack& stack, const Constants& 
   if (row.softmax_fused) s.stack.fused_softmax = FusedSoftmax::always;
   if (row.whole_recompute) s.stack.recompute_stops_early = false;
   if (row.before_repair) s.factor = constants[Constant::host];
-  if (row.boost_clock) {  // everything that runs on the cores speeds up, the network does not
+  if (row.boost_clock) {  // everything on the cores gets faster, the network does not
     const double boost = constants[Constant::boost];
     s.cluster.matrix_flops *= boost;
     s.cluster.vector_flops *= boost;

@@ -7,21 +7,21 @@
 
 namespace stretto::plan {
 
-// One stage and one micro-batch, seconds of the compute that copies can hide behind.
+// Seconds of compute, for one stage and one micro-batch, behind which copies can hide.
 struct OffloadedStage {
   int64_t layers = 0;
   double forward = 0, backward = 0;  // of one layer, with its recomputation and collectives
   double head = 0;                   // head and loss, forward and backward
-  bool last = true;                  // the backward pass follows at once
+  bool last = true;                  // its backward pass follows its forward pass at once
 };
 
-// Layers' activations go out after the forward pass and come back before the backward pass, two
-// layers' worth on the device at a time: what compute does not hide, per micro-batch.
+// Seconds per micro-batch that compute does not hide: activations are copied out after a layer's
+// forward pass and back before its backward pass, and the device holds two layers of them.
 double activation_copies(const Cluster& cluster, const Workload& work, const Layout& layout,
                          const OffloadedStage& stage);
 
-// The state of `params` parameters comes in and goes out, both at once, through two windows of
-// which one is updated; `update`: seconds of the updates themselves. What is added to them.
+// Seconds that the copies of the state of `params` parameters add to its updates, which take
+// `update` seconds. The state is copied in and out at the same time, through two windows.
 double state_copies(const Cluster& cluster, const Workload& work, double params, double update);
 
 }  // namespace stretto::plan

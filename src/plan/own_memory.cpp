@@ -1,5 +1,5 @@
-// Our own runtime takes its memory from a plan that is a list of tensors (account/memory.h): the
-// planner adds up the same list.
+// Our own runtime allocates exactly a list of tensors (account/memory.h). The planner adds up that
+// list.
 #include <algorithm>
 #include <set>
 
@@ -81,8 +81,8 @@ MemoryEstimate own_memory(const Cluster& cluster, const Stack& stack, const Work
   e.listed = true;
   e.exact = cluster.has_gpus();
   e.capacity = cluster.memory_bytes;
-  // Ranks between the ends with the same layers differ only in what is in flight: most on the
-  // first.
+  // Middle ranks with the same numbers of layers differ only in the micro-batches in flight, of
+  // which the first of them has most. So one per kind is enough.
   std::set<std::vector<int64_t>> seen;
   for (int64_t rank = 0; rank < layout.pp; ++rank) {
     const bool first = rank == 0, last = rank + 1 == layout.pp;

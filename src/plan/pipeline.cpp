@@ -7,7 +7,7 @@
 namespace stretto::plan {
 namespace {
 
-// One entry per virtual stage. Chunks of a rank share its time; what the ends add (embedding, head)
+// Times by virtual stage. A rank's chunks share its time, except what embedding and head add: that
 // stays on the first and the last virtual stage.
 std::vector<StageTimes> stage_times(const Estimate& e, const Layout& layout) {
   const size_t p = static_cast<size_t>(layout.pp), v = static_cast<size_t>(layout.interleave);
@@ -30,7 +30,7 @@ std::vector<StageTimes> stage_times(const Estimate& e, const Layout& layout) {
 
 double pipeline_simulated(const Estimate& e, const Workload& work, const Layout& layout) {
   const int64_t m = micro_batches(work, layout);
-  // Interleaved schedules want whole rounds of p micro-batches.
+  // Interleaved schedules need whole rounds of p micro-batches.
   const int64_t rounds = m % layout.pp == 0 ? std::min(m / layout.pp, int64_t{4}) : 0;
   const int64_t simulated = rounds > 0 ? rounds * layout.pp : std::min(m, 4 * layout.pp);
   const Schedule schedule =

@@ -180,7 +180,7 @@ std::vector<Observation> read_records(const std::string& path, Precision unsaid)
   std::vector<Observation> out;
   for (const std::string& file : files) {
     const std::string text = read_file(fs, file, kMaxTableBytes);
-    // `stretto collect` leaves its tables beside the records: they are for people.
+    // `stretto collect` puts tables for people beside the records: not runs.
     if (directory && !is_run_table(text)) continue;
     const auto rows = read_record_table(text, file.substr(file.find_last_of('/') + 1), unsaid);
     out.insert(out.end(), rows.begin(), rows.end());
@@ -203,7 +203,7 @@ std::vector<Observation> candidate_runs(const Cluster& cluster, const Stack& sta
     limits.devices = o.layout.devices();
     const Cluster& where = o.cluster ? *o.cluster : cluster;
     const std::vector<Layout> layouts = enumerate_layouts(where, stack, o.work, limits, nullptr);
-    // An even sample keeps the proposal fast; every layout of a small space is a candidate.
+    // Layouts of a small space are all candidates; from a large one an even sample keeps this fast.
     const size_t step = std::max<size_t>(1, layouts.size() / 64);
     for (size_t i = 0; i < layouts.size(); i += step) {
       if (estimate_memory(where, stack, o.work, layouts[i]).fit != plan::Fit::fits) continue;

@@ -33,9 +33,8 @@ std::string header(const Plan& p) {
       p.cluster.description, p.stack.name, p.stack.fit_source, 100 * half);
 }
 
-// The words that make `stretto train` run this layout, in the place of those given that say
-// otherwise. What is the default stays out, unless a word sets it, or a file, which may set
-// anything.
+// The words that make `stretto train` run this layout. Words that the user gave and that contradict
+// it are replaced. Default values are left out, unless a word or a file may have set another one.
 std::string train_words(const Plan& p, const Layout& l) {
   const Workload& w = p.work;
   std::vector<std::string> given;
@@ -119,7 +118,7 @@ std::string answer(const Plan& p) {
   return out;
 }
 
-// Shares of the iteration in percent; what is missing to 100 is products, attention and the rest.
+// Terms as percentages of the iteration; what they lack to 100 is products, attention and the rest.
 std::string table(const Plan& p, size_t top) {
   std::string out =
       fmt::format("\n  # {:<44}{:>9}{:>15}{:>10}{:>7}{:>7}{:>11} |{:>7}{:>7}{:>6}{:>6}{:>6}{:>8}\n",

@@ -13,14 +13,14 @@
 namespace stretto::plan {
 namespace {
 
-// Per parameter: what our own checkpoints take; of other software an fp32 weight, two moments and,
-// beside a master, the compute copy.
+// Per parameter. Our own checkpoints hold what our format has; those of other software an fp32
+// weight, two moments and, if that weight is a master, the compute copy, too.
 double saved_bytes(const Stack& stack, Precision precision) {
   if (stack.own_runtime) return static_cast<double>(checkpoint_bytes(precision));
   return types_of(precision).master ? 14 : 12;
 }
 
-// A budget or a deadline may ask for far fewer devices than a question of scale.
+// With a budget or a deadline the answer may be far fewer devices than without.
 std::vector<int64_t> default_counts(const Cluster& cluster, bool limited) {
   std::vector<int64_t> counts;
   const int64_t node = cluster.devices_per_node;
@@ -32,7 +32,7 @@ std::vector<int64_t> default_counts(const Cluster& cluster, bool limited) {
     counts.push_back(n);
   }
   if (!counts.empty()) return counts;
-  // A cluster too small for that: doublings up to all of it.
+  // For a cluster that is smaller than that: doublings up to its size.
   for (int64_t n = node; counts.empty() || counts.back() < cluster.max_devices; n *= 2) {
     if (n >= cluster.max_devices / 64) counts.push_back(std::min(n, cluster.max_devices));
   }
@@ -51,7 +51,8 @@ Goodput goodput(const Cluster& cluster, const Stack& stack, const Workload& work
   g.hours_between_failures = 1 / rate;
   const double between = 3600 / rate;
   g.checkpoint_interval = std::sqrt(2 * g.checkpoint_seconds * between);
-  // Writing checkpoints, repeating half an interval per failure, starting again.
+  // Time that does not train: writing checkpoints, repeating half an interval per failure,
+  // restarting.
   const double lost = g.checkpoint_seconds / g.checkpoint_interval +
                       (0.5 * g.checkpoint_interval + cluster.restart_seconds) / between;
   g.share = std::max(0.0, 1 - lost);
@@ -60,7 +61,7 @@ Goodput goodput(const Cluster& cluster, const Stack& stack, const Workload& work
 
 namespace {
 
-// Of the counts with a layout, the one that has least of `figure`.
+// Among the counts that have a layout, the point with the smallest `figure`.
 const ScalePoint& least(const ScalePlan& plan, double ScalePoint::*figure) {
   return *std::min_element(plan.points.begin(), plan.points.end(),
                            [&](const ScalePoint& a, const ScalePoint& b) {
@@ -69,7 +70,7 @@ const ScalePoint& least(const ScalePlan& plan, double ScalePoint::*figure) {
                            });
 }
 
-// What no count meets, and how near the nearest comes.
+// Says that no count meets budget or deadline, and how close the nearest one comes.
 std::string missed_text(const ScalePlan& plan, const ScaleRequest& request) {
   std::string limits, nearest;
   if (request.budget > 0) {
@@ -104,8 +105,8 @@ std::string chosen_text(const ScalePlan& plan, const ScaleRequest& request) {
   return text;
 }
 
-// With a deadline the cheapest that meets it, by device hours where there is no price; otherwise
-// the fastest.
+// With a deadline: the cheapest count that meets it, by device hours if no price is known.
+// Otherwise the fastest.
 std::optional<size_t> best_point(const std::vector<ScalePoint>& points,
                                  const ScaleRequest& request) {
   const auto hours = [](const ScalePoint& q) { return static_cast<double>(q.devices) * q.days; };
@@ -122,7 +123,7 @@ std::optional<size_t> best_point(const std::vector<ScalePoint>& points,
   return best;
 }
 
-// The smallest count from which on no doubling helps.
+// The smallest count from which no doubling helps any more.
 std::optional<size_t> last_help(const std::vector<ScalePoint>& points) {
   std::optional<size_t> found;
   for (size_t i = points.size(); i-- > 0;) {
@@ -172,7 +173,8 @@ ScalePlan scale_plan(const Cluster& cluster, const Stack& stack, const Workload&
           : request.devices;
   const double price = request.price_per_device_hour > 0 ? request.price_per_device_hour
                                                          : cluster.price_per_device_hour;
-  // The fitted spread is part of every estimate; the cluster's own comes on top only where larger.
+  // Every estimate contains the fitted spread between nodes; the cluster's own is added only as far
+  // as it is larger.
   const double extra = std::max(0.0, cluster.straggler_sigma - stack.constants[Constant::spread]);
   for (int64_t n : counts) {
     ScalePoint p;

@@ -11,10 +11,10 @@
 namespace stretto::plan {
 
 struct Goodput {
-  double share = 1;  // of the wall time that trains
+  double share = 1;  // fraction of the wall time in which the model trains
   double hours_between_failures = 0;
   double checkpoint_seconds = 0;
-  double checkpoint_interval = 0;  // seconds; the best one
+  double checkpoint_interval = 0;  // seconds; the best interval
 };
 Goodput goodput(const Cluster& cluster, const Stack& stack, const Workload& work, int64_t devices);
 
@@ -26,8 +26,8 @@ struct ScalePoint {
   double straggler = 1;
   double tokens_per_day = 0;
   double interval = 0;  // relative half width
-  double days = 0;      // for the tokens asked for; 0: not asked
-  double cost = 0;      // for the same; 0: no price
+  double days = 0;      // days for the requested tokens; 0: none were requested
+  double cost = 0;      // dollars for the same; 0: no price is known
 };
 
 struct ScaleRequest {
@@ -44,8 +44,8 @@ struct ScalePlan {
   // The first count beyond which a doubling brings less than 30 % more tokens per day.
   std::optional<size_t> stops_helping;
   std::string verdict;
-  // When no count has a layout: the plan of the largest where memory alone is in the way, else of
-  // the largest.
+  // If no count has a layout: the plan of the largest count at which only memory is missing, else
+  // that of the largest count.
   std::optional<Plan> empty;
 };
 
@@ -55,7 +55,7 @@ ScalePlan scale_plan(const Cluster& cluster, const Stack& stack, const Workload&
 std::string scale_table(const ScalePlan& plan);
 std::string scale_chart(const ScalePlan& plan);  // ASCII
 nlohmann::json scale_json(const ScalePlan& plan);
-// `title` is markup: names in it are escaped.
+// `title` is markup: names in it must be escaped.
 std::string scale_chart_svg(const ScalePlan& plan, const std::string& title);
 
 }  // namespace stretto::plan

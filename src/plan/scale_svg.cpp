@@ -1,4 +1,4 @@
-// The chart of `plan --scale --svg`: tokens per day against devices, which double to the right.
+// The chart of `plan --scale --svg`: tokens per day against devices, on an axis of doublings.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace {
 constexpr double kWidth = 720, kHeight = 440;
 constexpr double kLeft = 72, kRight = kWidth - 24, kTop = 64, kBottom = kHeight - 56;
 
-// 1, 2 or 5 times a power of ten; three to eight of them fit below `most`.
+// 1, 2 or 5 times a power of ten, such that three to eight ticks are below `most`.
 double tick_step(double most) {
   const double rough = most / 8, unit = std::pow(10, std::floor(std::log10(rough)));
   for (const double factor : {1.0, 2.0, 5.0}) {
@@ -92,7 +92,8 @@ class ScaleSvg {
     if (!plan_.best) return "";
     const ScalePoint& p = plan_.points[*plan_.best];
     const double at = x(static_cast<double>(p.devices)), up = y(p.tokens_per_day);
-    const bool room = at > kLeft + 120;  // to the left, where the line is lower
+    // The label fits to the left of its point, where the line is lower.
+    const bool room = at > kLeft + 120;
     return fmt::format(
                "<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"7\" fill=\"none\" stroke=\"#c8501e\" "
                "stroke-width=\"2\"/>\n",

@@ -12,20 +12,20 @@
 namespace stretto::plan {
 namespace {
 
-// All of a layout but what it recomputes.
+// Everything in a layout except its recomputation.
 auto kin_of(const Candidate& c) {
   const Layout& l = c.layout;
   return std::make_tuple(l.tp, l.pp, l.dp, l.micro_batch, l.zero, l.zero_group, l.interleave,
                          static_cast<int>(l.schedule), l.sequence_parallel, l.embedding_counts);
 }
 
-// By memory headroom. Layouts that differ only in what they recompute stay together, fastest first:
-// the others do all that it does and more, so that a tie with them is none.
+// Orders a tie by memory headroom. Layouts that differ only in recomputation are no tie (one does
+// all that the other does, and more), so they stay together, fastest first.
 void order_tie(std::vector<Candidate>& list, size_t begin, size_t end) {
   const auto first = list.begin() + static_cast<long>(begin);
   const auto last = list.begin() + static_cast<long>(end);
   std::stable_sort(first, last, [](const Candidate& a, const Candidate& b) {
-    return kin_of(a) < kin_of(b);  // each kin stays in the order of its seconds
+    return kin_of(a) < kin_of(b);  // stable: within a kin the order of seconds stays
   });
   for (auto it = first; it != last; ++it) {
     const bool leads = it == first || kin_of(*(it - 1)) != kin_of(*it);
@@ -44,7 +44,8 @@ void sort_by_seconds(std::vector<Candidate>& list) {
   });
 }
 
-// Faster first; what cannot be told apart, by memory headroom; then by the layout itself.
+// Fastest first. Layouts that cannot be told apart are ordered by memory headroom, then by the
+// layout itself.
 void rank(std::vector<Candidate>& list, double width) {
   sort_by_seconds(list);
   size_t tie = 0;
@@ -57,8 +58,8 @@ void rank(std::vector<Candidate>& list, double width) {
   }
 }
 
-// Why the memory rules a layout out, if it does. `doubt`: how far the formula may be above the
-// exact plan that follows.
+// Why the layout does not fit into memory, if so. `doubt`: by which factor the formula may
+// overestimate the exact plan that is computed later.
 std::optional<Reject> refusal(const MemoryEstimate& m, const Constraints& limits,
                               double doubt = 1) {
   const double share = m.needed() / (doubt * m.capacity);
@@ -85,18 +86,19 @@ void set_seconds(Candidate& c, const Stack& stack, const Workload& work) {
   c.hfu *= change;
 }
 
-// Our own runtime's memory is known exactly, but not cheaply: the formula sorts out what is far
-// off.
+// Our own runtime's memory can be computed exactly, but not quickly. The formula first removes
+// layouts that are far too large.
 constexpr double kFormulaDoubt = 1.25;
 
-// Simulates in the order of the formula's seconds until the formula itself puts every layout left
-// behind the 50 best simulated ones, or as many as are shown: where it is too hopeful, those behind
-// must not overtake. `ranked` is in the order of seconds.
+// Replaces formula seconds by simulated ones, in the order of the formula. Stops when the formula
+// itself puts all remaining layouts behind the best simulated ones: 50, or as many as are shown. So
+// a layout for which the formula is too optimistic cannot stay ahead of those behind it. `ranked`
+// must be in the order of seconds.
 void simulate_leaders(Plan& plan) {
   const size_t leaders = std::max<size_t>(50, plan.constraints.shown);
   const size_t most = std::max<size_t>(2000, leaders);
-  const double tie = 1 + tie_width(plan.stack);  // ties may yet change places
-  std::vector<double> best;                      // a heap: the slowest of the fastest on top
+  const double tie = 1 + tie_width(plan.stack);  // ties may still change places
+  std::vector<double> best;  // a heap of the fastest so far, the slowest of them on top
   size_t simulated = 0;
   for (Candidate& c : plan.ranked) {
     const bool full = best.size() == leaders;
@@ -113,12 +115,13 @@ void simulate_leaders(Plan& plan) {
   }
 }
 
-// The exact memory plan of as many layouts as are shown, and of all that are tied with them, since
-// ties are ordered by memory. What does not fit goes. False: all of them had it already.
+// Computes the exact memory plan of as many layouts as are shown, and of all that are tied with
+// them, because ties are ordered by memory. Removes those that do not fit. Returns false if nothing
+// was left to compute.
 bool refine_memory(Plan& plan) {
   std::vector<Candidate> kept;
   std::optional<Candidate> nearest;
-  std::optional<size_t> tie;  // of the last one that has it
+  std::optional<size_t> tie;  // of the last one with an exact plan
   bool refined = false;
   for (Candidate& c : plan.ranked) {
     if (kept.size() < plan.constraints.shown || c.tie == tie) {
@@ -138,10 +141,10 @@ bool refine_memory(Plan& plan) {
   return refined;
 }
 
-// The layouts at the top get what is too slow for all: the simulated schedule, and for our own
-// runtime the exact memory plan.
+// Gives the best layouts what would be too slow for all of them: the simulated schedule, and for
+// our own runtime the exact memory plan.
 void refine_leaders(Plan& plan) {
-  do {  // another order of memory, or a leader that does not fit, brings others to the top
+  do {  // Exact memory can reorder ties or remove a leader, which brings up others.
     sort_by_seconds(plan.ranked);
     simulate_leaders(plan);
     rank(plan.ranked, tie_width(plan.stack));
@@ -175,9 +178,10 @@ std::string name_of(Reject reason) {
 }
 
 double interval_of(const Stack& stack, int64_t devices) {
-  // Held-out rows stray three to six times as far as the rows of a fit: five holds nine of ten.
+  // Held-out rows are off by three to six times as much as rows of the fit: a factor of five covers
+  // nine of ten.
   double own = stack.fitted ? std::clamp(5 * stack.residual, 0.05, 0.25) : 0.25;
-  // Runs on fewer devices say nothing about what lies between them.
+  // Runs on fewer devices do not tell anything about larger networks.
   const bool beyond = stack.fitted_devices > 0 && devices > stack.fitted_devices;
   if (stack.fitted && beyond) own = std::max(own, 0.2);
   const double n = std::log10(std::max<double>(1, static_cast<double>(devices)));
@@ -203,7 +207,7 @@ Candidate price(const Cluster& cluster, const Stack& stack, const Workload& work
   c.tokens_per_second = tokens / c.estimate.seconds;
   const FlopsPerToken flops =
       flops_per_token(Convention::mpt, work.model, work.seq_len, layout.recompute);
-  // Ranks that take turns on the cores have their peak once.
+  // Ranks that take turns on the cores reach their peak one at a time.
   const int64_t at_once =
       cluster.time_shared ? std::min(layout.devices(), cluster.devices_per_node) : layout.devices();
   const double matrix = work.precision == Precision::amp_fp8 && cluster.matrix_flops_fp8 > 0

@@ -21,8 +21,9 @@ struct Constraints {
   std::optional<bool> sequence_parallel;
   std::optional<PipelineSchedule> schedule;
   bool allow_tight = false;    // rank layouts that need more than kTight of the memory, too
-  bool keep_rejected = false;  // list them, not only count
-  size_t shown = 12;  // in our own runtime so many of the best, and their ties, get exact memory
+  bool keep_rejected = false;  // lists them; otherwise they are only counted
+  // With our own runtime so many of the best, and layouts tied with them, get exact memory.
+  size_t shown = 12;
 };
 
 enum class Reject {
@@ -46,9 +47,9 @@ struct Candidate {
   double low = 0, high = 0;  // interval of the seconds
   double tokens_per_second = 0;
   double mfu = 0, hfu = 0;   // mpt convention, of the matrix peak
-  bool simulated = false;    // the seconds: of its schedule; else by formula
-  size_t tie = 0;            // candidates of one number cannot be told apart
-  double leader_memory = 0;  // bytes: of the fastest that differs only in what it recomputes
+  bool simulated = false;    // the seconds are of a simulated schedule, not of the formula
+  size_t tie = 0;            // candidates with the same number cannot be told apart
+  double leader_memory = 0;  // bytes of the fastest candidate that differs only in recomputation
 };
 
 struct Plan {
@@ -61,7 +62,7 @@ struct Plan {
   std::vector<std::pair<Layout, Reject>> rejected_layouts;
   size_t considered = 0;
   double wall_seconds = 0;
-  // When nothing fits: the layout that comes nearest, and what would make it fit.
+  // If nothing fits: the layout that needs least beyond the memory, and what would make it fit.
   std::optional<Candidate> nearest;
 
   void refuse(const Layout& layout, Reject reason) {
@@ -70,33 +71,33 @@ struct Plan {
   }
 };
 
-// Throws Error for a model or batch that no layout can run. Deterministic: the same inputs give the
-// same ranking, bit by bit.
+// Throws Error for a model or a batch that no layout can run. Deterministic: the same inputs give
+// the same ranking, bit by bit.
 Plan make_plan(const Cluster& cluster, const Stack& stack, const Workload& work,
                const Constraints& constraints);
 
-// All layouts that the rules allow, in the order in which the search looks at them.
+// All layouts that the rules allow, in the order of the search.
 std::vector<Layout> enumerate_layouts(const Cluster& cluster, const Stack& stack,
                                       const Workload& work, const Constraints& constraints,
                                       Plan* counts);
 
-// Whether the batch, the sequence, the model's sizes and its layers can be cut so.
+// Whether batch, sequence, layers and the other sizes of the model can be divided in this way.
 bool can_be_cut(const Workload& work, const Layout& layout);
 
 Candidate price(const Cluster& cluster, const Stack& stack, const Workload& work,
                 const Layout& layout);
 
-// Half width of the interval, relative: the fit's spread, and what extrapolation to many devices
-// adds until own runs narrow it.
+// Relative half width of the interval: the spread of the fit, plus what extrapolation to many
+// devices adds until runs of our own narrow it.
 double interval_of(const Stack& stack, int64_t devices);
 
-// Two layouts nearer than this cannot be told apart.
+// Two layouts whose seconds differ by less than this, relatively, cannot be told apart.
 double tie_width(const Stack& stack);
 
 // These throw Error with the field and the fix.
 void check_workload(const Workload& work);
 void check_devices(const Constraints& constraints);
 void check_abilities(const Stack& stack, const Constraints& constraints);
-void check_division(const Constraints& constraints);  // dp, tp and pp against the devices
+void check_division(const Constraints& constraints);  // dp, tp and pp must divide the devices
 
 }  // namespace stretto::plan

@@ -71,7 +71,7 @@ constexpr ConstantInfo kInfo[] = {
 };
 // clang-format on
 static_assert(std::size(kInfo) == kConstants);
-// It is read by position.
+// The table is indexed by the constant.
 static_assert([] {
   for (size_t i = 0; i < kConstants; ++i) {
     if (kInfo[i].id != static_cast<Constant>(i)) return false;

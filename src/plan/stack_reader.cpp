@@ -160,7 +160,7 @@ std::vector<std::string> stack_names() { return names_of(embedded_software()); }
 
 namespace {
 
-// A file of `calibrate --write`: constants of a known software, for some devices.
+// Reads a file of `calibrate --write`: constants of a known software, for some devices.
 Stack overlaid_stack(const std::string& path, const Cluster& cluster) {
   const YamlNode node = read_yaml_file(path);
   const Section root(node, "");

@@ -1,4 +1,5 @@
-// Software profiles from configs/software: facts about a stack, and the constants that fits found.
+// Reads software profiles from configs/software: facts about a stack, and the constants that fits
+// have found.
 #pragma once
 
 #include <string>
@@ -8,16 +9,16 @@
 
 namespace stretto::plan {
 
-// The stack as it runs on `device`: its constants there if they were fitted, else its defaults.
+// The stack on `device`: with the constants fitted there, else with its defaults.
 Stack read_stack(std::string_view yaml, std::string_view origin, std::string_view device);
 
 Constant constant_from_key(std::string_view key);  // throws Error with the nearest key
 
-// The `devices:` entry of a software file for these constants, ready to paste.
+// These constants as an entry of `devices:` in a software file, ready to paste.
 std::string device_entry(const Stack& stack, const std::string& device, const std::string& source,
                          double residual, bool fitted = true);
 
-// A file that find_stack takes: this entry, laid over the software that the stack is.
+// A file for find_stack: this entry, on top of the software that the stack is.
 std::string stack_file(const Stack& stack, const std::string& entry);
 
 }  // namespace stretto::plan

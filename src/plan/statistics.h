@@ -24,7 +24,7 @@ inline std::vector<double> ranks_of(const std::vector<double>& values) {
   std::stable_sort(order.begin(), order.end(),
                    [&](size_t a, size_t b) { return values[a] < values[b]; });
   std::vector<double> ranks(values.size());
-  for (size_t i = 0; i < order.size();) {  // ties share their mean rank
+  for (size_t i = 0; i < order.size();) {  // ties get their mean rank
     size_t j = i;
     while (j < order.size() && values[order[j]] == values[order[i]]) ++j;
     for (size_t k = i; k < j; ++k) ranks[order[k]] = 0.5 * static_cast<double>(i + j - 1);

@@ -12,8 +12,8 @@ namespace {
 struct Point {
   double micro_batches, seconds;
 };
-using Series = std::vector<Point>;   // one micro-batch: a line of their own
-using Family = std::vector<Series>;  // the same devices: one cost per iteration
+using Series = std::vector<Point>;   // rows with the same micro-batch: one line
+using Family = std::vector<Series>;  // series on the same devices: one cost per iteration
 
 std::string words(const std::vector<int64_t>& numbers) {
   std::string out;
@@ -21,7 +21,7 @@ std::string words(const std::vector<int64_t>& numbers) {
   return out;
 }
 
-// Where a pipeline fills and drains, the cost per iteration depends on the micro-batch, too.
+// Where a pipeline fills and drains, the cost per iteration also depends on the micro-batch.
 std::vector<Family> families_of(const std::vector<Observation>& rows) {
   std::map<std::string, std::map<std::string, Series>> groups;
   for (const Observation& o : rows) {
@@ -44,7 +44,7 @@ std::vector<Family> families_of(const std::vector<Observation>& rows) {
     for (const auto& [batch, points] : series) {
       if (points.size() > 1) family.push_back(points);
     }
-    size_t sizes = 0;  // a line through as many points as it has numbers says nothing
+    size_t sizes = 0;  // A line through as many points as it has parameters says nothing.
     for (const Series& s : family) sizes += s.size() - 1;
     const bool one_point = std::all_of(family.begin(), family.end(), [](const Series& s) {
       return std::all_of(s.begin(), s.end(),
@@ -61,8 +61,8 @@ struct Misses {
   std::vector<double> errors;  // of the line with the least sum
 };
 
-// The best slopes of a series whose lines all begin at `fixed`. The best line touches a point, or
-// the edge of its reach.
+// How far the points of a series are from the best lines that begin at `fixed`. A best line goes
+// through a point, or through the edge of its reach.
 Misses misses_of(const Series& s, double fixed, double reach) {
   Misses best{1e300, s.size(), {}};
   for (const Point& through : s) {
@@ -85,7 +85,7 @@ Misses misses_of(const Series& s, double fixed, double reach) {
   return best;
 }
 
-// Costs per iteration worth trying: where the lines through two points of a series begin.
+// Costs per iteration worth trying: where the line through two points of a series begins.
 std::vector<double> beginnings(const Family& family, double reach) {
   std::vector<double> out = {0};
   for (const Series& s : family) {

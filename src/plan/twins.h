@@ -1,8 +1,9 @@
-// What the rows of a table allow. Twins are rows alike in all but the number of micro-batches. In a
-// steady state they lie on a straight line, and what an iteration costs once (where the line meets
-// no micro-batch at all) is the same for every micro-batch size and sequence length on the same
-// devices. How far rows lie from the best such lines of their own says how much of a table's error
-// is its own.
+// How well a table could be predicted at best.
+//
+// Twins are rows that differ only in their number of micro-batches. In a steady state they lie on a
+// straight line, and the cost that an iteration has once (where the line meets zero micro-batches)
+// is the same for every micro-batch size and sequence length on the same devices. How far rows are
+// from the best such lines shows how much of a prediction's error is in the table itself.
 #pragma once
 
 #include <cstddef>
@@ -14,9 +15,9 @@ namespace stretto::plan {
 
 struct TwinFloor {
   size_t rows = 0;    // that have twins
-  double median = 0;  // percent: from the lines that miss these rows least in sum
+  double median = 0;  // percent: from the lines with the smallest sum of errors
   double p90 = 0;
-  size_t beyond = 0;  // rows outside `reach` on the lines that leave fewest outside
+  size_t beyond = 0;  // rows outside `reach` of the lines that leave fewest rows outside
 };
 
 // `reach`: relative, 0.03 for 3 %.

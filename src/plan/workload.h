@@ -1,4 +1,4 @@
-// What is asked of the planner: the work (a model, a sequence length, a batch), and one way to lay
+// The question to the planner: the work (a model, a sequence length, a batch), and one way to lay
 // it out over devices.
 #pragma once
 
@@ -17,10 +17,11 @@ struct Workload {
   int64_t seq_len = 0;
   int64_t global_batch = 0;  // sequences per iteration
   Precision precision = Precision::amp_bf16;
-  std::string model_words = {};  // the model as `stretto train` takes it, where somebody named it
-  // What our own runtime may be told.
+  // The model as `stretto train` would take it, if the user named it so.
+  std::string model_words = {};
+  // Options of our own runtime.
   DType gradient_type = DType::f32;
-  DType reduce_type = DType::f32;  // of gradients on their way over dp
+  DType reduce_type = DType::f32;  // of gradients while they are sent over dp
   int64_t logits_chunk = 0;        // bytes; 0: what suits the device
   bool activation_offload = false, optimizer_offload = false;
   bool repeatable = true;
@@ -38,7 +39,8 @@ struct Layout {
   int64_t zero_group = 0;  // hybrid: ranks that share one copy of the model; 0: the whole dp axis
   Checkpointing recompute = Checkpointing::none;
   bool sequence_parallel = false;
-  bool embedding_counts = false;  // partition: embedding and logits weigh as one layer each
+  // Embedding and logits count as one layer each when layers are dealt out.
+  bool embedding_counts = false;
 
   int64_t devices() const { return dp * tp * pp; }
   int64_t sharing_ranks() const { return zero_group > 0 ? zero_group : dp; }
@@ -57,14 +59,14 @@ struct RankParameters {
   double embedding = 0;  // its part of the token table
 
   RankParameters(const ModelShape& model, int64_t tp);
-  // The first and the last stage hold the table.
+  // The first and the last stage each hold the token table.
   double on_stage(int64_t layers, bool first, bool last) const {
     return static_cast<double>(layers) * layer + (first || last ? embedding : 0);
   }
 };
 
 std::string describe(const Layout& layout);  // "dp8 tp4 pp12 mbs2 zero1 full"
-// What the short words of these descriptions stand for: "mbs: micro-batch; sp: ...".
+// Explains the short words of these descriptions: "mbs: micro-batch; sp: ...".
 std::string legend_of(const std::vector<Layout>& layouts);
 
 // Transformer layers on each pipeline stage (each rank, its chunks together).

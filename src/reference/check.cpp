@@ -13,7 +13,7 @@
 namespace stretto {
 namespace {
 
-// The rows of one table that share hardware, or a formula of the same days.
+// Rows of one table that share hardware, or a formula of the same time.
 std::string group_of(const ReferenceRow& r) {
   if (r.file == "mpt") return r.section.substr(0, r.section.find(" with "));
   if (r.file == "mosaicgpt") return r.hardware == "a100_40gb" ? "A100 40GB" : "A100 80GB";
@@ -37,8 +37,8 @@ bool is_built_in(const ReferenceRow& row, const FigureTest& failed) {
   return false;
 }
 
-// A known anomaly is marked in the table. Where it comes with a fix, the fix must make it fit;
-// where not, it must be the very one of the built-in table.
+// Whether a failure is a known anomaly, which the table marks. If the mark has a fix, the figure
+// must fit with the fix; if not, the figure must be exactly that of the built-in table.
 bool is_known(const ReferenceRow& row, const FigureTest& failed) {
   const char* prefix = failed.kind == FigureKind::formula ? "formula:" : "structure:";
   if (failed.kind == FigureKind::strict || !row.anomaly.starts_with(prefix)) return false;

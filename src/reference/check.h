@@ -1,7 +1,8 @@
-// Recomputes every derived figure of the published tables from the row's own columns.
+// Recomputes every derived figure of the published tables from other columns of its row.
 //
-// Strict: with every input somewhere inside its own rounding interval, the recomputed figure must
-// meet the rounding interval of the published one. Formulas come from account/flops.h.
+// The check is strict: if every input may be anywhere in its rounding interval, the recomputed
+// figure must meet the rounding interval of the published one. Formulas are those of
+// account/flops.h.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +19,8 @@ struct FigureSummary {  // one figure of one group of rows
   std::string figure;   // "MFU"
   int64_t rows = 0;
   int64_t reproduced = 0;
-  int64_t known = 0;     // do not reproduce, and are listed as anomalies
-  double max_error = 0;  // relative, over the rows that reproduce
+  int64_t known = 0;     // cannot be reproduced, but are listed as anomalies
+  double max_error = 0;  // relative, over the rows that can be reproduced
   double median_error = 0;
 };
 
@@ -34,7 +35,7 @@ struct FigureFailure {
 
 struct ReferenceCheck {
   std::vector<FigureSummary> figures;
-  std::vector<FigureFailure> failures;  // known ones and others
+  std::vector<FigureFailure> failures;  // known anomalies and others
   int64_t checks = 0;                   // single figures recomputed
 
   bool passed() const;  // every failure is a known anomaly
@@ -42,8 +43,8 @@ struct ReferenceCheck {
 
 ReferenceCheck check_reference(const std::vector<ReferenceRow>& rows);
 
-// A row or cell that vanished cannot fail its check. Adds a failure for each figure of `expected`
-// (the built-in tables) that has fewer rows here.
+// A row or cell that has vanished cannot fail. So this adds a failure for each figure that has
+// fewer rows than in `expected` (the built-in tables).
 void require_as_many_rows(ReferenceCheck& check, const ReferenceCheck& expected);
 
 }  // namespace stretto

@@ -1,5 +1,4 @@
-// Comma-separated tables from bytes, strictly: what cannot be read exactly is refused with its
-// line.
+// Strict parser for comma-separated tables: what cannot be read exactly is refused, with its line.
 #pragma once
 
 #include <cstdint>
@@ -19,9 +18,9 @@ struct CsvTable {
   std::optional<size_t> column(std::string_view name) const;
 };
 
-// Quoted fields may hold commas, line breaks and doubled quotes; CRLF and a byte-order mark are
+// Quoted fields may contain commas, line breaks and doubled quotes; CRLF and a byte order mark are
 // accepted. Throws Error (bad_data) for: no header, an empty or repeated column name, a row of
-// another length, a quote inside a bare field or left open, a field over 64 KiB, more than 256
+// another length, a quote inside an unquoted field or left open, a field over 64 KiB, more than 256
 // columns, a NUL byte, invalid UTF-8.
 CsvTable parse_csv(std::string_view bytes, std::string_view name);
 

@@ -72,7 +72,7 @@ void add_throughput_tests(std::vector<FigureTest>& tests, const ReferenceRow& r,
   add("tokens/s/GPU", r.tokens_per_sec_per_gpu, d(r.devices()));
 }
 
-// MFU and its kin are printed with four decimals; a trailing zero may have been dropped.
+// MFU and the like are printed with four decimals, of which a trailing zero may be missing.
 Interval fraction_range(const Published& p) {
   const double half = std::min(p.half, 0.00005);
   return {p.value - half, p.value + half};
@@ -97,7 +97,7 @@ void add_utilization_tests(std::vector<FigureTest>& tests, const ReferenceRow& r
   add("HFU", r.hfu, &Utilization::hfu);
 }
 
-// In units of 1e14 FLOP/s per GPU. 75 of the rows were filled in as the rounded MFU times the peak.
+// In units of 1e14 FLOP/s per GPU. In 75 rows the figure is the rounded MFU times the peak.
 void add_model_tflop_test(std::vector<FigureTest>& tests, const ReferenceRow& r,
                           const FlopsPerToken& flops, const Throughput& tokens, double peak) {
   if (r.tflops_raw.empty() || r.devices() == 0) return;
@@ -109,7 +109,7 @@ void add_model_tflop_test(std::vector<FigureTest>& tests, const ReferenceRow& r,
   if (r.mfu) {
     test.has_second_source = true;
     const double filled_in = r.mfu->value * peak / 1e14;
-    // Binary fractions of decimal digits: the product may be off in its last bit.
+    // Decimal digits as binary fractions: the last bit of the product may differ.
     test.second_range = {filled_in * (1 - 1e-12), filled_in * (1 + 1e-12)};
   }
   tests.push_back(test);
@@ -138,7 +138,7 @@ std::vector<FigureTest> composer_tests(const ReferenceRow& r) {
 
 // --- BLOOM and Fugaku: seconds per iteration are measured ----------------------------------------
 
-// 30B on Fugaku states no vocabulary: GPT-2's, as it stands or padded to its 8 x 128 shards.
+// For 30B on Fugaku no vocabulary is stated. It is GPT-2's, unpadded or padded to 8 x 128 shards.
 struct Vocabulary {
   int64_t low, likely, high;
 };
@@ -168,7 +168,7 @@ void add_tflops_test(std::vector<FigureTest>& tests, const ReferenceRow& r) {
   const Interval sec = rounded(*r.sec_per_iter);
   Interval published = rounded(*r.tflops);
   if (r.table == "004-T02") {
-    // Printed in steps of 0.005: means of two readings with two decimals each.
+    // Printed in steps of 0.005: each is the mean of two readings with two decimals.
     published = {r.tflops->value - 0.005, r.tflops->value + 0.005};
   }
   tests.push_back(

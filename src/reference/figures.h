@@ -1,4 +1,4 @@
-// The figures that a row carries, each with what it should be.
+// The figures in a row, each with what it should be.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ struct Interval {
   bool meets(const Interval& other) const { return low <= other.high && other.low <= high; }
 };
 
-// Which anomalies of a row excuse a figure: none, "formula: ...", "structure: ...".
+// Which anomalies of a row can excuse a wrong figure: none, "formula: ...", "structure: ...".
 enum class FigureKind { strict, formula, structure };
 
 struct FigureTest {
@@ -23,9 +23,9 @@ struct FigureTest {
   std::string published;  // as printed
   double published_value = 0;
   Interval published_range;
-  double recomputed = 0;  // from the printed digits as they stand
+  double recomputed = 0;  // from the printed digits
   Interval recomputed_range;
-  // Some rows hold a figure that was worked out from another rounded figure of the row.
+  // Some rows contain a figure that was computed from another rounded figure of the row.
   bool has_second_source = false;
   Interval second_range;
 
@@ -33,7 +33,7 @@ struct FigureTest {
   double relative_error() const;
 };
 
-// Every figure of the row that its other columns determine.
+// Every figure of a row that follows from its other columns.
 std::vector<FigureTest> figure_tests(const ReferenceRow& row);
 
 }  // namespace stretto

@@ -6,13 +6,15 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/units.h"
 
 namespace stretto {
 namespace {
 
 constexpr const char* kHint = "restore the file, or leave --dir out to use the built-in tables";
 
-[[noreturn]] void bad_cell(std::string_view place, std::string_view text, const char* wanted) {
+[[noreturn]] void bad_cell(std::string_view place, std::string_view text,
+                           const std::string& wanted) {
   const std::string shown = printable(text.substr(0, 60));
   throw Error(ExitCode::bad_data, fmt::format("{}: '{}' is not {}", place, shown, wanted), kHint);
 }
@@ -22,7 +24,7 @@ int64_t parse_integer(std::string_view text, int64_t most, std::string_view plac
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   const bool whole = error == std::errc() && end == text.data() + text.size();
   if (!whole || value < 0) bad_cell(place, text, "a whole number");
-  if (value > most) bad_cell(place, text, "a size of this world");
+  if (value > most) bad_cell(place, text, fmt::format("a number up to {}", with_commas(most)));
   return value;
 }
 
@@ -36,7 +38,8 @@ using Text = std::string ReferenceRow::*;
 using Integer = std::optional<int64_t> ReferenceRow::*;
 using Number = std::optional<Published> ReferenceRow::*;
 
-// Limits keep every product of the formulas (12 L C^2, V C, batch x sequence) inside 63 bits.
+// Within these limits all products in the formulas (12 L C^2, V C, batch x sequence) fit into 63
+// bits.
 constexpr int64_t kLayers = 100'000, kHidden = 1'000'000, kCount = 1'000'000'000;
 constexpr int64_t kTotal = 1'000'000'000'000'000;
 
@@ -102,7 +105,7 @@ const Columns& columns() {
   return kColumns;
 }
 
-// Sets one column; false when the name is none that a row keeps.
+// Sets one column; false for a name that is not among those we keep.
 bool set_column(ReferenceRow& row, std::string_view name, std::string_view text,
                 std::string_view place) {
   for (const auto& [column, member] : columns().texts) {
@@ -120,7 +123,7 @@ bool set_column(ReferenceRow& row, std::string_view name, std::string_view text,
   return true;
 }
 
-// The columns without which a table's figures cannot be recomputed.
+// The columns that are needed to recompute a table's figures.
 std::vector<const char*> required_columns(std::string_view file) {
   std::vector<const char*> names = {"id",           "table",
                                     "model",        "layers",

@@ -1,4 +1,4 @@
-// The published result tables as typed rows. Values stay as published; blank is "not stated".
+// The published tables as typed rows. Values are as published; blank means "not stated".
 #pragma once
 
 #include <cstdint>
@@ -18,10 +18,11 @@ namespace stretto {
 struct Published {
   std::string text;
   double value = 0;
-  double half = 0;  // half a unit of the last printed digit: the rounding interval's half width
+  // Half a unit of the last printed digit, half the width of its rounding interval.
+  double half = 0;
 };
 
-// Throws Error (bad_data) for anything that is not one plain finite decimal number.
+// Throws Error (bad_data) unless the text is one plain finite decimal number.
 Published parse_published(std::string_view text, std::string_view place);
 
 struct ReferenceRow {
@@ -41,9 +42,9 @@ struct ReferenceRow {
   std::optional<Published> tflops;  // per GPU, per node for Fugaku; as its authors counted
   std::optional<Published> mfu_star, mfu, hfu_star, hfu, aggregate_pflops;
 
-  // GPUs, or nodes where the table counts nodes without GPUs; 0 where not stated.
+  // GPUs, or nodes if the table counts nodes without GPUs; 0 if not stated.
   int64_t devices() const;
-  // Positions equal the sequence length, as in these programs. Blank sizes are 0.
+  // The sequence length also gives the positions, as in these programs. Blank sizes are 0.
   ModelShape shape() const;
   Checkpointing checkpointing() const;
 };

@@ -15,7 +15,7 @@ std::span<const EmbeddedFile> embedded_reference_files();
 namespace {
 
 constexpr std::array kFiles = {"mpt.csv", "mosaicgpt.csv", "bloom.csv", "fugaku.csv"};
-constexpr int64_t kMaxBytes = 16 << 20;  // the real ones have 0.1 MB
+constexpr int64_t kMaxBytes = 16 << 20;  // the real tables have 0.1 MB
 
 bool holds_all_tables(const std::string& directory) {
   return std::all_of(kFiles.begin(), kFiles.end(), [&](const char* file) {

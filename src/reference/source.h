@@ -1,4 +1,4 @@
-// Where the published tables come from: a directory of CSV files, or the copy inside the program.
+// Finds the published tables: in a directory of CSV files, or built into the program.
 #pragma once
 
 #include <optional>
@@ -16,10 +16,11 @@ struct ReferenceTables {
 };
 
 ReferenceTables embedded_reference();
-// The four files in `directory`. Throws Error: no_input for a missing one, bad_data for one that
-// cannot be read as a table.
+// Reads the four files in `directory`. Throws Error: no_input for a missing one, bad_data for one
+// that cannot be read as a table.
 ReferenceTables read_reference(const std::string& directory);
-// `directory` if given; else reference/ here when it holds the four tables; else the built-in ones.
+// Reads `directory` if given; else reference/ if it exists here with the four tables; else the
+// built-in tables.
 ReferenceTables find_reference(const std::optional<std::string>& directory);
 
 // All rows of all tables, in table order. Without an argument: the built-in tables.

@@ -1,5 +1,5 @@
-// Buffer owns one allocation of a backend's memory. Arena hands out labelled, aligned pieces of one
-// Buffer; its size is planned before the first step, so nothing allocates inside a step.
+// A Buffer owns one allocation of a backend's memory. An Arena hands out labelled, aligned pieces
+// of one Buffer, whose size is planned before the first step, so that no step allocates.
 #pragma once
 
 #include <cstddef>
@@ -30,20 +30,22 @@ class Buffer {
   std::function<void(void*)> release_;
 };
 
-constexpr size_t kArenaAlignment = 256;  // cache lines, AVX-512 and 16-byte GPU accesses alike
+// Enough for cache lines, AVX-512 and 16-byte accesses on GPUs.
+constexpr size_t kArenaAlignment = 256;
 
 constexpr size_t arena_round(size_t bytes) { return round_up(bytes, kArenaAlignment); }
 
-// Hands out aligned pieces of one buffer, in the order asked for, until the arena itself goes.
+// Hands out aligned pieces of one buffer, in the order of the calls. They live as long as the
+// arena.
 class Arena {
  public:
   Arena() = default;
   explicit Arena(Buffer buffer) : buffer_(std::move(buffer)) {}
 
-  // Throws, with the label, where the buffer has no room for it.
+  // Throws, with the label, if the buffer has no room left.
   Tensor take(const std::string& label, DType type, Shape shape);
 
-  size_t used() const { return used_; }  // bytes: what the memory plan must predict
+  size_t used() const { return used_; }  // bytes; the memory plan must predict this
 
  private:
   Buffer buffer_;

@@ -1,5 +1,5 @@
-// Tensor: a cheap, non-owning view of contiguous row-major elements with a run-time type.
-// Nobody frees memory through a Tensor; a Buffer or an Arena owns the bytes.
+// A cheap, non-owning view of contiguous row-major elements whose type is known at run time. Memory
+// belongs to a Buffer or an Arena, never to a Tensor.
 #pragma once
 
 #include <array>
@@ -33,7 +33,7 @@ class Shape {
   int dims_ = 0;
 };
 
-// View of constant elements. A default-constructed one is "none": optional operands use it.
+// A view of constant elements. A default-constructed one is "none", as used for optional operands.
 class ConstTensor {
  public:
   ConstTensor() = default;

@@ -8,15 +8,16 @@
 namespace stretto {
 namespace {
 
-// What should be equal on the ranks of a group, where it lies.
+// One tensor that every rank of a group should hold with the same values, and the backend whose
+// memory it is in.
 struct Copy {
   std::string name;
   Backend* backend;
   ConstTensor values;
 };
 
-// Taken where the copies lie, the numbers fetched as many at a time as `room` holds: memory of a
-// device is not moved.
+// The backend that holds a copy computes its checksum; only checksums go to the host, as many at a
+// time as `room` holds.
 void add_checksums(std::vector<uint64_t>& sums, const std::vector<Copy>& copies, Backend& backend,
                    Tensor room) {
   const size_t most = room.bytes() / sizeof(uint64_t);
@@ -35,9 +36,9 @@ void add_checksums(std::vector<uint64_t>& sums, const std::vector<Copy>& copies,
   }
 }
 
-// On a device they lie where a step gathers statistics of its gradients. Memory taken for an audit
-// would be freed while ranks of other groups train on, and where one process drives all GPUs, to
-// free some waits for theirs, which may wait for this rank.
+// On a device the checksums use the memory in which a step gathers statistics of its gradients. An
+// allocation of their own would be freed while ranks of other groups already train on; where one
+// process drives all GPUs, freeing waits for those GPUs, whose work may wait for this rank.
 std::vector<uint64_t> checksums(Trainer& trainer, const std::vector<Copy>& copies) {
   std::vector<uint64_t> sums(copies.size());
   Backend& device = trainer.backend();
@@ -50,12 +51,12 @@ std::vector<uint64_t> checksums(Trainer& trainer, const std::vector<Copy>& copie
   return sums;
 }
 
-// A kind of values, one for each parameter, and where they lie.
+// One kind of value (weights, masters, moments): each parameter has one.
 struct Kind {
-  std::string prefix;  // of the parameter's name, as checkpoints have it
+  std::string prefix;  // put before the parameter's name, as in checkpoints
   Backend* backend;
   Tensor flat;
-  bool sharded;  // over dp, or over the ranks of a sharding group
+  bool sharded;  // cut over dp, or over the ranks of a sharding group
 };
 
 std::vector<Kind> kinds_of(Trainer& trainer) {
@@ -72,7 +73,7 @@ std::vector<Kind> kinds_of(Trainer& trainer) {
   return all;
 }
 
-// Of one parameter, as this rank holds it: all of it, or the stretches of its own part.
+// Adds what this rank holds of one parameter: all of it, or the stretches that it owns.
 void add_copies(std::vector<Copy>& copies, const Gpt& gpt, const Kind& kind, const FlatUnit& unit,
                 const FlatParameter& parameter) {
   const FlatRange range = {parameter.offset, parameter.offset + parameter.count};
@@ -115,15 +116,15 @@ std::string ranks_text(const std::vector<int>& ranks) {
               "memory is at fault");
 }
 
-// `group`: world ranks by their rank in `comm`. Nothing is read where there is nobody to compare
-// with.
+// `group` holds the world rank of each rank of `comm`. Does nothing where a rank is alone in `comm`
+// or has no copies.
 void compare(Trainer& trainer, Comm& comm, const char* axis, const std::vector<int>& group,
              const std::vector<Copy>& copies) {
   const auto n = static_cast<int64_t>(copies.size());
   if (comm.size() == 1 || n == 0) return;
   const std::vector<uint64_t> mine = checksums(trainer, copies);
   std::vector<uint64_t> all(static_cast<size_t>(n * comm.size()));
-  // Moved as pairs of 32 bits: there is no 64-bit integer type.
+  // Sent as pairs of 32-bit numbers, because Comm has no 64-bit integer type.
   comm.all_gather(Tensor(all.data(), DType::i32, {comm.size(), 2 * n}),
                   ConstTensor(mine.data(), DType::i32, {2 * n}));
   for (int64_t i = 0; i < n; ++i) {

@@ -22,8 +22,8 @@ namespace stretto {
 // group whose copies differ.
 void audit_replicas(Trainer& trainer);
 
-// The positions whose digest is not the most frequent one; all of them where none is (two copies
-// that differ). Separate for tests.
+// Positions whose digest is not the most frequent one. Where no digest is the most frequent (two
+// copies that differ), all positions. Declared here for tests.
 std::vector<int> odd_ones(const std::vector<uint64_t>& digests);
 
 }  // namespace stretto

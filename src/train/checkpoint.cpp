@@ -12,7 +12,7 @@ namespace {
 
 using nlohmann::json;
 
-// How the optimizer's state is cut over data-parallel ranks.
+// How the optimizer's state is divided among data-parallel ranks.
 struct Ownership {
   int64_t parts = 1;  // ranks that share one copy
   int64_t part = 0;
@@ -24,7 +24,8 @@ Ownership ownership(const Trainer& trainer, const FlatLayout& layout, const Rank
   return {layout.dp, trainer.at().dp % layout.dp, trainer.at().dp < layout.dp};
 }
 
-// Global elements: rows that only pad the vocabulary are in no checkpoint.
+// Rows of the whole parameter as checkpoints store it: without the rows that only pad the
+// vocabulary.
 int64_t real_rows(const ParameterSpec& spec, const ModelShape& model) {
   return spec.name == "wte" || spec.name == "head" ? model.vocab : spec.rows;
 }
@@ -34,8 +35,9 @@ std::vector<int64_t> shape_of(const ParameterSpec& spec, const ModelShape& model
   return {real_rows(spec, model), spec.columns};
 }
 
-// Visits what this rank's optimizer owns: visit(unit, half, parameter, range of shard positions,
-// place of the range's first element among the unit half's owned elements).
+// Calls visit(unit, half, parameter, range, place) for everything that this rank's optimizer owns:
+// `range` counts positions in the parameter's shard, `place` is where the range begins among the
+// owned elements of that half of the unit.
 template <typename Visit>
 void each_owned(const FlatLayout& layout, const Ownership& own, Visit&& visit) {
   for (size_t u = 0; u < layout.units.size(); ++u) {
@@ -53,22 +55,22 @@ void each_owned(const FlatLayout& layout, const Ownership& own, Visit&& visit) {
   }
 }
 
-// Owned elements of a unit's half in the state buffers ("master", "m", "v").
+// Where the owned elements of a unit's half begin in the state buffers ("master", "m", "v").
 int64_t state_begin(const FlatUnit& unit, int half, const Ownership& own) {
   return (half == 0 ? unit.begin : unit.replicated) / own.parts;
 }
 
 struct Copy {
-  Backend& backend;   // in whose memory the source lies
+  Backend& backend;   // whose memory holds `source`
   size_t tensor = 0;  // in the shard
   Tensor source;      // the range's elements
-  Tensor low;         // of weights that are the upper halves of f32: the lower ones
+  Tensor low;         // where `source` is the upper half of f32 weights: the lower half
   std::vector<ShardPiece> pieces;
   int64_t first_position = 0;
 };
 
 void copy_out(const Copy& copy, Backend& state_backend, Shard& shard) {
-  // Pieces follow each other in the rank's memory; only padding rows, at the end, are left out.
+  // Pieces are contiguous in the rank's memory: only padding rows are left out, and they come last.
   int64_t count = 0;
   for (const ShardPiece& piece : copy.pieces) {
     STRETTO_CHECK(piece.position == copy.first_position + count, "shard pieces with a gap");
@@ -212,7 +214,7 @@ namespace {
 
 constexpr int64_t kElementsPerRead = kChunkBytes / 4;
 
-// Positions [begin, end) of a shard, padding as zeros.
+// Reads positions [begin, end) of a shard; padding becomes zeros.
 void read_positions(const TensorReader& reader, const RankShape& shape, const ParameterSpec& spec,
                     int64_t tp_rank, FlatRange range, const OnProgress& moved,
                     std::vector<float>& out) {

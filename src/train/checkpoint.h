@@ -10,21 +10,22 @@
 
 namespace stretto {
 
-// This rank's part: what its optimizer owns, replicated data on one rank only. Weights as fp32
-// where there is a master. `shard` may be one from an earlier step: its buffer is used again.
+// Collects this rank's part: what its optimizer owns, and what is replicated if this rank is the
+// one that saves it. Weights are taken as fp32 where there is a master. `shard` may be that of an
+// earlier step: its buffer is used again.
 void collect_shard(Trainer& trainer, Shard& shard);
 
-// Step, config and trainer state; the files come when they are written.
+// Step, configuration and trainer state. The files are added when they have been written.
 Manifest manifest_of(Trainer& trainer);
 
-// Sets weights, moments, counters and loss scale of this rank, whatever layout wrote them. Moments
-// that the checkpoint does not have (an imported model) become zero.
+// Sets this rank's weights, moments, counters and loss scale from a checkpoint of any layout.
+// Moments that the checkpoint does not have (an imported model) become zero.
 void restore(Trainer& trainer, const Checkpoint& checkpoint, const OnProgress& moved = unheard);
 
 Config config_of(const Manifest& manifest);
-// Loss scale 0: the checkpoint is an imported model and has none.
+// A loss scale of 0 means that the checkpoint is an imported model, which has none.
 TrainerState state_of(const Manifest& manifest);
 std::string state_json(const TrainerState& state, const DataMark& data = {});
-DataMark data_of(const Manifest& manifest);  // none where an older version or an import wrote it
+DataMark data_of(const Manifest& manifest);  // none if an older version or `import` wrote it
 
 }  // namespace stretto

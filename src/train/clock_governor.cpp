@@ -8,12 +8,12 @@
 namespace stretto {
 namespace {
 
-constexpr double kHeatUp = 5;    // seconds: a cold card is not held back yet
-constexpr double kSettle = 1.5;  // after the ceiling changed
+constexpr double kHeatUp = 5;    // seconds: a cold card is faster at first
+constexpr double kSettle = 1.5;  // seconds after a change of the ceiling that are not measured
 constexpr double kWatch = 4;
-constexpr size_t kSteps = 8;              // at least, of what is compared
-constexpr double kStepMhz = 15;           // clocks of NVIDIA's GPUs are multiples of it
-constexpr double kAboveMean[] = {60, 0};  // MHz: the ceilings that are tried
+constexpr size_t kSteps = 8;              // a phase has at least so many
+constexpr double kStepMhz = 15;           // NVIDIA's GPUs know multiples of this clock only
+constexpr double kAboveMean[] = {60, 0};  // MHz over the mean clock: the ceilings to try
 
 }  // namespace
 
@@ -35,7 +35,7 @@ std::optional<int64_t> ClockGovernor::next_trial() {
   }
   enter(Phase::settle);
   const double above = kAboveMean[trials_++];
-  if (samples_ == 0) return std::nullopt;  // others may have some: this rank keeps step with them
+  if (samples_ == 0) return std::nullopt;  // other ranks may have samples: stay in phase
   return change_to(std::llround((clock_sum_ / samples_ + above) / kStepMhz) *
                    static_cast<int64_t>(kStepMhz));
 }

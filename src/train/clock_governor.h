@@ -1,8 +1,8 @@
-// Whether a GPU that its power cap holds back is faster with a ceiling for its clock, found out in
-// the first steps of a run: the clock it has on average, as it comes, and one a little above are
-// tried as the ceiling, and the better one stays if steps are shorter with it.
+// Finds out, in the first steps of a run, whether a GPU that its power cap slows down is faster
+// with a ceiling for its clock. Two ceilings are tried: the mean clock that the GPU had without
+// one, and a little more. The better one stays if it makes steps shorter.
 //
-// Why it is faster is not known; it is also where nothing but matrix products runs
+// Why a ceiling helps is not known. It also helps where nothing but matrix products runs
 // (docs/cuda_tried.md).
 #pragma once
 
@@ -21,12 +21,12 @@ struct ClockObservation {
 
 class ClockGovernor {
  public:
-  // One step. The ceiling from now on, where it changes; 0 lifts it.
+  // To be called after each step. Returns a new ceiling when it should change; 0 lifts it.
   std::optional<int64_t> observe(const ClockObservation& step);
 
   bool done() const { return phase_ == Phase::done; }
   int64_t limit() const { return limit_; }  // in force; 0: none
-  // Median seconds of a step as the card comes and with the better ceiling; 0 where not measured.
+  // Median seconds of a step without a ceiling and with the better one; 0 where not measured.
   double before() const { return before_; }
   double after() const { return after_; }
 

@@ -20,9 +20,10 @@
 namespace stretto {
 namespace {
 
-// One order a line, one answer a line: exit code and words of nvidia-smi. The orders end when
-// nobody is left who could give one; an answer that nobody hears any more must not end the shell
-// before it has lifted what it holds.
+// Reads one order per line (a clock in MHz; 0 lifts the ceiling) and answers with one line: exit
+// code and output of nvidia-smi. Input ends when the last process that could write it is gone; then
+// the ceiling is lifted. An answer that nobody reads must not end the shell before that, hence the
+// traps.
 constexpr const char* kHolder = R"sh(
 trap '' INT TERM HUP QUIT PIPE
 set -f
@@ -40,7 +41,7 @@ done
 [[noreturn]] void refused(const std::string& what) {
   throw Error(ExitCode::no_permission, what,
               "gpu_clock needs nvidia-smi and the right to use `nvidia-smi -lgc` (root, or a "
-              "container with that right); gpu_clock=0 leaves the clock as it comes");
+              "container with that right); gpu_clock=0 leaves the clock alone");
 }
 
 }  // namespace
@@ -54,10 +55,10 @@ ClockLimit::ClockLimit(std::string gpu) : gpu_(std::move(gpu)) {
   posix_spawn_file_actions_init(&files);
   posix_spawn_file_actions_adddup2(&files, ends[1], STDIN_FILENO);
   posix_spawn_file_actions_adddup2(&files, ends[1], STDOUT_FILENO);
-  posix_spawn_file_actions_addclosefrom_np(&files, 3);  // a run's lock is not held with it
+  posix_spawn_file_actions_addclosefrom_np(&files, 3);  // do not inherit the run's lock
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID);  // no signal of our terminal
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID);  // no signals from our terminal
   std::array<const char*, 6> words = {"sh",         "-c",   kHolder, "stretto-gpu-clock",
                                       gpu_.c_str(), nullptr};
   const int error = posix_spawn(&holder_, "/bin/sh", &files, &attributes,
@@ -73,7 +74,7 @@ ClockLimit::ClockLimit(std::string gpu) : gpu_(std::move(gpu)) {
   throw Error(ExitCode::os_error, fmt::format("cannot start /bin/sh: {}", std::strerror(error)));
 }
 
-// The shell goes on by itself if nvidia-smi takes longer: one that asks a lost GPU may never end.
+// Waits 10 s at most, because nvidia-smi may hang on a lost GPU. The shell works on without us.
 ClockLimit::~ClockLimit() {
   close(line_);
   for (int i = 0; i < 1000 && waitpid(holder_, nullptr, WNOHANG) == 0; ++i) {

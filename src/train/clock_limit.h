@@ -1,5 +1,6 @@
-// A ceiling for the clock of a GPU, set by nvidia-smi, which takes rights. A shell of its own holds
-// it and lifts it when this object or its process is gone, however that ended.
+// A ceiling for the clock of a GPU. It is set by nvidia-smi, which needs the right to do so. A
+// separate shell holds the ceiling and lifts it when this object is destroyed or its process ends,
+// however that happens.
 #pragma once
 
 #include <sys/types.h>
@@ -16,7 +17,7 @@ class ClockLimit {
   ClockLimit(const ClockLimit&) = delete;
   ClockLimit& operator=(const ClockLimit&) = delete;
 
-  // 0: as the card comes. Throws Error (no_permission) with what nvidia-smi says.
+  // 0 lifts the ceiling. Throws Error(no_permission) with the message of nvidia-smi.
   void set(int64_t mhz);
 
  private:

@@ -14,7 +14,7 @@
 namespace stretto {
 namespace {
 
-// Looked at once, before any rank is bound.
+// Read once, before any rank is bound to some of the cores.
 const CoreSet& unbound_cores() {
   static const CoreSet cores = cores_of_process();
   return cores;
@@ -63,7 +63,7 @@ void bind_rank(const Config& config, int64_t local_rank, int64_t ranks_here) {
   cpu_set_t set;
   CPU_ZERO(&set);
   for (const int core : slice) CPU_SET(core, &set);
-  sched_setaffinity(0, sizeof(set), &set);  // a wish: refused, ranks run where they may
+  sched_setaffinity(0, sizeof(set), &set);  // if the system refuses, the rank runs on any core
 }
 
 }  // namespace stretto

@@ -1,4 +1,4 @@
-// What tells one corpus from another without reading all of it.
+// Tells one corpus from another without reading all of it.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@ namespace stretto {
 
 struct DataMark {
   int64_t tokens = 0;  // 0: nothing is known
-  std::string sample;  // digest of ids at places spread over it
-  std::string format;  // of its file, as the source says; the same tokens may lie in another
+  std::string sample;  // digest of token ids at places spread over the corpus
+  std::string format;  // of its file; not compared: the same tokens may be stored in another format
 
   bool operator==(const DataMark& other) const {
     return tokens == other.tokens && sample == other.sample;

@@ -84,7 +84,7 @@ EvalResult evaluate_tokens(const Checkpoint& checkpoint, const TokenSource& sour
   Gpt gpt(*backend, shape, {comm.get(), comm.get(), comm.get(), nullptr});
   load_weights(gpt, checkpoint, config.model);
 
-  // All batches have one shape: a GPU chooses the algorithms for each anew.
+  // All batches have one shape, since a GPU chooses its algorithms anew for each shape.
   const MicroBatch mb{0, 0, config.micro_batch};
   std::vector<int32_t> tokens(static_cast<size_t>(config.micro_batch * config.seq_len));
   std::vector<int32_t> targets(tokens.size());

@@ -18,16 +18,16 @@ struct EvalResult {
   int64_t tokens = 0;  // predicted
 };
 
-// What is left of a run's configuration to use its model on one rank, in the run's precision.
-// Throws bad_config where the device cannot have such a model.
+// The configuration of a run, reduced to what it takes to use its model on one rank, in the run's
+// precision. Throws bad_config where the device cannot hold such a model.
 Config eval_config(const Checkpoint& checkpoint, Device device = Device::cpu);
 
-// Samples [first, first + samples) into as many rows as there is room for; those behind them count
-// for nothing.
+// Reads samples [first, first + samples) into the front of `tokens` and `targets`, and fills the
+// remaining rows with some that do not count in the loss.
 void read_filled_batch(const Sampler& sampler, int64_t first, int64_t samples,
                        std::span<int32_t> tokens, std::span<int32_t> targets);
 
-// Cuts the source into consecutive sequences; a last one that is not full is left out.
+// Cuts the source into consecutive sequences; an incomplete last one is left out.
 EvalResult evaluate_tokens(const Checkpoint& checkpoint, const TokenSource& source,
                            const EvalSettings& settings);
 

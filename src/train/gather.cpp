@@ -8,8 +8,8 @@
 
 namespace stretto {
 
-// Rank 0 answers each rank in turn; the middle of the quickest of a few round trips is when it
-// looked at its clock.
+// Rank 0 answers each rank in turn. The rank assumes that rank 0 read its clock half-way through
+// the quickest of several round trips.
 double clock_offset(Comm& world) {
   constexpr int kTrips = 8;
   double offset = 0, quickest = 1e9;

@@ -1,4 +1,4 @@
-// What ranks tell rank 0 when a run is over: nothing here is for use inside a step.
+// What ranks tell rank 0 when a run is over. Nothing here is meant for use inside a step.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ namespace stretto {
 std::vector<std::string> gather_texts(Comm& world, const std::string& mine);
 
 // Seconds to add to this rank's clock_seconds() to get rank 0's. Collective. 0 on rank 0, and where
-// the difference cannot be told from the time that a message takes (one machine).
+// the difference is smaller than the time that a message takes (one machine).
 double clock_offset(Comm& world);
 
 }  // namespace stretto

@@ -108,7 +108,7 @@ const std::vector<float>& Decoder::next(int32_t token) {
   backend_.copy_to_host(out_.data(), logits_);
   if (!std::all_of(out_.begin(), out_.end(), [](float x) { return std::isfinite(x); })) {
     throw Error(ExitCode::bad_data,
-                fmt::format("the model's answer to token {} is no number", position_),
+                fmt::format("the model's output after token {} is NaN or infinite", position_),
                 "its weights are too large to compute with: take an earlier checkpoint");
   }
   ++position_;

@@ -47,8 +47,8 @@ class Decoder {
   std::vector<float> out_;
 };
 
-// How many tokens a run's model reads at once. Learned positions beyond the sequences that it was
-// trained on are still as they were drawn at the start.
+// How many tokens a run's model can read at once. A learned position beyond the sequences of
+// training still has its initial random embedding.
 int64_t context_limit(const Config& config);
 
 // A Decoder that never runs out: when its capacity is used up, it forgets the older half of what it

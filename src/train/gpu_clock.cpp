@@ -22,7 +22,7 @@ void require_fixed_clock(const Config& config) {
 bool first_of_its_gpu(Comm& world, const std::string& bus_id) {
   const uint64_t mine = stream_of(host_name() + " " + bus_id);
   std::vector<uint64_t> all(static_cast<size_t>(world.size()));
-  // Moved as pairs of 32 bits: there is no 64-bit integer type.
+  // Sent as pairs of 32-bit numbers, because Comm has no 64-bit integer type.
   world.all_gather(Tensor(all.data(), DType::i32, {world.size(), 2}),
                    ConstTensor(&mine, DType::i32, {2}));
   return std::find(all.begin(), all.end(), mine) - all.begin() == world.rank();
@@ -39,7 +39,7 @@ GpuClock::GpuClock(const Config& config, Comm& world) : world_(world) {
 
 void GpuClock::after(const StepRecord& record) {
   if (!governor_ || governor_->done()) return;
-  // All ranks see the same, so all of them change their clocks after the same step.
+  // All ranks see the same numbers, so all of them change their clocks after the same step.
   double agreed[] = {record.times.total, power_capped(record.gpu.throttle_reasons) ? 1.0 : 0.0,
                      refused_ ? 1.0 : 0.0};
   world_.all_reduce(Tensor(agreed, DType::f64, {3}), ReduceOp::max);
@@ -53,11 +53,10 @@ void GpuClock::after(const StepRecord& record) {
   if (limit) set(*limit);
   if (!governor_->done() || world_.rank() != 0) return;
   if (governor_->before() == 0) {
-    spdlog::info(
-        "gpu_clock=auto: no power cap was seen to hold the GPU back; its clock stays as it comes");
+    spdlog::info("gpu_clock=auto: no power cap slowed the GPU down; its clock is left alone");
     return;
   }
-  spdlog::info("gpu_clock=auto: {} a step as the clock comes, {} with a ceiling: {}",
+  spdlog::info("gpu_clock=auto: {} a step without a ceiling, {} with one: {}",
                format_seconds(governor_->before()), format_seconds(governor_->after()),
                governor_->limit() > 0
                    ? fmt::format("at most {} MHz from now on", governor_->limit())
@@ -70,7 +69,7 @@ void GpuClock::set(int64_t mhz) {
     limit_->set(mhz);
   } catch (const Error& e) {
     spdlog::warn("gpu_clock=auto: {}; {}", e.what(),
-                 mhz > 0 ? "the clock stays as it comes" : "this is tried again when the run ends");
+                 mhz > 0 ? "the clock is left alone" : "this is tried again when the run ends");
     refused_ = true;
   }
 }

@@ -1,4 +1,5 @@
-// The clock of this rank's GPU as gpu_clock asks for it: at most so many MHz, or found out.
+// Applies the configuration's gpu_clock to this rank's GPU: at most so many MHz, or `auto`, which
+// looks for the best ceiling in the first steps.
 #pragma once
 
 #include <memory>
@@ -13,19 +14,19 @@
 
 namespace stretto {
 
-// Throws Error (bad_config) for `auto`, which would change the clock between steps that are
-// compared.
+// Throws Error(bad_config) for gpu_clock=auto, which would change the clock between steps that are
+// to be compared.
 void require_fixed_clock(const Config& config);
 
-// Whether no rank before this one has the same GPU, by its PCI bus id and machine: where a
-// scheduler shows each rank its own GPU only, all of them have the same number. Collective over
-// `world`.
+// Whether this is the first rank that uses its GPU. GPUs are told apart by PCI bus id and machine,
+// because where a scheduler shows each rank only its own GPU, all of them have the same number.
+// Collective over `world`.
 bool first_of_its_gpu(Comm& world, const std::string& bus_id);
 
 class GpuClock {
  public:
-  // Collective over `world`. Of ranks that share a GPU the first sets its clock. A number that
-  // cannot be set throws; `auto` warns, and leaves the clock alone.
+  // Collective over `world`. Where ranks share a GPU, the first one sets its clock. A fixed clock
+  // that cannot be set throws; `auto` warns and leaves the clock alone.
   GpuClock(const Config& config, Comm& world);
   // After every step; collective while `auto` is undecided.
   void after(const StepRecord& record);
@@ -34,9 +35,9 @@ class GpuClock {
   void set(int64_t mhz);
 
   Comm& world_;
-  std::optional<ClockGovernor> governor_;  // of `auto`
-  std::unique_ptr<ClockLimit> limit_;      // none where the clock is another rank's, or nobody's
-  bool refused_ = false;                   // by nvidia-smi: all ranks give up after the next step
+  std::optional<ClockGovernor> governor_;  // only with `auto`
+  std::unique_ptr<ClockLimit> limit_;      // none where another rank sets the clock, or nobody does
+  bool refused_ = false;  // nvidia-smi refused: all ranks give up after the next step
 };
 
 }  // namespace stretto

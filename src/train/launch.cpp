@@ -15,9 +15,10 @@ namespace stretto {
 
 namespace {
 
-// Up to `most`, small enough that a pipeline has several micro-batches for each of its stages: with
-// few, stages wait for each other. The interleaved one wants whole rounds of them, if need be
-// fewer.
+// The micro-batch to use where at most `most` fits: small enough that the pipeline has several
+// micro-batches for each of its stages, because with few of them stages wait for each other. An
+// interleaved schedule needs whole rounds of micro-batches, so not every size is legal: a smaller
+// one is preferred to a larger one.
 int64_t for_pipeline(const Config& config, int64_t most) {
   constexpr int64_t kPerStage = 4;
   const ParallelConfig& p = config.parallel;
@@ -51,23 +52,26 @@ int64_t available_ranks(int64_t asked) {
   return launch.size;
 }
 
-void fit_world(Config& config, int64_t ranks, bool dp_is_given) {
-  ParallelConfig& p = config.parallel;
-  if (ranks == 0 || ranks == config.world_size()) return;
-  if (p.dp == 1 && !dp_is_given && ranks % (p.tp * p.pp) == 0) {
-    p.dp = ranks / (p.tp * p.pp);
-    return;
+void fit_world(ResolvedConfig& resolved, int64_t ranks) {
+  ParallelConfig& p = resolved.config.parallel;
+  constexpr int64_t kMost = int64_t{1} << 20;
+  for (const int64_t degree : {p.dp, p.tp, p.pp}) {
+    if (degree < 1 || degree > kMost) return;  // the rules will refuse it
   }
+  const bool given = resolved.origin_of("parallel.dp").source == Source::command_line;
+  const int64_t replica = p.tp * p.pp;
+  if (ranks > 0 && p.dp == 1 && !given && ranks % replica == 0) p.dp = ranks / replica;
+  require_world(resolved.config, ranks);
+}
+
+void require_world(const Config& config, int64_t ranks) {
+  if (ranks == 0 || ranks == config.world_size()) return;
+  const ParallelConfig& p = config.parallel;
   throw Error(ExitCode::bad_config,
               fmt::format("{}, but parallel.dp x tp x pp = {} x {} x {} = {}",
                           counted(ranks, "rank"), p.dp, p.tp, p.pp, config.world_size()),
               fmt::format("start {}, or change dp, tp, pp so that their product is {}",
                           counted(config.world_size(), "rank"), ranks));
-}
-
-void fit_world(ResolvedConfig& resolved, int64_t ranks) {
-  fit_world(resolved.config, ranks,
-            resolved.origin_of("parallel.dp").source == Source::command_line);
 }
 
 int64_t ranks_here(const Config& config) {

@@ -11,15 +11,16 @@
 namespace stretto {
 
 // How many ranks there are to use: those of the launcher, else `asked` (0: as the configuration
-// says). Throws usage where both speak, and differently.
+// says). Throws a usage error where both are given and differ.
 int64_t available_ranks(int64_t asked);
 
-// Makes dp x tp x pp equal `ranks` (0: leaves the configuration alone): dp takes what tp and pp
-// leave. Throws bad_config where a dp that was set, or tp x pp, does not fit.
-void fit_world(Config& config, int64_t ranks, bool dp_is_given = false);
-void fit_world(ResolvedConfig& resolved, int64_t ranks);  // a dp on the command line is given
+// Makes dp x tp x pp equal `ranks` by choosing dp, unless the command line sets dp. Throws as
+// require_world() does, but leaves degrees that cannot be to require_valid(), which must follow.
+void fit_world(ResolvedConfig& resolved, int64_t ranks);
+// Throws bad_config unless dp x tp x pp is `ranks`; 0 is any number.
+void require_world(const Config& config, int64_t ranks);
 
-// Ranks on this machine, which share its cores and memory.
+// How many ranks share the cores and the memory of this machine.
 int64_t ranks_here(const Config& config);
 
 // micro_batch: auto becomes the largest that fits `budget` bytes per rank. Throws out_of_memory.

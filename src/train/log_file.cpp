@@ -45,7 +45,7 @@ void LogFile::sync() {
   try {
     if (!fs_.info(path_)) open();
   } catch (const Error& error) {
-    spdlog::warn("{} is gone; a new one: {}", path_, error.what());
+    spdlog::warn("{} has disappeared and cannot be created again: {}", path_, error.what());
   }
 }
 
@@ -73,16 +73,16 @@ void LogFile::flush(bool durable) {
 }
 
 void LogFile::take_note(const Error& error) {
-  if (!failing_) spdlog::warn("{}; what belongs there waits in memory", error.what());
+  if (!failing_) spdlog::warn("{}; records are kept in memory until they can be written", error.what());
   failing_ = true;
   try {
-    // A write may end anywhere in a record: the next one goes on from there.
+    // The failed write may have ended inside a record: the next one goes on from there.
     const int64_t written = file_->size() - bytes_;
     if (written <= 0 || written > static_cast<int64_t>(waiting_.size() - begun_)) return;
     begun_ += static_cast<size_t>(written);
     bytes_ += written;
   } catch (const Error&) {
-    return;  // it cannot be asked either
+    return;  // the size cannot be read either
   }
 }
 

@@ -1,5 +1,5 @@
-// A file that a run adds records to. A log must never stop training: what cannot be written waits
-// in memory, and each further record tries again.
+// A file to which a run appends records. A log must never stop training: records that cannot be
+// written are kept in memory, and each further record tries again.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace stretto {
 
 class LogFile {
  public:
-  // Goes on with the file, or makes it and its directory; throws cannot_create if that fails. An
+  // Appends to the file, or creates it and its directory; throws cannot_create if that fails. An
   // empty file begins with `beginning`.
   LogFile(Fs& fs, std::string path, std::string beginning = "");
   ~LogFile();
@@ -21,8 +21,8 @@ class LogFile {
   LogFile& operator=(const LogFile&) = delete;
 
   void write(std::string_view record);
-  // Makes what was written durable. Where the file has lost its name, further records go into a new
-  // one.
+  // Makes what was written durable. If the file was removed or renamed, further records go into a
+  // new one.
   void sync();
 
  private:
@@ -33,12 +33,12 @@ class LogFile {
   Fs& fs_;
   std::string path_, beginning_;
   std::unique_ptr<File> file_;
-  int64_t bytes_ = 0;    // of the file
+  int64_t bytes_ = 0;    // bytes in the file
   std::string waiting_;  // whole records; the file ends with the first `begun_` bytes of them
   size_t begun_ = 0;
-  int64_t records_ = 0;   // that wait
-  bool failing_ = false;  // the user was told
-  int64_t lost_ = 0;      // records for which there was no room in memory
+  int64_t records_ = 0;   // still to be written
+  bool failing_ = false;  // the user has been told
+  int64_t lost_ = 0;      // records dropped because too many were waiting
 };
 
 }  // namespace stretto

@@ -18,7 +18,7 @@ double flops_per_rank(const Config& config, const StepRecord& record, Convention
   return per_token * record.tokens_per_second() / static_cast<double>(config.world_size());
 }
 
-// The sign of a NaN means nothing.
+// The sign of a NaN has no meaning, and would be printed.
 double unsigned_nan(double value) { return std::isnan(value) ? std::abs(value) : value; }
 
 // Share of the step in which the rank waited for another stage, transfers included.
@@ -39,7 +39,7 @@ std::string gpu_json(const StepRecord& r) {
       json_number(g.temperature_c_max), throttle_text(g.throttle_reasons));
 }
 
-// ,"comm_bytes_by_call":{"dp":{"all_reduce":..}}: what is not zero.
+// ,"comm_bytes_by_call":{"dp":{"all_reduce":..}}, without the calls that sent nothing.
 std::string bytes_by_call_json(const StepRecord& r) {
   std::string axes;
   const auto add_axis = [&](const char* axis, const CommCounters& c) {

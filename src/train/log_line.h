@@ -14,18 +14,19 @@ namespace stretto {
 // `step 10/100 | loss 5.5412 | norm 1.23 | lr 6.0e-04 | 41.2k tok/s | ...`
 std::string compact_line(const Config& config, const StepRecord& record, double eta_seconds);
 
-// The line of Megatron-DeepSpeed, so that existing parsers and dashboards work.
+// A line in the format of Megatron-DeepSpeed, so that existing parsers and dashboards work.
 std::string megatron_line(const Config& config, const StepRecord& record);
 
-// One JSON object, all digits; not-a-number becomes null.
+// One JSON object with all digits; NaN and infinity become null.
 std::string json_line(const Config& config, const StepRecord& record);
 
 std::string json_number(double value);
 
-// The curves of TensorBoard. What Megatron-LM draws has its tag and its unit.
+// The curves of TensorBoard. What Megatron-LM draws, too, has its tag and its unit.
 std::vector<Scalar> step_scalars(const Config& config, const StepRecord& record);
 
-// Model FLOPs of a step over what the device promises (mpt convention); empty: nobody knows that.
+// Model FLOP/s of a step (mpt convention) as a fraction of the device's peak; empty if the peak is
+// unknown.
 std::optional<double> mfu(const Config& config, const StepRecord& record);
 // Model FLOP/s per rank of a step, recomputation left out (mpt convention) or counted (megatron).
 double model_flops_per_rank(const Config& config, const StepRecord& record);

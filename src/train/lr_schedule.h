@@ -5,9 +5,9 @@
 
 namespace stretto {
 
-// `step` counts updates from 1. Warm-up is linear to `lr`; then constant, or down to `min_lr` by a
-// line, by half a cosine, or (wsd) constant first and by a line over the last `decay` steps. A run
-// that is shorter than its warm-up ends on the way up.
+// `step` counts updates from 1. Warm-up is linear up to `lr`. After it the rate is constant, falls
+// to `min_lr` along a line or half a cosine, or (wsd) stays constant and falls along a line over
+// the last `decay` steps. A run that is shorter than its warm-up ends before it reaches `lr`.
 double learning_rate(const TrainConfig& train, int64_t step);
 
 }  // namespace stretto

@@ -11,7 +11,7 @@
 namespace stretto {
 namespace {
 
-// The step of a line, as json_line() and its neighbours begin them; -1: not a line of ours.
+// The step of a line that json_line() or its neighbours wrote; -1 for any other line.
 int64_t step_of(std::string_view line) {
   constexpr std::string_view kBegin = "{\"step\":";
   if (!line.starts_with(kBegin) || !line.ends_with('}')) return -1;
@@ -20,13 +20,13 @@ int64_t step_of(std::string_view line) {
   return step;
 }
 
-// Bytes up to the last whole line of `step` or a step before; lines are in that order. One that the
-// disk has damaged tells nothing, and those behind it are as good as before.
+// Bytes of the file up to the last whole line whose step is at most `step`; lines are in the order
+// of their steps. A line that the disk has damaged has no step; the lines after it still count.
 std::uintmax_t bytes_up_to(const std::string& path, int64_t step) {
   std::ifstream file(path, std::ios::binary);
   std::uintmax_t bytes = 0, kept = 0;
   std::string line;
-  while (std::getline(file, line) && !file.eof()) {  // at the end of the file: no newline
+  while (std::getline(file, line) && !file.eof()) {  // eof() here: the last line has no newline
     const int64_t its_step = step_of(line);
     if (its_step > step) break;
     bytes += line.size() + 1;
@@ -35,7 +35,7 @@ std::uintmax_t bytes_up_to(const std::string& path, int64_t step) {
   return kept;
 }
 
-// What lies there already must be a file of ours: it will be cut and written to.
+// Refuses a file that is not a metrics file, because it would be cut and written to.
 void require_ours(const std::string& path) {
   std::error_code ignored;
   const auto status = std::filesystem::symlink_status(path, ignored);
@@ -46,17 +46,18 @@ void require_ours(const std::string& path) {
     std::ifstream file(path, std::ios::binary);
     if (!std::getline(file, line) || file.eof() || step_of(line) >= 0) return;
   }
-  throw Error(ExitCode::cannot_create,
-              fmt::format("{}: {}", path,
-                          regular ? "holds something else than metrics" : "is no regular file"),
-              "move it away, or set output= to another directory");
+  throw Error(
+      ExitCode::cannot_create,
+      fmt::format("{}: {}", path,
+                  regular ? "contains something other than metrics" : "is not a regular file"),
+      "move it away, or set output= to another directory");
 }
 
-// One system call cuts the file: it is there before or after, whenever this process dies.
+// Cuts the file with one system call, so that it is complete whenever this process dies.
 void cut_after(const std::string& path, int64_t step) {
   std::error_code failed;
   const std::uintmax_t size = std::filesystem::file_size(path, failed);
-  if (failed) return;  // a new run
+  if (failed) return;  // there is no file yet: a new run
   const std::uintmax_t kept = bytes_up_to(path, step);
   if (kept == size) return;
   std::filesystem::resize_file(path, kept, failed);

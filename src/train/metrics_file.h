@@ -11,8 +11,9 @@ namespace stretto {
 
 class MetricsFile {
  public:
-  // Empty directory: writes nothing. Creates the directory; throws cannot_create if that fails.
-  // Lines of steps after `step`, which this run takes again, go, and so does an unfinished one.
+  // An empty directory name writes nothing. Creates the directory; throws cannot_create if that
+  // fails. Removes the lines of steps after `step`, which this run repeats, and an incomplete last
+  // line.
   MetricsFile(Fs& fs, const std::string& directory, int64_t step);
 
   void write(const std::string& line);

@@ -28,7 +28,7 @@ Optimizer::Optimizer(Backend& backend, Gpt& gpt, OptimizerSettings settings)
 }
 
 Tensor Optimizer::state(const char* name) {
-  if (host_backend_) backend_.synchronize();  // copies of the last step may be on their way
+  if (host_backend_) backend_.synchronize();  // the last step's copies may still be in progress
   const std::string_view which = name;
   return which == "master" ? master_ : which == "m" ? m_ : v_;
 }
@@ -63,7 +63,7 @@ void Optimizer::plan_pieces() {
   const int64_t mine = sharded ? parts / layout.dp : parts;
   const int64_t first = sharded ? mine * comms.dp->rank() : 0;
   for (size_t u = 0; u < layout.units.size(); ++u) {
-    // The last stage's copy of a tied table is counted on the first.
+    // A tied token table has a second copy on the last stage: only the first stage's is counted.
     const bool copy = layout.units[u].name == "wte" && comms.ends && !gpt_.shape().first_stage;
     for (int half = 0; half < 2 && !copy; ++half) {
       if (half == 1 && comms.tp->rank() != 0) continue;  // replicated: counted once
@@ -89,8 +89,8 @@ void Optimizer::count_padding() {
   padding_ = counted[1] - static_cast<double>(parameter_count(gpt_.shape().model));
 }
 
-// Fills one row of statistics per piece; pieces of other ranks stay zero, so adding the rows of all
-// data-parallel ranks is exact.
+// Fills one row of statistics per piece. Pieces of other ranks stay zero, so that adding the rows
+// of all data-parallel ranks is exact.
 void Optimizer::collect_stats() {
   const RankComms comms = gpt_.comms();
   backend_.fill_zero(pieces_);
@@ -120,10 +120,10 @@ void Optimizer::start_step(double lr, double loss_scale, int64_t step) {
   gpt_.weights().publish();
 }
 
-// Copies in run on the copy lane, copies out on the comm lane, which has nothing to do here: the
-// link to the host carries both directions at once.
+// The link to the host carries both directions at once: copies in are queued on the copy lane,
+// copies out on the comm lane, which is idle here.
 void Optimizer::update_windows(const AdamWOptions& options) {
-  for (const Event& event : left_) backend_.wait(Lane::copy, event);  // the last step's results
+  for (const Event& event : left_) backend_.wait(Lane::copy, event);  // results of the last step
   for (size_t w = 0; w < windows_.size(); ++w) {
     const Window& window = windows_[w];
     Event& left = left_[w % 2];
@@ -162,7 +162,7 @@ void Optimizer::plan_segments() {
       for (const FlatSegment& segment : decay_segments(unit, range)) {
         const int64_t begin = segment.begin - range.begin, end = segment.end - range.begin;
         const Tensor w = weight.slice(begin, end);
-        // fp32 weights are their own master; others have one in the state, or none.
+        // fp32 weights are their own master; other types have one in the state, or none at all.
         const Tensor master = w.dtype() == DType::f32 ? w : Tensor();
         segments_.push_back({w,
                              master,

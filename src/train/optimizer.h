@@ -1,9 +1,9 @@
-// AdamW over the part of the parameters that this rank owns, with the global gradient norm,
-// clipping and the decision to skip taken once for all ranks.
+// AdamW over the parameters that this rank owns. Global gradient norm, clipping and the decision to
+// skip a step are taken once for all ranks.
 //
-// With optimizer_offload the state lies in host memory and passes through two windows on the
-// device: one is copied in and one out while a third is updated by the same operator, so bits do
-// not change.
+// With optimizer_offload the state is in host memory and passes through two windows on the device:
+// while one is copied in or out, the other is updated by the same operator, so the results have the
+// same bits.
 #pragma once
 
 #include <array>
@@ -20,22 +20,22 @@ struct OptimizerSettings {
   float eps = 1e-8f;
   float weight_decay = 0.1f;
   float clip = 1.0f;
-  uint64_t seed = 0;  // stochastic rounding of pure bf16 weights
+  uint64_t seed = 0;  // for the stochastic rounding of bf16 weights that have no master
 };
 
 struct StepResult {
   double grad_norm = 0;  // before clipping, loss scale removed
   double zeros = 0;      // gradient elements that are exactly zero
-  bool skipped = false;  // NaN or infinite gradients: nothing was changed
+  bool skipped = false;  // gradients were NaN or infinite: nothing was changed
 };
 
 class Optimizer {
  public:
   Optimizer(Backend& backend, Gpt& gpt, OptimizerSettings settings);
 
-  // Initial weights, with their master.
+  // Sets the initial weights and their masters.
   void initialise(uint64_t seed);
-  // Weights (and their master) of flat range [begin, begin + count) of a unit.
+  // Sets the weights (and their masters) in the flat range [begin, begin + count) of a unit.
   void assign(size_t unit, int64_t begin, const float* values, int64_t count);
 
   // One update from the finished gradients. `scale` is the loss scale they carry; `step` counts
@@ -44,8 +44,8 @@ class Optimizer {
     start_step(lr, loss_scale, step);
     return result(loss_scale);
   }
-  // The same in two: what is queued, and what waits for its numbers. The host is free in between,
-  // and free again while the device still updates: norm and decision are known before.
+  // step() in two parts: start_step() queues the work, result() waits for norm and decision. The
+  // host is free between the two, and the device may still be updating after the second.
   void start_step(double lr, double loss_scale, int64_t step);
   StepResult result(double loss_scale);
 

@@ -14,7 +14,8 @@ void finish(RequestPtr& request) {
   request.reset();
 }
 
-// The same for two tasks that queue the same operators on the same tensors; 0: too large to say.
+// A key that is equal for two tasks exactly if they queue the same operators on the same tensors; 0
+// if a field does not fit into its bits.
 uint64_t task_key(const Task& task, const MicroBatch& mb, size_t micro_batches, int which) {
   const uint64_t fields[][2] = {
       {static_cast<uint64_t>(task.kind) + 1, 3}, {static_cast<uint64_t>(which), 1},
@@ -37,7 +38,8 @@ Pipeline::Pipeline(Gpt& gpt, PipelineSchedule kind, int chunks)
     outputs_.emplace_back(static_cast<size_t>(slots));
   }
   const RankComms comms = gpt.comms();
-  // NCCL has streams of its own, which a recording would have to join: also in a world of one.
+  // NCCL has streams of its own, which a recording would have to join. That holds in a world of
+  // one, too.
   const bool nccl = std::string_view(pp_.transport()) == "nccl";
   alone_ = !nccl && !gpt.backend().host_memory() && comms.dp->size() == 1 &&
            comms.tp->size() == 1 && pp_.size() == 1 && comms.replica == nullptr &&
@@ -101,7 +103,8 @@ void Pipeline::traced(const Task& task, const Transfer& in, const Transfer& out,
     event.id = flow_id(trace->scope(), from, to, tag);
     trace->add(event);
   };
-  constexpr double kInside = 1e-9;  // an arrow belongs to the slice around its time
+  // An arrow leaves so many seconds before the end of its slice, so that viewers attach it there.
+  constexpr double kInside = 1e-9;
   const int here = pp_.rank();
   if (in.peer >= 0) arrow(TraceEvent::Kind::flow_in, span.start, in.peer, here, in.tag);
   if (out.peer < 0) return;
@@ -123,7 +126,7 @@ void Pipeline::begin(const Schedule& schedule, const Task& task, const MicroBatc
   const auto chunk = static_cast<size_t>(task.chunk);
   const Transfer in = input_of(schedule, pp_.rank(), task);
   if (task.kind == TaskKind::forward) {
-    finish(output_request(task.chunk, mb.slot));  // its buffer is about to be written again
+    finish(output_request(task.chunk, mb.slot));  // the buffer is about to be overwritten
     if (gpt_.begins_model(chunk) || gpt_.ends_model(chunk)) load(chunk, mb);
     if (in.peer >= 0) receive(gpt_.input(chunk, mb), in);
     if (ahead_aside_) gpt_.take_received(chunk, mb);
@@ -141,8 +144,8 @@ void Pipeline::receive_ahead(const Schedule& schedule, const Task& task, const T
   const MicroBatch mb = micro_batch(next, shares);
   Tensor to;
   if (next.kind == TaskKind::forward) {
-    // The backward pass that frees the slot reads its input to the end. With offload all slots take
-    // turns in the same memory.
+    // The task at hand may be the backward pass that still reads this slot's input. With offload
+    // all slots share the same memory.
     const bool same_slot = task.kind != TaskKind::forward && task.chunk == next.chunk &&
                            micro_batch(task, shares).slot == mb.slot;
     ahead_aside_ = same_slot || gpt_.shape().offloads();
@@ -150,7 +153,8 @@ void Pipeline::receive_ahead(const Schedule& schedule, const Task& task, const T
   } else {
     const bool takes_one = task.kind == TaskKind::backward || task.kind == TaskKind::backward_input;
     const int which = takes_one ? 1 - gradient_ : gradient_;
-    // Still being sent: to wait for that here could stop two stages that wait for each other.
+    // The last send from this buffer is not done. Waiting for it here could deadlock two stages
+    // that wait for each other.
     if (gradients_[which] && !gradients_[which]->done()) return;
     finish(gradients_[which]);
     to = gpt_.dstream(which, mb);
@@ -220,7 +224,7 @@ void Pipeline::train(const std::vector<Share>& shares, const Loader& load) {
   finish_sends();
 }
 
-// Every stage takes each micro-batch in turn; chunks in model order.
+// Each micro-batch goes through the chunks in model order.
 void Pipeline::evaluate(const std::vector<Share>& shares, const Loader& load) {
   const Schedule& plan = this->plan(static_cast<int>(shares.size())).schedule;
   for (int i = 0; i < static_cast<int>(shares.size()); ++i) {

@@ -9,20 +9,21 @@
 
 namespace stretto {
 
-// The backend keeps the choices that a StepTuner goes through.
+// Options for backends that keep the choices which a StepTuner goes through.
 struct TunableOptions {
   bool collect = false;
-  double settle = 0;  // seconds that each algorithm runs alone before the fastest few are kept
+  // Seconds that each algorithm is timed alone, before only the fastest few are kept.
+  double settle = 0;
 };
 
-// Slurm gave each rank GPUs that the others do not see.
+// Whether Slurm gave each rank GPUs of its own, hidden from the other ranks.
 bool gpus_per_task();
 
 // Ranks of a machine take its GPUs in turn; more ranks than GPUs share them.
 int gpu_of(const Comm& world);
 
-// FLOP/s that the maker promises of the rank's device in the run's precision. 0: unknown. A CPU has
-// none before it was measured, and a GPU that ranks share is none of theirs alone.
+// Peak FLOP/s of the rank's device in the run's precision, as its maker states it; 0 if unknown. A
+// CPU has no stated peak, and for ranks that share a GPU it would mean nothing.
 double promised_peak(const Config& config, const Comm& world);
 
 std::unique_ptr<Backend> make_rank_backend(const Config& config, const Comm& world,

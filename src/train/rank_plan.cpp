@@ -29,7 +29,7 @@ Config with_micro_batch(Config config, int64_t micro_batch) {
   return config;
 }
 
-// The most that any rank needs: the ends of the pipeline differ from its middle.
+// Bytes of the rank that needs most: first and last pipeline stage differ from those between.
 size_t largest_plan(const Config& config) {
   size_t most = 0;
   for (const RankShape& shape : stage_shapes(config)) {
@@ -42,7 +42,7 @@ size_t largest_plan(const Config& config) {
   return most;
 }
 
-// Of a rank on a GPU: what it offloads, and what saving copies.
+// Host memory of a rank on a GPU: offloaded tensors, and the copies that saving makes.
 size_t largest_host_plan(const Config& config) {
   size_t most = 0;
   for (const RankShape& shape : stage_shapes(config)) {
@@ -62,9 +62,9 @@ size_t share_of_this_host(int64_t ranks_here) {
                     ranks_here);
 }
 
-// A rank's share of the smallest of the GPUs that the ranks of this machine take in turn. Zero
-// where there is none: making the backend says so. All ranks must find the same, so what others use
-// of a GPU counts only where one process decides.
+// A rank's share of the smallest of the GPUs that this machine's ranks use in turn; 0 where there
+// is no GPU (making the backend reports that). What other programs use of a GPU counts only if one
+// process decides for all ranks: separate processes would see different numbers.
 size_t gpu_share(int64_t ranks_here) {
   const int devices = cuda_device_count();
   if (devices == 0) return 0;
@@ -77,7 +77,7 @@ size_t gpu_share(int64_t ranks_here) {
   return gpus_per_task() ? least : least / static_cast<size_t>(ceil_div(ranks_here, devices));
 }
 
-// The first way to run it that fits.
+// Advice: the first change of the configuration that would fit.
 std::string what_fits(const Config& config, size_t bytes) {
   Config tried = config;
   const auto fits = [&](const char* name) -> std::string {
@@ -188,7 +188,8 @@ int64_t largest_micro_batch(const Config& config, size_t bytes) {
 
 size_t device_overhead(const Config& config, const RankShape& shape) {
   if (config.device == Device::cpu) return 0;
-  bool hopper = std::getenv("STRETTO_CUDA_ATTENTION") == nullptr;  // else who knows which
+  // A kernel that is forced by this variable may be any of them.
+  bool hopper = std::getenv("STRETTO_CUDA_ATTENTION") == nullptr;
   const int64_t used = std::min<int64_t>(cuda_device_count(), ranks_here(config));
   for (int d = 0; d < std::max<int64_t>(used, 1); ++d) hopper = hopper && cuda_is_hopper(d);
   return device_overhead(config, shape, hopper);
@@ -202,7 +203,7 @@ size_t save_bytes(const Config& config, const RankShape& shape) {
   if (config.output.empty()) return 0;
   const FlatLayout layout = flat_layout(shape);
   const auto elements = static_cast<size_t>(shape.zero > 0 ? layout.shard_total() : layout.total);
-  // One copy of the model is saved, by those who hold it.
+  // Only one copy of the model is saved, by the ranks that hold it.
   const ParallelConfig& p = config.parallel;
   const int64_t here = std::max<int64_t>(1, ranks_here(config));
   const int64_t savers = std::min((shape.zero > 0 ? layout.dp : 1) * p.tp * p.pp, here);
@@ -226,8 +227,8 @@ void require_fits(const Config& config, size_t bytes) {
         fmt::format("{} with micro_batch {} needs {} of host memory per rank{}, {} are there",
                     config.model.name, config.micro_batch, gib(outside), part_for_saves(config),
                     gib(host)),
-        "offload less, use a smaller micro_batch or activation_checkpointing=full; saves "
-        "are shared by more machines with zero, tp or pp, and need none with output=\"\"");
+        "offload less, use a smaller micro_batch or activation_checkpointing=full; with "
+        "zero, tp or pp more machines share what saving needs; nothing is saved with output=\"\"");
   }
   if (need <= bytes) return;
   throw Error(ExitCode::out_of_memory,

@@ -20,8 +20,8 @@ bool binding(const std::string& key, bool weights_only) {
   return key == "seq_len" || key == "precision" || key == "seed" || key.starts_with("data.");
 }
 
-// Where the tokens are the same, how their files are called does not matter. But whether there is a
-// file for evaluation says whether a part of data.path is held out.
+// Whether the difference does not matter because both name the same tokens. data.eval_path matters
+// all the same where only one of them has it: without it, a part of data.path is held out.
 bool only_a_name(const std::string& key, const Config& saved, const Config& given) {
   if (key == "data.eval_path") return saved.data.eval_path.empty() == given.data.eval_path.empty();
   return key == "data.path" || key == "data.tokenizer";
@@ -36,14 +36,15 @@ std::string listed(const std::vector<Difference>& differences) {
   return text;
 }
 
-// What to do where the checkpoint is of another run; `weights`: they are of use to this one.
+// Advice where the checkpoint belongs to another run. `weights`: this run could start from its
+// weights.
 std::string another_run(bool weights) {
   return std::string("set output= to another directory for a new run") +
          (weights ? " (`stretto export`, then `import`, makes one that begins with these weights)"
                   : "");
 }
 
-// Rank 0's view of the directory, for all.
+// The steps that rank 0 finds in the directory, on every rank.
 std::vector<int64_t> agreed_steps(Comm& world, const CheckpointStore& store) {
   std::vector<int64_t> steps;
   if (world.rank() == 0) steps = store.steps();
@@ -55,7 +56,8 @@ std::vector<int64_t> agreed_steps(Comm& world, const CheckpointStore& store) {
   return {numbers.begin(), numbers.end()};
 }
 
-// The checkpoint, if every rank finds its share of it whole.
+// Opens the checkpoint; every rank verifies its share of the files. nullopt if any share is
+// damaged.
 std::optional<Checkpoint> verified(Comm& world, const CheckpointStore& store, int64_t step,
                                    int64_t& bytes) {
   std::optional<Checkpoint> checkpoint;
@@ -75,7 +77,7 @@ std::optional<Checkpoint> verified(Comm& world, const CheckpointStore& store, in
   return checkpoint;
 }
 
-// As `import` writes them.
+// Such checkpoints are written by `stretto import`.
 bool holds_weights_only(const Checkpoint& checkpoint) {
   return state_of(checkpoint.manifest()).loss_scale.scale == 0;
 }
@@ -145,7 +147,7 @@ int64_t resume(Trainer& trainer, Fs& fs, bool speaks) {
     return *step;
   }
   if (steps.empty()) return -1;
-  throw Error(ExitCode::bad_data, fmt::format("no checkpoint in {} is whole", store.root()),
+  throw Error(ExitCode::bad_data, fmt::format("every checkpoint in {} is damaged", store.root()),
               "restore one from a copy, or set output= to another directory to begin anew");
 }
 

@@ -25,7 +25,7 @@
 namespace stretto {
 namespace {
 
-constexpr int kLastTries = 10;  // of a last save that has failed
+constexpr int kLastTries = 10;  // tries of a last save that has failed
 
 void print_line(const Config& config, const StepRecord& record, double seconds_so_far,
                 int64_t steps_so_far) {
@@ -46,9 +46,9 @@ void print_line(const Config& config, const StepRecord& record, double seconds_s
   std::fflush(stdout);
 }
 
-// What all ranks do after a step.
+// What all ranks agree to do after a step.
 struct Next {
-  int signal = 0;  // the largest that any of them saw; 0: none
+  int signal = 0;  // the largest that any rank received; 0: none
   bool enough = false, by_operator = false;
 };
 
@@ -78,8 +78,9 @@ std::string advice_for_skipped(const Config& config, Trainer& trainer) {
              : "lower train.lr or train.clip, check the data, or use bf16 or fp32";
 }
 
-// Skipped steps are part of finding a loss scale; where there is none to find, a run must not end
-// with one as if all were well.
+// Ends the run where skipped steps mean that it diverges: too many in a row, or one at the very
+// end. With a dynamic loss scale skipped steps are normal while the scale is found, so there it
+// takes too many in a row, or a scale that cannot fall any further.
 void require_progress(const Config& config, Trainer& trainer) {
   const TrainerState& state = trainer.state();
   const bool scaled = trainer.scaler().dynamic();
@@ -93,8 +94,8 @@ void require_progress(const Config& config, Trainer& trainer) {
               advice_for_skipped(config, trainer));
 }
 
-// Nor with skipped steps alone. What the search for a scale has found is saved: more steps may go
-// on from there.
+// Whether every step was skipped because no loss scale was found. Such a run has failed as well,
+// but it is saved before it says so: more steps may go on from the scale it has reached.
 bool found_no_scale(const Config& config, Trainer& trainer) {
   const TrainerState& state = trainer.state();
   return trainer.scaler().dynamic() && state.step == config.train.steps && state.updates == 0;
@@ -104,17 +105,17 @@ void record_save(CheckpointSaver& saver, RunLog& log) {
   if (const std::optional<SaveReport> save = saver.take_report()) log.save(*save);
 }
 
-// Saves when it is time to, and otherwise looks after a save under way. After a step without finite
-// gradients there is nothing new to save, and weights that are NaN must not push out good ones; but
-// with a loss scale such steps are part of the course.
-void take_care_of(CheckpointSaver& saver, RunLog& log, RunLock& lock, Trainer& trainer,
-                  bool stopping) {
+// Saves when it is time to; otherwise moves on a save that is under way. After a step that was
+// skipped there is nothing new to save, and weights that have become NaN must not replace good
+// ones. With a dynamic loss scale, however, skipped steps are normal.
+void save_if_due(CheckpointSaver& saver, RunLog& log, RunLock& lock, Trainer& trainer,
+                 bool stopping) {
   const TrainerState& state = trainer.state();
   const int64_t every = trainer.config().checkpoint.every;
   const bool sound = state.skipped_in_a_row == 0 || trainer.scaler().dynamic();
   if (stopping || (sound && every > 0 && state.step % every == 0)) {
     lock.renew();
-    log.sync();
+    log.sync();  // a run that resumes here needs the lines of all steps before
     saver.save(stopping);
   } else {
     saver.poll();
@@ -131,7 +132,8 @@ std::vector<int> stages_of(const Mesh& mesh) {
   return stages;
 }
 
-// Gathers compute times when a window of steps is full; rank 0 names slow ranks and keeps a record.
+// When a window of steps is full, gathers all ranks' compute times; rank 0 names slow ranks and
+// logs the times.
 void watch_stragglers(StragglerWatch& watch, const StepRecord& record, Comm& world, bool speaks,
                       RunLog& log) {
   if (world.size() == 1 || !watch.add(record.times.compute())) return;
@@ -146,7 +148,7 @@ void watch_stragglers(StragglerWatch& watch, const StepRecord& record, Comm& wor
   }
 }
 
-// `auto` is chosen by each process, by the memory of its machine.
+// With micro_batch=auto each process has chosen by the memory of its own machine; all must agree.
 void require_one_micro_batch(const Config& config, Comm& world) {
   int32_t ends[] = {static_cast<int32_t>(config.micro_batch),
                     static_cast<int32_t>(-config.micro_batch)};
@@ -164,7 +166,7 @@ void say_what_will_not_happen(const Config& config, Trainer& trainer) {
                  config.train.eval_every);
   }
   if (trainer.state().step >= config.train.steps) {
-    spdlog::info("step {} of {}: nothing to do; train.steps says how far to go",
+    spdlog::info("step {} of {}: nothing to do; raise train.steps to train further",
                  trainer.state().step, config.train.steps);
   }
 }
@@ -232,7 +234,7 @@ RunResult run_training(const Config& config, Comm& world, const RunOptions& opti
                     fs);
   if (options.on_start) options.on_start(trainer);
   double seconds = 0;
-  int64_t taken = 0;  // steps of this call
+  int64_t taken = 0;  // taken by this call
   while (trainer.state().step < config.train.steps) {
     watchdog.enter(Section::step, trainer.state().step + 1);
     const TraceScope scope(tracer.buffer(trainer, trainer.state().step + 1));
@@ -256,7 +258,7 @@ RunResult run_training(const Config& config, Comm& world, const RunOptions& opti
     trainer.time_operators(next.by_operator);
     if (saver) {
       watchdog.enter(Section::save, record.step);
-      take_care_of(*saver, log, lock, trainer, last || next.signal != 0 || next.enough);
+      save_if_due(*saver, log, lock, trainer, last || next.signal != 0 || next.enough);
       record_save(*saver, log);
     }
     tracer.after_step(trainer, record.step, speaks);

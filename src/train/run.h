@@ -1,5 +1,5 @@
 // The training loop of one rank: steps, console lines, metrics, evaluation, checkpoints, orderly
-// stops. With an output directory, the same call again continues where the last one ended.
+// stops. With an output directory, the same call again continues where the last one stopped.
 #pragma once
 
 #include <functional>
@@ -23,12 +23,12 @@ struct RunOptions {
   std::function<void(Trainer&)> on_start;          // every rank, before the first step
   Fs* fs = nullptr;  // for checkpoints, metrics and traces; nullptr: the real one
   bool keep_tasks = false;
-  // Asked on rank 0 after each step: true ends the run in order, as if it had no more steps.
+  // Asked on rank 0 after each step; true ends the run normally, as if this had been the last step.
   std::function<bool()> enough;
-  // Likewise: true lets the next step time its operators one by one (Trainer::time_operators).
+  // Asked likewise; true makes the next step time each operator (Trainer::time_operators).
   std::function<bool()> by_operator;
   std::string trace_path;  // with config.trace; empty: OUTPUT/trace.json
-  // Seconds between the tries of a last save that fails; there are ten.
+  // Seconds between attempts to repeat a last save that failed; there are ten attempts.
   double save_again_after = 30;
 };
 

@@ -22,7 +22,7 @@
 namespace stretto {
 namespace {
 
-// "process 4711 on node3, since ...": who holds the lock. Empty when nobody has said so.
+// Who holds the lock, such as "process 4711 on node3, since ..."; empty if the holder left no note.
 std::string holder_of(int fd) {
   std::array<char, 400> text{};
   const ssize_t n = ::pread(fd, text.data(), text.size(), 0);
@@ -34,14 +34,14 @@ bool elsewhere(const std::string& holder) {
   return !holder.empty() && holder.find(" on " + host_name() + ",") == std::string::npos;
 }
 
-// For people, and for elsewhere(): a failure to write it does little harm.
+// Writes who holds the lock, for people and for elsewhere(). Failing to write it does little harm.
 void name_holder(int fd) {
   const std::string text = fmt::format("process {} on {}, since {:%Y-%m-%d %H:%M:%S} UTC\n",
                                        ::getpid(), host_name(), fmt::gmtime(std::time(nullptr)));
   if (::ftruncate(fd, 0) != 0 || ::pwrite(fd, text.data(), text.size(), 0) < 0) return;
 }
 
-// 0, or why not.
+// Waits up to `patience` seconds for a holder on another machine. Returns 0, or errno.
 int take(int fd, const std::string& path, double patience) {
   using namespace std::chrono;
   const auto end = steady_clock::now() + duration<double>(patience);
@@ -56,8 +56,8 @@ int take(int fd, const std::string& path, double patience) {
   return 0;
 }
 
-// Whether others find this file under that name: a run that failed before it wrote anything removed
-// its lock, and we may have waited for it.
+// Whether `path` is still the file that we locked: while we waited for the lock, a run that failed
+// before it wrote anything may have removed it.
 bool still_there(int fd, const std::string& path) {
   struct stat ours = {}, there = {};
   return ::fstat(fd, &ours) == 0 && ::lstat(path.c_str(), &there) == 0 &&
@@ -78,7 +78,8 @@ RunLock::RunLock(const std::string& directory, double patience)
 
 void RunLock::renew() {
   if (fd_ < 0 || still_there(fd_, join_path(directory_, "lock"))) return;
-  spdlog::warn("{} was moved or removed: the run goes on in what has that name now", directory_);
+  spdlog::warn("{} was moved or removed: the run continues in a directory of that name",
+               directory_);
   made_.clear();
   ::close(fd_);
   lock(0);
@@ -125,10 +126,10 @@ void RunLock::remove_made() noexcept {
   if (made_.empty()) return;
   try {
     Fs& fs = posix_fs();
-    if (fs.list(parent_dir(made_.front())).size() > 1) return;  // there is more than the lock
+    if (fs.list(parent_dir(made_.front())).size() > 1) return;  // it holds more than the lock
     for (const std::string& path : made_) fs.remove(path);
   } catch (const std::exception&) {
-    return;  // what is in use by others stays
+    return;  // others use it: leave it
   }
 }
 

@@ -7,21 +7,22 @@
 
 namespace stretto {
 
-// A network file system keeps the locks of a machine that died until its lease ends; a job that
-// starts again elsewhere waits for that. NFS leases are 90 seconds unless somebody changed them.
+// A network file system keeps the locks of a machine that died until their lease ends, so a job
+// that is restarted on another machine waits this long. NFS leases are 90 seconds by default.
 constexpr double kLeaseSeconds = 120;
 
 class RunLock {
  public:
-  // Takes the lock, `directory`/lock, and makes the directory where it is missing; an empty name
-  // locks nothing. Throws cannot_create naming the process that holds it: at once if that is on
-  // this machine, where the kernel lets go of it however the process ends, otherwise after
-  // `patience` seconds. File systems without locks get a warning.
+  // Creates the directory if it is missing and takes the lock, `directory`/lock; an empty name
+  // locks nothing. Throws cannot_create, naming the process that holds the lock: at once if that
+  // process runs on this machine, where the kernel releases locks however a process ends, otherwise
+  // after `patience` seconds. File systems without locks get a warning.
   explicit RunLock(const std::string& directory, double patience = kLeaseSeconds);
-  // When an exception ends the run before it has written anything, what the lock made goes, too.
+  // Releases the lock. If an exception ended the run before it wrote anything, also removes what
+  // the constructor created.
   ~RunLock();
-  // Where the lock's name is not ours any more, for the directory was moved or removed: takes that
-  // of what has its name now, or of a new one, and says so. Throws as the constructor does.
+  // To be called before writing: if the directory was moved or removed, says so and locks what has
+  // its name now, or a new one. Throws as the constructor does.
   void renew();
   RunLock(const RunLock&) = delete;
   RunLock& operator=(const RunLock&) = delete;
@@ -32,8 +33,9 @@ class RunLock {
 
   std::string directory_;
   int fd_ = -1;
-  std::vector<std::string> made_;  // the lock file and directories, innermost first
-  int exceptions_;                 // on their way when the lock was taken
+  // Created by us: the lock file, then directories, innermost first.
+  std::vector<std::string> made_;
+  int exceptions_;  // exceptions in flight when the lock was taken
 };
 
 }  // namespace stretto

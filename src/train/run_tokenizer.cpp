@@ -6,7 +6,7 @@
 namespace stretto {
 namespace {
 
-// The run has none yet.
+// For a run that has no copy yet.
 void begin_copy(Fs& fs, const std::string& named, const std::string& copy, bool fresh,
                 bool speaks) {
   try {
@@ -17,10 +17,10 @@ void begin_copy(Fs& fs, const std::string& named, const std::string& copy, bool 
     if (fresh && error.code() == ExitCode::bad_data) {
       throw Error(error.code(),
                   fmt::format("data.tokenizer={} cannot be used: {}", named, error.what()),
-                  error.hint() + "; or leave data.tokenizer out: training needs the ids alone");
+                  error.hint() + "; or leave data.tokenizer out: training needs only the ids");
     }
     if (!speaks) return;
-    spdlog::warn("data.tokenizer={}: training goes on, `generate` will want it ({})", named,
+    spdlog::warn("data.tokenizer={}: training goes on, but `generate` will need it ({})", named,
                  error.what());
   }
 }
@@ -32,9 +32,8 @@ std::optional<Tokenizer> copy_of(Fs& fs, const std::string& output, bool fresh, 
     if (fresh) throw;
     if (speaks) {
       spdlog::warn(
-          "{}: training goes on, `generate` will not; remove the file, and data.tokenizer= leaves "
-          "a "
-          "new copy",
+          "{}: training goes on, but `generate` will not work; remove the file, and a run with "
+          "data.tokenizer= makes a new copy",
           error.what());
     }
     return std::nullopt;
@@ -45,7 +44,7 @@ bool differs(Fs& fs, const std::string& named, const Tokenizer& kept) {
   try {
     return !same_tokenizer(load_tokenizer(named, fs), kept);
   } catch (const Error&) {
-    return false;  // nothing to compare with; the copy serves
+    return false;  // nothing to compare with: the copy is used
   }
 }
 
@@ -79,7 +78,7 @@ void keep_tokenizer(Fs& fs, const Config& config, bool fresh, bool speaks) {
   if (!given || !kept || !differs(fs, named, *kept)) return;
   if (fresh) {
     throw Error(ExitCode::cannot_create,
-                fmt::format("{} is another tokenizer than data.tokenizer={}", copy, named),
+                fmt::format("{} is not the tokenizer of data.tokenizer={}", copy, named),
                 "set output= to another directory, or remove the file there");
   }
   if (speaks) {

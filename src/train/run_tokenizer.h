@@ -1,5 +1,5 @@
-// A run's own copy of its tokenizer: the run can be moved, used from anywhere, and outlives the
-// file that data.tokenizer names.
+// A run keeps its own copy of its tokenizer, so that the run can be moved and does not depend on
+// the file that data.tokenizer names.
 #pragma once
 
 #include <optional>
@@ -13,15 +13,17 @@ namespace stretto {
 
 std::string tokenizer_copy(const std::string& output);  // its path
 
-// The copy that a run, or an import, has left in `output`, if any. One that cannot be read throws
-// what to do about it.
+// The copy in `output` that a run or an import has left, if any. Throws, with what to do, if it
+// cannot be read.
 std::optional<Tokenizer> kept_tokenizer(Fs& fs, const std::string& output);
 
-// Leaves the tokenizer as tokenizer.json in the run's directory, once; for one rank. A copy that is
-// there stays: one that differs is cannot_create for a run that begins (`fresh`), else a warning.
-// Likewise a file that is there but holds no tokenizer we can read, the named one or the copy: a
-// run that begins refuses it with the code of what is wrong, one that goes on warns. A tokenizer
-// that is not there or cannot be kept is a warning, too: training does not need it.
+// Writes the tokenizer that the configuration names as tokenizer.json into the run's directory,
+// unless one is there. Called by one rank.
+//
+// A run that begins (`fresh`) fails if the existing copy differs from the named tokenizer
+// (cannot_create), or if either file holds no tokenizer that we can read (with the code of that
+// error). A run that resumes warns instead. If the named file does not exist, or the copy cannot be
+// written, any run only warns: training does not need the tokenizer.
 void keep_tokenizer(Fs& fs, const Config& config, bool fresh, bool speaks);
 
 }  // namespace stretto

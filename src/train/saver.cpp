@@ -74,16 +74,16 @@ void CheckpointSaver::launch(std::function<void()> work) {
   try {
     worker_ = std::thread(body);
   } catch (const std::system_error&) {
-    body();  // no thread to be had: the step waits
+    body();  // no thread can be started: the step waits
   }
 }
 
-// Agrees on a temporary directory that rank 0 has made.
+// All ranks agree on a temporary directory, which rank 0 makes.
 bool CheckpointSaver::begin() {
   Comm& world = trainer_.world();
-  error_.clear();  // of the save before
+  error_.clear();  // forget that of the save before
   fix_ = kUsualFix;
-  // A part that holds nothing has no file in the end.
+  // A rank with nothing to save leaves no file.
   const int64_t own = shard_.bytes > 0 ? shard_file_bytes(shard_, manifest_.step) : 0;
   auto bytes = static_cast<double>(own);
   world.all_reduce(Tensor(&bytes, DType::f64, {1}));
@@ -203,10 +203,10 @@ void CheckpointSaver::note_failure() {
               fmt::format("{}, and repeat the command; {}", fix_, kept));
 }
 
-// The ranks agree all along, which is a sign of life, too: a signal may reach one of them only, and
-// that one must not stand still until the others have waited.
+// Ranks keep exchanging messages here. That counts as a sign of life for the watchdog, and a stop
+// signal that reaches only one rank ends the wait of all of them.
 bool CheckpointSaver::wait(double seconds) {
-  const int known = stop_signal();  // what ended the run, if anything
+  const int known = stop_signal();  // has ended the run, if not 0
   const double end = clock_seconds() + seconds;
   while (true) {
     int32_t any[] = {stop_signal() == known ? 0 : 1, clock_seconds() < end ? 0 : 1};
@@ -220,8 +220,9 @@ void CheckpointSaver::require_saved(int tries, double pause) {
   const int64_t step = trainer_.state().step;
   finish();
   if (first() && saved_step_ != step && tries > 0) {
-    spdlog::warn("the last save is tried again every {}, {} times: {}, or give up by Ctrl-C",
-                 format_seconds(pause), tries, fix_);
+    spdlog::warn(
+        "the last save is tried again every {}, up to {} times: {}, or press Ctrl-C to give up",
+        format_seconds(pause), tries, fix_);
   }
   for (int i = 0; i < tries && saved_step_ != step && wait(pause); ++i) {
     save(true);

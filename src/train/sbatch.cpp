@@ -29,8 +29,8 @@ void require_safe(const SbatchJob& job) {
   const auto limit = seconds_of_limit(job.time);
   require(limit.has_value(), "time limit", job.time,
           "write it as hours:minutes:seconds or minutes");
-  // Else the signal might come at once, and the job would save, end and start again for ever: Slurm
-  // sends it up to a minute early, and may count limits in whole minutes.
+  // With a shorter limit the signal could come at once, and the job would save, end and start again
+  // for ever: Slurm may send the signal a minute early, and may count limits in whole minutes.
   require(*limit == 0 || *limit >= kSignalBefore + 120, "time limit", job.time,
           "give four minutes or more: the job saves two or three minutes before its end");
   require(job.partition.empty() || is_safe_name(job.partition), "partition", job.partition,
@@ -72,7 +72,7 @@ std::string directives(const SbatchJob& job) {
 std::optional<int64_t> seconds_of_limit(const std::string& text) {
   constexpr size_t kMostDigits = 9;
   std::vector<int64_t> numbers(1, 0);
-  std::string shape;  // the signs between the numbers
+  std::string shape;  // the separators between the numbers
   size_t digits = 0;
   for (const char c : text) {
     if (c >= '0' && c <= '9') {

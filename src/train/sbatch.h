@@ -1,5 +1,5 @@
-// Slurm batch files. Values of strangers reach a shell here, so nothing is placed unquoted: names
-// are held to a small alphabet, words are single-quoted.
+// Slurm batch files. Values given by users become part of a shell script, so nothing goes in
+// unquoted: names must use a small alphabet, other words are put in single quotes.
 #pragma once
 
 #include <cstdint>
@@ -23,13 +23,14 @@ struct SbatchJob {
   std::string output;              // directory of the run, or empty
 };
 
-// Seconds of a time limit as sbatch takes it ("90", "90:00", "01:30:00", "2-0", "2-00:00:00");
-// empty: it is none. 0 is no limit.
+// Seconds of a time limit in the forms that sbatch knows ("90", "90:00", "01:30:00", "2-0",
+// "2-00:00:00"); nullopt if `text` has none of them. 0 means no limit.
 std::optional<int64_t> seconds_of_limit(const std::string& text);
 
-constexpr int64_t kSignalBefore = 120;  // the end of a job, in seconds
+// Seconds before the end of a job at which Slurm sends its signal.
+constexpr int64_t kSignalBefore = 120;
 
-// Throws Error(usage) for a value that cannot be placed safely.
+// Throws Error(usage) for a value that cannot be written safely.
 std::string sbatch_file(const SbatchJob& job);
 
 }  // namespace stretto

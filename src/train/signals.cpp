@@ -15,18 +15,18 @@ namespace {
 std::atomic<int> g_signal{0};
 std::atomic<const char*> g_note{nullptr};
 
-// Async-signal-safe: write() alone, of bytes that were ready before.
+// Must be async-signal-safe: only write(), of bytes prepared before.
 void say_note() {
   const char* note = g_note.exchange(nullptr);
   if (note == nullptr) return;
   const int saved = errno;
-  // A terminal that is gone is no reason to fail.
+  // A terminal that has gone away is no reason to fail.
   if (write(STDERR_FILENO, note, std::strlen(note)) < 0) errno = saved;
 }
 
 void on_signal(int signal) {
   if (signal == SIGINT && g_signal.load() == SIGINT) _exit(128 + SIGINT);
-  if (signal == SIGPIPE && g_signal.load() != 0) return;  // it follows from the first request
+  if (signal == SIGPIPE && g_signal.load() != 0) return;  // a consequence of the first signal
   g_signal.store(signal);
   if (signal == SIGINT) say_note();
 }
@@ -42,7 +42,7 @@ void install_stop_signals(const char* note) {
   for (const int signal : {SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGPIPE, SIGHUP}) {
     struct sigaction before = {};
     sigaction(signal, nullptr, &before);
-    const bool left_alone = signal == SIGPIPE || signal == SIGHUP;  // where they are ignored
+    const bool left_alone = signal == SIGPIPE || signal == SIGHUP;  // stay ignored if they are
     if (!left_alone || before.sa_handler != SIG_IGN) sigaction(signal, &action, nullptr);
   }
 }

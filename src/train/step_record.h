@@ -14,11 +14,12 @@ namespace stretto {
 struct StepTimes {
   double total = 0;
   std::array<double, kOpClasses> ops{};  // by OpClass
-  double comm_dp = 0, comm_tp = 0;       // exposed: this rank waited
-  double comm_pp = 0;                    // waiting for a stage: bubble and transfers
+  double comm_dp = 0, comm_tp = 0;       // exposed: time this rank waited
+  double comm_pp = 0;                    // for another stage: bubble and transfers
   double data = 0;                       // reading samples
-  double compute() const { return total - comm_dp - comm_tp - comm_pp; }  // not waiting for others
-  double host() const {                                                   // everything else
+  // Without waiting for others.
+  double compute() const { return total - comm_dp - comm_tp - comm_pp; }
+  double host() const {  // everything else
     double rest = total - comm_dp - comm_tp - comm_pp - data;
     for (const double seconds : ops) rest -= seconds;
     return rest;
@@ -42,14 +43,14 @@ struct StepRecord {
   int64_t nan_total = 0;                   // steps whose loss was not finite
   CommCounters comm_dp, comm_tp, comm_pp;  // of this rank
   StepTimes times;
-  // On GPUs only where they are timed one by one: with `trace`, or because somebody asked
-  // (Trainer::time_operators), which by_operator says.
+  // On GPUs only filled when operators are timed one by one: with `trace`, or in a step for which
+  // Trainer::time_operators was called (by_operator).
   std::array<OpTotals, kOps> operators{};
   bool by_operator = false;
   uint64_t comm_calls() const { return comm_dp.calls + comm_tp.calls + comm_pp.calls; }
   size_t device_bytes = 0;  // GPU memory in use after the step; 0 on the CPU
-  double peak = 0;          // FLOP/s that the rank's device promises; 0: unknown
-  GpuWindow gpu;            // seen since the step before; no samples on the CPU or without NVML
+  double peak = 0;          // peak FLOP/s of the rank's device as its maker states it; 0: unknown
+  GpuWindow gpu;            // since the step before; without samples on the CPU or without NVML
 
   double tokens_per_second() const {
     return times.total > 0 ? static_cast<double>(tokens) / times.total : 0;

@@ -10,7 +10,7 @@
 namespace stretto {
 namespace {
 
-// A step this much longer than the median met something else than its options.
+// A step that is this much longer than the median was disturbed by something else than its options.
 constexpr double kHiccup = 1.2;
 constexpr size_t kSteady = 30;  // steps that share a base
 
@@ -67,8 +67,9 @@ std::vector<int> StepTuner::best() const {
   return best;
 }
 
-// Least squares over all steps: a base for every few (clocks wander), and one unknown per option,
-// drawn towards zero by a weak spring, which also settles what the sum over options leaves open.
+// Least squares over all steps. Unknowns are a base for every few steps (clocks drift) and the
+// effect of each option. A weak spring draws effects towards zero; it also decides what the data
+// leaves open, because only sums of a base and one effect per choice are seen.
 void StepTuner::estimate() {
   if (steps_.empty()) return;
   std::vector<double> times;
@@ -82,7 +83,7 @@ void StepTuner::estimate() {
     first.push_back(unknowns);
     unknowns += options.size();
   }
-  constexpr double kSpring = 1.0;  // as strong as one step
+  constexpr double kSpring = 1.0;  // weighs as much as one step
   std::vector<double> matrix(unknowns * unknowns), right(unknowns);
   for (size_t u = 0; u < unknowns; ++u) {
     matrix[u * unknowns + u] = u < bases ? 1e-6 : kSpring;

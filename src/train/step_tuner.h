@@ -1,10 +1,10 @@
 // Finds, for many independent choices at once, the options that make a whole step fastest.
 //
-// A kernel timed alone says little on a GPU that is held back by its power cap: what it draws slows
-// down everything else. So whole steps are timed, each with options drawn at random for all
-// choices, and a linear model takes their times apart: seconds = base + the effect of each option.
-// Every step tells something of every choice, so a few hundred steps are enough for dozens of
-// them. After each round the slower half of the options of each choice is left out, until one is
+// A kernel timed alone says little on a GPU that its power cap slows down, because the power it
+// draws slows down everything else. So whole steps are timed, each with options drawn at random for
+// all choices, and a linear model explains their times: seconds = base + the effect of each option.
+// Every step informs about every choice, so a few hundred steps are enough for dozens of choices.
+// After each round the slower half of the remaining options of each choice is dropped, until one is
 // left.
 #pragma once
 
@@ -18,18 +18,18 @@ namespace stretto {
 
 class StepTuner {
  public:
-  // options[i]: of choice i; at least one.
+  // options[i]: how many options choice i has; at least one.
   StepTuner(const std::vector<int>& options, uint64_t seed);
 
-  // What the next step should use: one option per choice, drawn from those still in.
+  // The options that the next step should use: one per choice, drawn from those that remain.
   std::vector<int> draw();
   void observe(std::span<const int> drawn, double seconds);
 
   int rounds() const;  // halvings until one option of each choice is left
   void halve();        // ends a round
-  // Estimated seconds of option o of choice i beside the mean of the choice's options.
+  // Estimated seconds of option o of choice i, relative to the mean of that choice's options.
   const std::vector<std::vector<double>>& effects() const { return effects_; }
-  std::vector<int> best() const;  // the fastest of those left, by the estimate
+  std::vector<int> best() const;  // the fastest that remain, by the estimate
 
  private:
   void estimate();
@@ -38,7 +38,7 @@ class StepTuner {
     std::vector<int> drawn;
     double seconds;
   };
-  std::vector<std::vector<int>> left_;        // options still in, by choice
+  std::vector<std::vector<int>> left_;        // remaining options, by choice
   std::vector<std::vector<double>> effects_;  // of all options, by choice
   std::vector<Step> steps_;
   CounterRng random_;

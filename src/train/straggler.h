@@ -1,7 +1,7 @@
-// Names ranks that compute more slowly than those with the same work. Each rank's compute time
-// (without waiting for others) is gathered once per window of steps; a rank whose score
-// (fastest / own) stays below the threshold for several windows in a row is named once, and again
-// when it has recovered in between.
+// Names ranks that compute more slowly than ranks with the same work. Compute times (without
+// waiting) are gathered once per window of steps. A rank whose score (fastest / own) stays below
+// the threshold for several windows in a row is named once, and again if it has recovered in
+// between.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +18,8 @@ struct StragglerOptions {
 
 class StragglerWatch {
  public:
-  // `stage_of[r]`: the pipeline stage of rank r. Stages differ in work, so a rank is measured
-  // against the fastest of its own stage; alone on its stage, against its own fastest window so
-  // far.
+  // `stage_of[r]`: the pipeline stage of rank r. Stages differ in work, so a rank is compared with
+  // the fastest rank of its stage; a rank alone on its stage, with its own fastest window so far.
   explicit StragglerWatch(std::vector<int> stage_of, StragglerOptions options = {});
 
   // This rank's compute seconds of one step. True when a window is full: gather window_seconds() of

@@ -15,7 +15,7 @@ namespace {
 constexpr size_t kCapacity = size_t{1} << 17;  // events per rank, 56 bytes each
 constexpr size_t kTaskCapacity = size_t{1} << 14;
 
-// Times in whole nanoseconds: rounding is monotone, so slices stay nested.
+// Whole nanoseconds: rounding preserves the order of times, so nested slices stay nested.
 int64_t nanoseconds(double time, const TraceRank& rank) {
   return std::llround((time + rank.offset - rank.zero) * 1e9);
 }
@@ -32,8 +32,7 @@ std::string metadata(int rank, const char* what, const std::string& args, int th
 }
 
 std::string title(const TraceEvent& e) {
-  // A stage that has nothing to compute waits in recv: that, with the transfer itself, is the
-  // bubble.
+  // A stage without work waits in recv: that time, with the transfer itself, is the bubble.
   if (e.lane == TraceLane::pp && std::strcmp(e.name, "recv") == 0) return "bubble (recv)";
   return e.number < 0 ? e.name : fmt::format("{} {}", e.name, e.number);
 }
@@ -119,7 +118,7 @@ TraceBuffer* StepTracer::buffer(const Trainer& trainer, int64_t step) {
   const bool traced = buffer_ && step >= first_ && step <= last_;
   if (!traced) {
     if (!tasks_) return nullptr;
-    tasks_->clear();  // the last step stays
+    tasks_->clear();  // only the last step is kept
     return &*tasks_;
   }
   const Coordinates& at = trainer.at();
@@ -151,7 +150,7 @@ void StepTracer::write(Trainer& trainer, bool speaks) {
   TraceRank rank{world.rank(), trainer.at(), 0, clock_offset(world)};
   double earliest = buffer_->events().empty() ? 0 : 1e300;
   for (const TraceEvent& e : buffer_->events()) earliest = std::min(earliest, e.start);
-  double latest_start = -(earliest + rank.offset);  // the least, as a maximum
+  double latest_start = -(earliest + rank.offset);  // negated: the maximum is the earliest
   world.all_reduce(Tensor(&latest_start, DType::f64, {1}), ReduceOp::max);
   rank.zero = -latest_start;
   double sums[] = {bubble_share(*buffer_), static_cast<double>(buffer_->dropped())};
@@ -179,7 +178,7 @@ void StepTracer::write(Trainer& trainer, bool speaks) {
                    ? fmt::format("; stages wait for each other {:.1f} % of the time", 100 * bubble)
                    : "");
   if (sums[1] > 0) {
-    spdlog::warn("the timeline is cut: {} events did not fit; trace fewer steps", sums[1]);
+    spdlog::warn("the timeline is incomplete: {} events did not fit; trace fewer steps", sums[1]);
   }
 }
 

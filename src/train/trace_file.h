@@ -1,5 +1,6 @@
-// The timeline of traced steps as Chrome-trace JSON, which Perfetto (ui.perfetto.dev) opens: one
-// process per rank, a lane per kind of work, arrows for what pipeline ranks send each other.
+// The timeline of traced steps as Chrome-trace JSON, to be opened with Perfetto (ui.perfetto.dev):
+// one process per rank, one lane per kind of work, and arrows for what pipeline ranks send each
+// other.
 #pragma once
 
 #include <optional>
@@ -16,28 +17,28 @@ namespace stretto {
 struct TraceRank {
   int rank = 0;
   Coordinates at;
-  double zero = 0;    // clock_seconds() of rank 0 that is shown as 0
+  double zero = 0;    // clock_seconds() of rank 0 that is shown as time 0
   double offset = 0;  // clock_offset()
 };
-// A lane's thread number. Perfetto takes thread 0, and the thread whose number is its process's,
-// for the main thread: lanes of such numbers would share one track.
+// A lane's thread number. Perfetto takes thread 0, and a thread with the number of its process, for
+// the main thread; two lanes with such numbers would share one track.
 int trace_thread(int rank, TraceLane lane);
 
-// Events of one rank: objects between commas, a comma at the end of each. Pure.
+// Events of one rank as JSON objects, each followed by a comma. A pure function.
 std::string trace_events(const TraceBuffer& buffer, const TraceRank& rank);
 
-// Share of the steps' time in which the rank waited for another pipeline stage.
+// The fraction of the steps' time in which the rank waited for another pipeline stage.
 double bubble_share(const TraceBuffer& buffer);
 
-// Records the steps that `trace` asks for and writes them when the last of them has ended: from the
-// second step of this call on, because the first is cold; fewer where fewer are left. One per rank;
-// every call but the constructor is collective.
+// Records the steps that `trace` asks for, and writes them when the last of them has ended.
+// Recording starts with the second step of this call, because the first is cold; fewer steps are
+// recorded where fewer remain. One object per rank; every call but the constructor is collective.
 class StepTracer {
  public:
-  // `keep_tasks`: the pipeline tasks of the last step that `trace` does not take, for tasks().
+  // `keep_tasks`: record the pipeline tasks of the last step for tasks(), even if `trace` does not.
   StepTracer(const Config& config, int64_t steps_done, std::string path, bool keep_tasks, Fs& fs);
 
-  // The buffer of this step; nullptr: it is not traced.
+  // The buffer for this step; nullptr if it is not traced.
   TraceBuffer* buffer(const Trainer& trainer, int64_t step);
   void after_step(Trainer& trainer, int64_t step, bool speaks);
   std::vector<TraceEvent> tasks() const;  // of the last step; empty unless kept

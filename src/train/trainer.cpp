@@ -6,70 +6,13 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/trace.h"
-#include "data/token_check.h"
-#include "data/tokenizer.h"
 #include "parallel/device_comm.h"
 #include "parallel/nccl_comm.h"
 #include "train/gpu_queues.h"
 #include "train/lr_schedule.h"
 #include "train/rank_plan.h"
-#include "train/run_tokenizer.h"
 
 namespace stretto {
-namespace {
-
-bool is_text(const TokenSource& source) { return source.format() == "bytes"; }
-
-bool means_bytes(const std::string& tokenizer) {
-  if (tokenizer == "bytes") return true;
-  try {
-    return same_tokenizer(load_tokenizer(tokenizer), byte_tokenizer());
-  } catch (const Error&) {
-    return false;  // cannot be read, which others say
-  }
-}
-
-// The tokenizer of the model: the one given, or else the one that an import, or a run before this
-// one, has left in its directory. Empty: none is known.
-std::string tokenizer_name(const Config& config) {
-  if (!config.data.tokenizer.empty()) return config.data.tokenizer;
-  return kept_tokenizer(posix_fs(), config.output) ? tokenizer_copy(config.output) : "";
-}
-
-// A text beside a tokenizer would be read byte by byte, and its samples decoded as tokens.
-void require_tokens(const Config& config, const TokenSource& source) {
-  if (!is_text(source)) return;
-  const std::string tokenizer = tokenizer_name(config);
-  if (tokenizer.empty() || means_bytes(tokenizer)) return;
-  throw Error(ExitCode::bad_config,
-              fmt::format("data.path={} is text, but {}{}", source.name(),
-                          config.data.tokenizer.empty() ? "the model has a tokenizer: "
-                                                        : "data.tokenizer is given: ",
-                          tokenizer),
-              fmt::format("stretto data prepare {} --tokenizer {} -o NAME, then "
-                          "data.path=NAME.bin; or set data.tokenizer=bytes to train on bytes",
-                          source.name(), tokenizer));
-}
-
-// Bytes and the ids of some tokenizer are two languages.
-void require_alike(const Config& config, const TokenSource& source, const TokenSource& eval) {
-  if (is_text(source) == is_text(eval)) return;
-  const std::string tokenizer = tokenizer_name(config);
-  const bool small = config.model.vocab <= 256;  // no room for more than bytes
-  if (small && (tokenizer.empty() || means_bytes(tokenizer))) return;
-  const auto kind = [](const TokenSource& s) { return is_text(s) ? "is text" : "holds tokens"; };
-  const bool path = is_text(source);
-  throw Error(
-      ExitCode::bad_config,
-      fmt::format("data.path={} {}, data.eval_path={} {}", source.name(), kind(source), eval.name(),
-                  kind(eval)),
-      fmt::format("make tokens of the text with the tokenizer of the others: stretto data "
-                  "prepare {} --tokenizer {} -o NAME, then {}=NAME.bin",
-                  (path ? source : eval).name(), tokenizer.empty() ? "tokenizer.json" : tokenizer,
-                  path ? "data.path" : "data.eval_path"));
-}
-
-}  // namespace
 
 LetGoOnError::~LetGoOnError() {
   if (std::uncaught_exceptions() <= exceptions_) return;
@@ -99,25 +42,19 @@ Trainer::Trainer(const Config& config, Comm& world, const TunableOptions& tunabl
       OptimizerSettings{static_cast<float>(t.beta1), static_cast<float>(t.beta2),
                         static_cast<float>(t.eps), static_cast<float>(t.weight_decay),
                         static_cast<float>(t.clip), config.seed});
-  const auto largest = static_cast<size_t>(config_.micro_batch * config_.seq_len);
-  tokens_.resize(largest);
-  targets_.resize(largest);
   losses_.resize(
       static_cast<size_t>(rounds(config_.global_batch, config_.micro_batch, config_.parallel.dp) *
                           config_.parallel.dp));
   my_losses_ = backend_->allocate_host(losses_.size() * sizeof(double), "losses");
-  open_data();
-  for (const auto* source : {&source_, &eval_source_}) {
-    if (*source == nullptr || config_.data.path.empty()) continue;
-    look_over(**source, config_.model.vocab, world.rank(), world.size());
-  }
-  data_mark_ = mark_of(*source_);
+  data_ = open_run_data(config_, world.rank(), world.size());
+  batch_ = std::make_unique<BatchReader>(config_, mesh_.dp(), at_.dp);
   if (!backend_->host_memory()) telemetry_ = open_gpu_telemetry(gpu_of(world));
   if (telemetry_) telemetry_->start();
   peak_ = promised_peak(config_, world);
 }
 
-// What the model talks through: the mesh's own communicators, or their faces for device memory.
+// The communicators that the model uses: those of the mesh, or their counterparts for device
+// memory.
 RankComms Trainer::tensor_comms() {
   const bool tied_ends = mesh_.pp() > 1 && config_.model.tied_embedding;
   Comm* ends = tied_ends ? comms_.embedding.get() : nullptr;
@@ -140,7 +77,7 @@ RankComms Trainer::tensor_comms() {
   }
   const auto face = [&](std::unique_ptr<Comm>& own, Comm* host, bool ring) -> Comm* {
     if (host == nullptr) return nullptr;
-    // A rank alone needs no NCCL, unless it is asked for by name.
+    // A rank that is alone needs no NCCL, unless NCCL was asked for by name.
     const bool staged = !nccl || (host->size() == 1 && !required);
     own = staged ? make_device_comm(*host, *backend_) : make_nccl_comm(*host, *backend_, ring);
     if (!staged) counted_.push_back(own.get());
@@ -151,75 +88,16 @@ RankComms Trainer::tensor_comms() {
           face(device_comms_.replica, replica, false)};
 }
 
-void Trainer::open_data() {
-  SamplerOptions options;
-  options.seq_len = config_.seq_len;
-  options.vocab = config_.model.vocab;
-  options.seed = config_.seed;
-  if (config_.data.path.empty()) {
-    source_ = synthetic_tokens(config_.seed, config_.model.vocab);
-    sampler_ = std::make_unique<Sampler>(*source_, options);
-    return;
-  }
-  source_ = open_tokens(config_.data.path, config_.data.format);
-  require_tokens(config_, *source_);
-  if (!config_.data.eval_path.empty()) {
-    eval_source_ = open_tokens(config_.data.eval_path, config_.data.format);
-    require_alike(config_, *source_, *eval_source_);
-    sampler_ = std::make_unique<Sampler>(*source_, options);
-    options.shuffle = false;
-    eval_sampler_ = std::make_unique<Sampler>(*eval_source_, options);
-    return;
-  }
-  const auto [train, held_out] = split_tail(*source_, config_.seq_len, config_.data.eval_fraction);
-  options.range = train;
-  sampler_ = std::make_unique<Sampler>(*source_, options);
-  if (held_out.end > held_out.begin) {
-    options.range = held_out;
-    options.shuffle = false;
-    eval_sampler_ = std::make_unique<Sampler>(*source_, options);
-  }
-}
-
 void Trainer::initialise() { optimizer_->initialise(config_.seed); }
 
-const std::vector<Share>& Trainer::deal(const Sampler& sampler, int64_t first_sample,
-                                        int64_t samples) {
-  dealer_ = &sampler;
-  first_sample_ = first_sample;
-  if (samples != dealt_samples_) {
-    shares_ = batch_shares(samples, config_.micro_batch, mesh_.dp(), at_.dp);
-    dealt_samples_ = samples;
-  }
-  return shares_;
-}
-
 void Trainer::load_batch(size_t chunk, const MicroBatch& mb) {
-  world_.monitor().beat();  // a micro-batch that is replayed gives no other sign of life
+  world_.monitor().beat();  // a replayed micro-batch gives no other sign of life
   if (mb.batch == 0) return;
   const TraceSpan span(TraceLane::loader, "load", mb.index);
   const double start = clock_seconds();
-  read_samples(*dealer_, first_sample_ + shares_[static_cast<size_t>(mb.index)].first, mb.batch);
-  gpt_->set_batch(chunk, mb, tokens_.data(), targets_.data());
+  batch_->read(mb.index);
+  gpt_->set_batch(chunk, mb, batch_->tokens(), batch_->targets());
   data_seconds_ += clock_seconds() - start;
-}
-
-// Nothing to do where these samples are those read last.
-void Trainer::read_samples(const Sampler& sampler, int64_t first, int64_t samples) {
-  if (read_ == Read{&sampler, first, samples}) return;
-  const auto count = static_cast<size_t>(samples * config_.seq_len);
-  read_ = {};
-  sampler.read_batch(first, samples, std::span(tokens_).first(count),
-                     std::span(targets_).first(count));
-  read_ = {&sampler, first, samples};
-}
-
-// The first micro-batch of the next step, read while the device still works on this one.
-void Trainer::read_ahead(int64_t first_sample) {
-  const int64_t samples = ramped_batch(config_, first_sample);
-  if (backend_->host_memory() || samples != dealt_samples_ || shares_.empty()) return;
-  if (shares_[0].count == 0 || state_.step + 1 >= config_.train.steps) return;
-  read_samples(*sampler_, first_sample + shares_[0].first, shares_[0].count);
 }
 
 StepRecord Trainer::step() {
@@ -235,7 +113,7 @@ StepRecord Trainer::step() {
   record.learning_rate = learning_rate(config_.train, state_.updates + 1);
   record.loss_scale = scaler_.scale();
 
-  const auto& shares = deal(*sampler_, state_.consumed_samples, record.global_batch);
+  const auto& shares = batch_->deal(*data_.train, state_.consumed_samples, record.global_batch);
   const double scale = scaler_.scale() / static_cast<double>(record.tokens);
   gpt_->begin_step(static_cast<int64_t>(shares.size()), static_cast<float>(scale));
   pipeline_->train(shares, [this](size_t chunk, const MicroBatch& mb) { load_batch(chunk, mb); });
@@ -274,7 +152,11 @@ StepResult Trainer::update(const StepRecord& record) {
   }
   const TraceSpan span(TraceLane::compute, "optimizer");
   optimizer_->start_step(record.learning_rate, scaler_.scale(), state_.updates + 1);
-  read_ahead(state_.consumed_samples + record.global_batch);
+  // While the device still works on this step.
+  if (!backend_->host_memory() && state_.step + 1 < config_.train.steps) {
+    const int64_t next = state_.consumed_samples + record.global_batch;
+    batch_->read_ahead(*data_.train, next, ramped_batch(config_, next));
+  }
   return optimizer_->result(scaler_.scale());
 }
 
@@ -283,7 +165,8 @@ void Trainer::send_losses(int64_t count) {
   backend_->start_copy_to_host(Lane::compute, my_losses_.data(), gpt_->loss_sums().slice(0, count));
 }
 
-// Sums the micro-batches' losses in their order in the global batch, whatever dp is.
+// Adds up the losses in the order of the micro-batches in the global batch, so that the sum does
+// not depend on dp.
 double Trainer::global_loss(int64_t count, int64_t tokens) {
   const auto dp = static_cast<int64_t>(mesh_.dp());
   const bool last = at_.pp == mesh_.pp() - 1;
@@ -308,7 +191,7 @@ void Trainer::time_operators(bool on) {
 void Trainer::take_times(StepRecord& record, double start) {
   record.by_operator = by_operator_;
   if (by_operator_ || config_.trace > 0 || backend_->host_memory()) {
-    backend_->synchronize();  // device times are known from here on
+    backend_->synchronize();  // device times are complete after this
     for (int op = 0; op < kOps; ++op) {
       record.operators[static_cast<size_t>(op)] = backend_->profile().of(static_cast<Op>(op));
     }
@@ -319,16 +202,16 @@ void Trainer::take_times(StepRecord& record, double start) {
   }
   t.comm_dp = t.comm_tp = t.comm_pp = 0;
   for (const Comm* comm : counted_) {
-    // First and last stage share a token table: a matter of the pipeline.
+    // "embedding" joins first and last stage: its time belongs to the pipeline.
     const bool tp = comm->name() == "tp";
     const bool pp = comm->name() == "pp" || comm->name() == "embedding";
-    if (comm->size() == 1) continue;  // nobody to wait for
+    if (comm->size() == 1) continue;  // there is nobody to wait for
     (tp ? t.comm_tp : pp ? t.comm_pp : t.comm_dp) += comm->counters().seconds;
     (tp ? record.comm_tp : pp ? record.comm_pp : record.comm_dp) += comm->counters();
   }
   t.data = data_seconds_;
   t.total = clock_seconds() - start;
-  // Memory grows while shapes are new; asking takes a millisecond.
+  // Memory grows while shapes are new. Not every step, because the question takes a millisecond.
   if (state_.step <= 4 || state_.step % 64 == 0) device_bytes_ = backend_->device_bytes();
   record.device_bytes = device_bytes_;
   record.peak = peak_;
@@ -336,13 +219,14 @@ void Trainer::take_times(StepRecord& record, double start) {
 }
 
 double Trainer::evaluate(int64_t batches) {
-  STRETTO_CHECK(eval_sampler_ != nullptr);
+  STRETTO_CHECK(has_held_out());
+  const Sampler& sampler = *data_.held_out;
   const int64_t per_batch = config_.global_batch;
   double sum = 0;
   int64_t done = 0;
-  for (int64_t b = 0; b < batches && done < eval_sampler_->samples_per_epoch(); ++b) {
-    const int64_t samples = std::min(per_batch, eval_sampler_->samples_per_epoch() - done);
-    const auto& shares = deal(*eval_sampler_, done, samples);
+  for (int64_t b = 0; b < batches && done < sampler.samples_per_epoch(); ++b) {
+    const int64_t samples = std::min(per_batch, sampler.samples_per_epoch() - done);
+    const auto& shares = batch_->deal(sampler, done, samples);
     if (at_.pp == mesh_.pp() - 1) backend_->fill_zero(gpt_->loss_sums());
     pipeline_->evaluate(shares,
                         [this](size_t chunk, const MicroBatch& mb) { load_batch(chunk, mb); });

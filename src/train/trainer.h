@@ -7,21 +7,20 @@
 #include <vector>
 
 #include "config/config.h"
-#include "data/sampler.h"
 #include "model/gpt.h"
 #include "parallel/mesh.h"
-#include "train/batch_plan.h"
-#include "train/data_mark.h"
+#include "train/batch_reader.h"
 #include "train/gpu_clock.h"
 #include "train/loss_scaler.h"
 #include "train/optimizer.h"
 #include "train/pipeline.h"
 #include "train/rank_backend.h"
+#include "train/run_data.h"
 #include "train/step_record.h"
 
 namespace stretto {
 
-// What must be saved, beside the tensors, to continue exactly.
+// What must be saved, beside the tensors, for a run to continue exactly.
 struct TrainerState {
   int64_t step = 0;
   int64_t updates = 0;
@@ -32,14 +31,14 @@ struct TrainerState {
   LossScaler::State loss_scale;
 };
 
-// The same communicators for tensors in a backend's memory; empty where that is host memory.
+// Communicators for tensors in device memory; all null where the backend uses host memory.
 struct DeviceComms {
   std::unique_ptr<Comm> dp, tp, pp, ends, replica;
 };
 
-// Lets go of NCCL's communicators when an error unwinds the stack, before anything else: to free
-// memory of the GPU waits for all that is queued there, and what they have queued waits for peers
-// that may never come.
+// Aborts NCCL's communicators when an exception unwinds the stack, before any other member is
+// destroyed. Freeing GPU memory waits for all work queued there, and queued NCCL work waits for
+// peers that may never come.
 class LetGoOnError {
  public:
   explicit LetGoOnError(DeviceComms& comms)
@@ -58,10 +57,10 @@ class Trainer {
   // Collective over `world`. `config` is valid (require_valid) and has a definite micro_batch.
   Trainer(const Config& config, Comm& world, const TunableOptions& tunables = {});
 
-  void initialise();  // fresh weights
+  void initialise();  // sets fresh weights
   StepRecord step();
-  // Whether later steps time each operator on the device, which makes them longer there. On a CPU
-  // they always do.
+  // Whether later steps time each operator on the device, which makes those steps longer. On a CPU
+  // operators are always timed.
   void time_operators(bool on);
   // Mean loss over held-out samples: `batches` global batches, forward only.
   double evaluate(int64_t batches);
@@ -76,21 +75,17 @@ class Trainer {
   const Coordinates& at() const { return at_; }
   TrainerState& state() { return state_; }
   LossScaler& scaler() { return scaler_; }
-  const DataMark& data_mark() const { return data_mark_; }
-  bool has_held_out() const { return eval_sampler_ != nullptr; }
-  // Whether this rank speaks for the job: prints, and writes what one rank writes.
+  const DataMark& data_mark() const { return data_.mark; }
+  bool has_held_out() const { return data_.held_out != nullptr; }
+  // Whether this rank prints and writes files on behalf of the job.
   bool speaks() const { return world_.rank() == 0; }
 
  private:
   RankComms tensor_comms();
-  void open_data();
-  // Deals out `samples` from `first_sample` on; the pipeline then loads them by load_batch().
-  const std::vector<Share>& deal(const Sampler& sampler, int64_t first_sample, int64_t samples);
   void load_batch(size_t chunk, const MicroBatch& mb);
-  void read_samples(const Sampler& sampler, int64_t first, int64_t samples);
-  void read_ahead(int64_t first_sample);
   StepResult update(const StepRecord& record);
-  // Losses of this rank's micro-batches: sent, and added up once they have arrived.
+  // Losses of this rank's micro-batches: send_losses() starts the copy to the host, global_loss()
+  // adds them up once they have arrived.
   void send_losses(int64_t count);
   double global_loss(int64_t count, int64_t tokens);
   void take_times(StepRecord& record, double start);
@@ -99,39 +94,26 @@ class Trainer {
   Comm& world_;
   Mesh mesh_;
   Coordinates at_;
-  MeshComms comms_;  // between hosts
+  MeshComms comms_;  // in host memory
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<GpuTelemetry> telemetry_;  // none on the CPU or without NVML
   GpuClock clock_;
   DeviceComms device_comms_;
-  std::vector<Comm*> counted_;  // whose bytes and seconds a step reports
+  std::vector<Comm*> counted_;  // their bytes and seconds are reported with each step
   std::unique_ptr<Gpt> gpt_;
   std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<Pipeline> pipeline_;
   LossScaler scaler_;
   TrainerState state_;
-  std::unique_ptr<TokenSource> source_, eval_source_;
-  DataMark data_mark_;
-  std::unique_ptr<Sampler> sampler_, eval_sampler_;
-  std::vector<int32_t> tokens_, targets_;
+  RunData data_;
+  std::unique_ptr<BatchReader> batch_;
   std::vector<double> losses_;
-  Buffer my_losses_;                 // where the device sends them
-  const Sampler* dealer_ = nullptr;  // what load_batch() reads
-  int64_t first_sample_ = 0;
-  std::vector<Share> shares_;
-  int64_t dealt_samples_ = 0;
-  // What tokens_ and targets_ hold.
-  struct Read {
-    const Sampler* sampler = nullptr;
-    int64_t first = 0, count = 0;
-    bool operator==(const Read&) const = default;
-  };
-  Read read_;
+  Buffer my_losses_;  // where the device copies them to
   double data_seconds_ = 0;
   size_t device_bytes_ = 0;
-  double peak_ = 0;                     // see StepRecord
-  bool by_operator_ = false;            // asked for by time_operators()
-  LetGoOnError let_go_{device_comms_};  // last: its turn comes first
+  double peak_ = 0;                     // peak FLOP/s: see StepRecord
+  bool by_operator_ = false;            // set by time_operators()
+  LetGoOnError let_go_{device_comms_};  // last, so that it is destroyed first
 };
 
 }  // namespace stretto

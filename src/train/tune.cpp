@@ -47,7 +47,7 @@ class Tuning {
  private:
   static Config endless(Config config) {
     config.train.steps = std::numeric_limits<int32_t>::max();
-    config.train.ramp_up = {};  // steps are compared
+    config.train.ramp_up = {};  // a fixed batch, so that steps can be compared
     return config;
   }
 

@@ -1,5 +1,5 @@
 // Tuning by whole steps: trains for a few minutes while a StepTuner goes through the backend's
-// choices, and keeps what it found if it holds beside what was in use before.
+// choices, and keeps its result if that is faster than what was used before.
 #pragma once
 
 #include <cstdint>
@@ -15,10 +15,13 @@ namespace stretto {
 
 struct TuneOptions {
   int64_t draws = 200;  // of options, each held for some steps
-  int64_t turns = 20;   // then: with the old options and with the new ones, as often
-  double hold = 0.4;    // seconds: how fast a step is depends on what the steps before it drew
-  double settle = 0;    // seconds: of each algorithm alone, before the fastest few take part
-  bool keep = true;     // remember what is faster
+  int64_t turns = 20;   // then: steps with the old and with the new options in turn
+  // Seconds that a draw is kept, because a step's speed also depends on the options of the steps
+  // before it.
+  double hold = 0.4;
+  // Seconds that each algorithm is timed alone, before only the fastest few take part.
+  double settle = 0;
+  bool keep = true;                                 // remember what is faster
   std::function<void(int64_t done)> progress = {};  // of draws + 2 turns
 };
 
@@ -36,7 +39,7 @@ struct TuneResult {
   std::vector<Draw> draws;
 };
 
-// One rank. Throws bad_config where the backend has nothing to choose.
+// For one rank. Throws bad_config if the backend has nothing to choose.
 TuneResult tune_steps(const Config& config, Comm& world, const TuneOptions& options = {});
 
 }  // namespace stretto

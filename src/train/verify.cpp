@@ -24,8 +24,8 @@ void stop_if_asked() {
   throw Error(ExitCode::resumable, "stopped before the end", "run the same command again");
 }
 
-// body(world) on each rank. It calls stop_if_asked() between steps; the ranks then end as in any
-// failure, but which of them was the first to hear of it is not worth a word.
+// Runs body(world) on each rank; body calls stop_if_asked() between steps. After a stop signal the
+// ranks end as in any failure; then only the stop is reported, not which rank was first to see it.
 void on_ranks(const Config& config, const std::function<void(Comm&)>& body) {
   try {
     run_thread_ranks(static_cast<int>(config.world_size()), body);
@@ -36,7 +36,7 @@ void on_ranks(const Config& config, const std::function<void(Comm&)>& body) {
   stop_if_asked();
 }
 
-// Trains up to half of the steps and saves into `output`; the records of rank 0.
+// Trains the first half of the steps and saves into `output`. Returns rank 0's records.
 std::vector<StepRecord> save_half(const Config& config) {
   std::vector<StepRecord> steps;
   on_ranks(config, [&](Comm& world) {
@@ -55,7 +55,7 @@ std::vector<StepRecord> save_half(const Config& config) {
   return steps;
 }
 
-// Goes on from what is in `output`, and leaves it alone.
+// Trains the second half from what is saved in `output`, which it does not change.
 std::vector<StepRecord> resumed_half(const Config& config) {
   std::vector<StepRecord> steps;
   on_ranks(config, [&](Comm& world) {
@@ -72,7 +72,8 @@ std::vector<StepRecord> resumed_half(const Config& config) {
   return steps;
 }
 
-// What one topology saved half-way, until another takes its place or the run is over.
+// The checkpoint that one topology saved half-way. It is kept until another topology saves, or
+// until the end.
 class SavedHalf {
  public:
   SavedHalf() = default;
@@ -109,8 +110,8 @@ class SavedHalf {
   std::vector<StepRecord> steps_;
 };
 
-// There was no place to save, or no time.
-bool says_nothing_of_the_run(ExitCode code) {
+// Errors that do not show anything wrong with the training: no place to save, or a stop signal.
+bool says_nothing_about_training(ExitCode code) {
   return code == ExitCode::cannot_create || code == ExitCode::io_error ||
          code == ExitCode::no_permission || code == ExitCode::resumable;
 }
@@ -130,7 +131,7 @@ std::vector<StepRecord> curve_of(const Config& config) {
   return steps;
 }
 
-// Steps that both left out for want of finite gradients have a norm that is no number.
+// If both runs skipped the step, both norms may be NaN.
 bool same_norm(const StepRecord& a, const StepRecord& b) {
   const bool left_out = a.skipped && b.skipped;
   return a.grad_norm == b.grad_norm ||
@@ -199,7 +200,7 @@ std::vector<VerifyRow> run_verify(const std::vector<VerifyCase>& cases,
         compare(row, curves[one.name], reference->second);
       }
     } catch (const Error& error) {
-      if (says_nothing_of_the_run(error.code())) throw;
+      if (says_nothing_about_training(error.code())) throw;
       row.error = error.what();
     }
     if (on_row) on_row(row);

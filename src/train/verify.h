@@ -1,5 +1,6 @@
-// Proof that every topology trains the same model: a grid of them on thread ranks, each against one
-// process (or a twin that must give the same bits) with the same seed and data.
+// Proof that every topology trains the same model: a grid of topologies runs on thread ranks, and
+// each is compared with one process (or with a topology that must give the same bits) that has the
+// same seed and data.
 #pragma once
 
 #include <cstdint>
@@ -22,13 +23,14 @@ struct Limits {
 struct Tolerance {
   Limits any_step;
   const char* reason = "";
-  std::optional<Limits> first_step = {};  // closer, as long as no weight has changed
+  // Tighter bounds, which hold before any weight has changed.
+  std::optional<Limits> first_step = {};
   bool exact() const { return any_step.loss == 0; }
 };
 
-// Who trained and saved the first half of the steps.
+// The topology that trains and saves the first half of the steps.
 struct VerifySaver {
-  std::string name;  // empty: nobody, the run is in one piece
+  std::string name;  // empty: none, the run is not interrupted
   Config config;
 };
 
@@ -61,14 +63,14 @@ struct VerifyRow {
 };
 
 // The topologies that fit `most_ranks` and the model (heads, layers, batch). `base` gives model,
-// data and precision; its own topology is ignored. References come before what is compared with
-// them. Then every pair of six of the topologies: saved half-way on one, resumed on the other.
-// `left_out` hears of those that would fit the ranks, but not the model.
+// data and precision; its own topology is ignored. References come before the cases that are
+// compared with them. The last cases pair up six of the topologies: one saves half-way, the other
+// resumes. `left_out` receives the topologies that fit the ranks but not the model.
 std::vector<VerifyCase> verify_grid(const Config& base, int64_t most_ranks, int64_t steps,
                                     std::vector<LeftOut>* left_out = nullptr);
 
-// Runs the cases in order; `on_row` hears of each comparison as it is made. References give no
-// rows. Throws Error(resumable) when a stop signal comes in between; what was saved is gone then.
+// Runs the cases in order and calls `on_row` after each comparison. References give no rows. Throws
+// Error(resumable) when a stop signal comes; what was saved is removed.
 std::vector<VerifyRow> run_verify(const std::vector<VerifyCase>& cases,
                                   const std::function<void(const VerifyRow&)>& on_row = {});
 

@@ -13,9 +13,9 @@ constexpr const char* kOneFixed = "one process, fixed order";
 
 constexpr Tolerance kExact = {{}, "the same sums in the same order: every bit is equal"};
 
-// In the first step nothing but sums differs. What differs there feeds the next steps through the
-// weights, which takes it ten to twenty times as far, in one process with other micro-batches too
-// (docs/parallelism.md has the figures).
+// In the first step only the order of sums differs. Later steps start from weights that differ
+// already, which multiplies differences by ten to twenty. The same happens in one process with
+// another micro-batch size (docs/parallelism.md has the figures).
 Tolerance order_of_sums(Precision precision) {
   switch (precision) {
     case Precision::fp32:
@@ -37,8 +37,8 @@ Tolerance order_of_sums(Precision precision) {
   return {};
 }
 
-// Where products are cut as in one process, gradients differ by the order in which f32 adds them
-// up.
+// For topologies whose products are cut as in one process: the gradients of the first step differ
+// only by the order in which f32 adds them up.
 Tolerance order_of_gradients(const Config& config) {
   Tolerance tolerance = order_of_sums(config.precision);
   if (types_of(config.precision, config.gradient_dtype).gradient == DType::f32) {
@@ -87,7 +87,7 @@ class Grid {
     require_valid(one_);  // an empty grid would prove nothing
   }
 
-  // Adds the case where it fits and what it is compared with is there.
+  // Adds the case if it fits the ranks and its reference is in the grid.
   template <typename Change>
   void add(const std::string& name, const std::string& against, Tolerance tolerance,
            Change&& change) {
@@ -109,7 +109,7 @@ class Grid {
     add(name, kOneProcess, same ? same_products_ : close_, std::forward<Change>(change));
   }
 
-  // The first half of the steps on `writer`, the second on `reader`, both of them in the grid.
+  // Trains the first half on `writer`, the second half on `reader`; both must be in the grid.
   void add_resume(const std::string& writer, const std::string& reader) {
     const VerifyCase& first = find(writer);
     VerifyCase one = find(reader);
@@ -170,7 +170,7 @@ int64_t ragged(int64_t global_batch) {
   return size;
 }
 
-// Gradients kept in bf16 are rounded once per sum, and how many of them there are depends on dp.
+// Gradients kept in bf16 are rounded once per sum, and the number of sums depends on dp.
 void add_data_parallel(Grid& grid, Precision precision) {
   const Tolerance in_order = precision == Precision::bf16 ? order_of_sums(precision) : kExact;
   for (const int64_t dp : {2, 4}) {
@@ -187,9 +187,9 @@ void add_data_parallel(Grid& grid, Precision precision) {
   }
 }
 
-// Rounding on the way to other ranks: 8 bits of each gradient are left. The first step's loss knows
-// nothing of it, and in the norm most of it cancels; later the weights carry it on as they do all
-// else.
+// Gradients are rounded to 8 significant bits before they are sent. The first step's loss does not
+// see them, and in the gradient norm most of the rounding cancels out. Later steps inherit it
+// through the weights, like any other difference.
 void add_rounded_reductions(Grid& grid, Precision precision) {
   const Tolerance rounded = {wider({1e-3, 5e-3}, order_of_sums(precision).any_step),
                              "gradients rounded to bf16 before sums over dp", Limits{1e-6, 1e-3}};
@@ -264,8 +264,7 @@ void add_products(Grid& grid) {
   grid.add_close("dp2 x tp2 x pp2", [](Config& c) { set(c, 2, 2, 2); });
 }
 
-// Any topology goes on with what any other has saved: half of the steps on one, the rest on
-// another. On the same one nothing may change at all.
+// Any topology can resume what any other has saved. On the same topology every bit must be equal.
 void add_resumes(Grid& grid) {
   const std::vector<std::string> saved_on = grid.first_of(
       {kOneProcess, "dp4", "tp4", "pp4", "dp2 x tp2, ZeRO-3", "dp2 x pp2, ZeRO-1", "tp2 x pp2",
@@ -283,8 +282,8 @@ std::vector<VerifyCase> verify_grid(const Config& base, int64_t most_ranks, int6
   Grid grid(base, most_ranks, steps);
   grid.add(kOneProcess, "", {}, [](Config&) {});
   grid.add(kOneFixed, "", {}, [](Config& c) { c.deterministic = true; });
-  // On GPUs a product's epilogue takes GELU before it rounds; what is repeated starts from the
-  // rounded, in the first step, too.
+  // On GPUs the epilogue of a product applies GELU before it rounds, but recomputation starts from
+  // the rounded product: results differ from the first step on.
   const bool fused = base.device == Device::cuda && base.precision != Precision::fp32;
   Tolerance repeated = fused ? order_of_sums(base.precision) : kExact;
   repeated.first_step.reset();

@@ -64,7 +64,7 @@ TEST(Compare, RunsInTurnsAreComparedStepByStep) {
   }
   EXPECT_EQ(found, 20);
   EXPECT_EQ(alarms, 0);
-  EXPECT_LT(found_apart, 15);  // without neighbours the weather hides it
+  EXPECT_LT(found_apart, 15);  // without neighbouring steps the machine's changes hide it
 }
 
 TEST(Compare, RunsWithoutALabelAreNamedByWhatTheyAre) {
@@ -98,7 +98,7 @@ TEST(Compare, ARunThatNoLongerWorksIsBroken) {
   EXPECT_EQ(compare_records({bad}, {bad}, 0.01)[0].verdict, Verdict::same);
 }
 
-// What is left of a side is timed as before; that some of it is missing must not go unsaid.
+// The remaining runs of a side are timed as before; the note must say that some failed.
 TEST(Compare, RunsThatFailedAmongOthersAreCounted) {
   RunRecord bad = timed(0.1, 1);
   bad.status = RunStatus::killed;
@@ -127,7 +127,7 @@ TEST(Compare, AStoppedRunIsNoFailure) {
 // One step on each side has no interval, and two failures no time.
 TEST(Compare, SaysWhereNothingCanBeSaid) {
   RunRecord a = timed(0.1, 1), b = timed(0.2, 2);
-  b.steps.resize(static_cast<size_t>(b.warmup) + 1);  // of the other side there are enough
+  b.steps.resize(static_cast<size_t>(b.warmup) + 1);  // the other side has enough
   Comparison c = compare_records({a}, {b}, 0.01)[0];
   EXPECT_EQ(c.verdict, Verdict::unclear);
   EXPECT_EQ(c.note, "too few steps");
@@ -158,8 +158,8 @@ RunRecord started_by(const char* launcher, double level, uint64_t stream) {
   return r;
 }
 
-// Ranks as processes are twice as slow here: taken together, the medians of both sides would lie
-// between the two, and the 10 % that mpirun lost would be lost.
+// Ranks as processes are twice as slow here. If both kinds were taken together, the medians of both
+// sides would be between the two, and 10 % slower mpirun runs would not show.
 TEST(Compare, RanksStartedOtherwiseAreNoRepeats) {
   const std::vector<RunRecord> a = {started_by("threads", 0.1, 0), started_by("mpirun", 0.2, 1),
                                     started_by("threads", 0.1, 2)};
@@ -178,17 +178,17 @@ TEST(Compare, RanksStartedOtherwiseAreNoRepeats) {
 
 TEST(Compare, OneWayOfStartingOnEachSideIsComparedWithANote) {
   const RunRecord threads = started_by("threads", 0.1, 0), mpirun = started_by("mpirun", 0.1, 1);
-  const RunRecord unknown = started_by("", 0.1, 2);  // older than the word
+  const RunRecord unknown = started_by("", 0.1, 2);  // a record from before the key
   auto all = compare_records({threads}, {mpirun}, 0.01);
   ASSERT_EQ(all.size(), 1u);
-  EXPECT_EQ(all[0].note, "ranks started otherwise");
+  EXPECT_EQ(all[0].note, "ranks started differently");
   EXPECT_EQ(all[0].launcher, "");
   EXPECT_EQ(compare_records({unknown}, {mpirun}, 0.01).at(0).note, "");
-  // Among both it counts as threads, as most runs were.
+  // If the other side has both kinds it counts as threads, as most runs are.
   EXPECT_EQ(compare_records({unknown}, {threads, mpirun}, 0.01).at(0).launcher, "threads");
   EXPECT_EQ(not_compared({threads, mpirun}, {unknown}).at(0).record->launcher, "mpirun");
   EXPECT_EQ(compare_records({unknown, threads}, {threads}, 0.01).at(0).runs_a, 2);
-  // The one that has its like is compared, the other is named.
+  // The kind that both sides have is compared, the other is named.
   all = compare_records({threads, mpirun}, {mpirun}, 0.01);
   ASSERT_EQ(all.size(), 1u);
   EXPECT_EQ(all[0].launcher, "mpirun");

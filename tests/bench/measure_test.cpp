@@ -68,7 +68,8 @@ std::string corpus(const TempDir& dir, int64_t bytes) {
   return path;
 }
 
-// The corpus is looked over before the first step, and its mapping is gone after the last one.
+// The corpus is looked over before the first step, and its mapping is gone after the last one: its
+// pages must not count as memory of the run.
 TEST(Measure, ACorpusIsNotTheRunsMemory) {
   constexpr int64_t kCorpus = 64 << 20;
   const TempDir dir;
@@ -109,7 +110,7 @@ TEST(ResidentPeak, LeavesOutFilesAndKeepsShortPeaks) {
   EXPECT_GT(brief.bytes() - calm, int64_t{kBytes} / 2);
 }
 
-// In a process of its own: the signal is not forgotten.
+// In a process of its own, because a stop signal is remembered for good.
 TEST(MeasureDeathTest, ARunStoppedAfterEnoughStepsIsStopped) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto stop = [] {
@@ -126,7 +127,8 @@ TEST(MeasureDeathTest, ARunStoppedAfterEnoughStepsIsStopped) {
   EXPECT_EXIT(stop(), testing::ExitedWithCode(75), "stopped, with figures");
 }
 
-// What waits, computes and reads must be the whole step on every rank, and nothing twice.
+// Waiting, computing and reading must add up to the whole step on every rank, with nothing counted
+// twice.
 TEST(Measure, PartsOfAllRanksAddUpToTheStep) {
   for (const bool pipeline : {false, true}) {
     Config config = small();
@@ -192,7 +194,7 @@ TEST(Peak, OfFewThreadsIsNotLessThanThatOfOneCoreAlone) {
   EXPECT_DOUBLE_EQ(described(config, machine).peak, 1e11);  // per rank
 }
 
-// Machines and cores of their own are not shared, however many ranks there are elsewhere.
+// Ranks on other machines, or bound to other cores, do not share the measured cores.
 TEST(Peak, IsSharedByTheRanksOnTheMeasuredCoresAlone) {
   RunRecord r;
   r.config = small();
@@ -253,7 +255,7 @@ TEST(Measure, TooLittleMemoryIsAnAnswer) {
   EXPECT_NO_THROW(parse_record(record_text(r), "oom"));
 }
 
-// Steps as the clock comes and steps with a ceiling would be one median.
+// The median would mix steps with and without a ceiling.
 TEST(Measure, AClockThatChangesIsNotMeasured) {
   Config config = small();
   config.device = Device::cuda;
@@ -264,7 +266,7 @@ TEST(Measure, AClockThatChangesIsNotMeasured) {
       << record.reason;
 }
 
-// On a GPU the steps that say where the time goes are not those that say how much it is.
+// On a GPU the steps that show where the time goes are not the ones that are timed.
 TEST(Measure, StepsByOperatorStandApart) {
   for (const int dp : {1, 2}) {
     Config config = small();

@@ -40,7 +40,7 @@ TEST(Observe, OnlyRunsThatEndedWellAreLearnedFrom) {
   EXPECT_EQ(rows[0].cluster->devices_per_node, 2);
 }
 
-// Files may say anything; what no run can have is not forecast.
+// A file may hold anything; a configuration that cannot be is not forecast.
 TEST(Observe, ConfigurationsThatCannotBeAreLeftOut) {
   std::vector<RunRecord> odd(6, run("odd", 1, 0.1));
   odd[0].config.model.heads = 0;
@@ -57,7 +57,7 @@ TEST(Observe, ConfigurationsThatCannotBeAreLeftOut) {
   }
 }
 
-// Two ranks in one process; one that was predicted, and measured without what was there before.
+// Two ranks in one process. Predicted per rank; measured without what was there before.
 TEST(Observe, MemoryIsThatOfARank) {
   RunRecord r = run("dp2", 2, 0.05);
   r.memory.before = 1 << 20;
@@ -123,7 +123,8 @@ TEST(Observe, LargeErrorsKeepTheirColumn) {
   EXPECT_EQ(c.text.find("s+"), std::string::npos) << c.text;
 }
 
-// Such as one of `train`, whose machine was not measured: no table would show it as the known one.
+// Such a run comes from `train`, whose machine was not measured. No table would show it as the
+// known one.
 TEST(Observe, ARunThatCannotBeForecastIsNotTheKnownOne) {
   RunRecord trained = run("trained", 1, 7.0);
   trained.machine = R"({"cpu": {"usable": 2}})";
@@ -147,7 +148,7 @@ TEST(Observe, ADisturbedRunIsNotTheKnownOne) {
   EXPECT_TRUE(forecasts_of({disturbed})[0].known);  // better than none
 }
 
-// A step of two milliseconds is mostly what a long one has little of.
+// A step of two milliseconds consists mostly of overheads, which matter little in a long one.
 TEST(Observe, OfSeveralTheLongestStepIsKnown) {
   RunRecord small = run("small", 1, 0.002);
   small.started = "0";  // the first

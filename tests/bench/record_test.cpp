@@ -112,8 +112,8 @@ TEST(Record, RefusesWhatItCannotTrust) {
   EXPECT_ERROR(parse_record(missing.dump(), "r.json"), ExitCode::bad_data, "device");
 }
 
-// A run of `train` has no attribution, no prediction and no memory of its process: zeros in their
-// place would be figures.
+// A run of `train` has no attribution, no prediction and no memory of its process. Zeros would look
+// like figures.
 TEST(Record, WhatWasNotMeasuredIsNotThere) {
   RunRecord r = sample_record();
   r.predicted = {0.1, 0.09, 0.11};
@@ -167,7 +167,7 @@ TEST(Record, RefusesTextThatIsNoJson) {
   EXPECT_ERROR(parse_record("\xff\xfe", "r.json"), ExitCode::bad_data, "r.json");
 }
 
-// Readers differ in which one they take: a record that says two things says none.
+// Readers differ in which of two equal keys they take, so such a record has no meaning.
 TEST(Record, RefusesAKeyThatIsThereTwice) {
   const std::string text = record_text(sample_record());
   EXPECT_NO_THROW(parse_record(text, "r.json"));

@@ -145,7 +145,8 @@ TEST(Report, PredictionsAreThoseOfTheTables) {
   EXPECT_GT(rows[0]["memory_foreseen"].get<double>(), rows[0]["memory_rank"].get<double>());
 }
 
-// It was its own known run: the page said "(known)" of a run that `bench` had printed an error of.
+// A run that is its own known run has no prediction from others, so the page must show the one made
+// before it began, as `bench` does, and not "(known)".
 TEST(Report, ARunThatNoOtherIsPredictedFromShowsItsOwnPrediction) {
   RunRecord one = sample_record();
   one.machine =
@@ -159,7 +160,7 @@ TEST(Report, ARunThatNoOtherIsPredictedFromShowsItsOwnPrediction) {
   EXPECT_EQ(row(one)["predicted"], 7);
   EXPECT_EQ(row(one)["known"], false);
   EXPECT_GT(row(one)["memory_foreseen"].get<double>(), row(one)["memory_rank"].get<double>());
-  one.predicted = {};  // nothing was predicted of it
+  one.predicted = {};  // nothing was predicted
   EXPECT_EQ(row(one)["known"], true);
 }
 
@@ -195,7 +196,7 @@ TEST(Report, CarriesTheTimelineOperatorsAndWhatSetsARowApart) {
   const nlohmann::json rows = data_of(report_page({r, r, other}, "title", "n0"))["rows"];
   EXPECT_EQ(rows[0]["timeline"][1][0], (nlohmann::json{1, 3, 0, 1.0, 2.0}));
   EXPECT_EQ(rows[0]["ops"][0][0], "linear_forward");
-  EXPECT_DOUBLE_EQ(rows[0]["bandwidth"].get<double>(), 1e10);  // half of the machine
+  EXPECT_DOUBLE_EQ(rows[0]["bandwidth"].get<double>(), 1e10);  // half of the machine's
   EXPECT_EQ(rows[0]["apart"], "");
   r.config.device = Device::cuda;  // its memory was not measured
   const nlohmann::json gpu = data_of(report_page({r}, "title", "n0"))["rows"][0];
@@ -204,8 +205,8 @@ TEST(Report, CarriesTheTimelineOperatorsAndWhatSetsARowApart) {
   EXPECT_FALSE(rows[2].contains("timeline"));
 }
 
-// Step 3 of a long run stands above step 3 of a short one, and the difference is that of whole
-// records: it was taken between other steps, from rounded losses.
+// Step 3 of a long run must be drawn above step 3 of a short one, and the spread is that of whole
+// records: same steps, losses not rounded.
 TEST(Report, LossesOfRunsOfDifferentLengthsMeetAtTheirSteps) {
   RunRecord shorter = sample_record(), longer = sample_record();
   const auto fill = [](RunRecord& r, int steps, double off) {
@@ -217,7 +218,7 @@ TEST(Report, LossesOfRunsOfDifferentLengthsMeetAtTheirSteps) {
   longer.config.micro_batch = 2;
   longer.config.parallel.dp = 2;
   longer.steps[200].loss = NAN;
-  RunRecord other = shorter;  // another problem: it has no part in the difference
+  RunRecord other = shorter;  // another problem: not part of the spread
   other.config.seed = 99;
   fill(other, 150, 1);
   const nlohmann::json data = data_of(report_page({shorter, longer, other}, "title", "n0"));
@@ -237,13 +238,14 @@ TEST(Report, LossesOfRunsOfDifferentLengthsMeetAtTheirSteps) {
   EXPECT_EQ(data["loss_spread"]["runs"], 2);
   EXPECT_NEAR(data["loss_spread"]["most"].get<double>(), 3e-8, 1e-12);
   EXPECT_TRUE(data_of(report_page({shorter, other}, "title", "n0"))["loss_spread"].is_null());
-  longer.first_step = 51;  // of a run that went on: its steps are others
+  longer.first_step = 51;  // of a run that was continued: other steps
   const nlohmann::json later = data_of(report_page({shorter, longer}, "title", "n0"));
   EXPECT_EQ(later["rows"][1]["losses"][0][0], 51);
   EXPECT_TRUE(later["loss_spread"].is_null());
 }
 
-// Every second step of the longer run was shown, and a spike of both only in the shorter one.
+// Stretches of steps must be the same for all runs. Otherwise a spike of both would be visible only
+// in the shorter one, of which every step is drawn.
 TEST(Report, ASpikeThatRunsShareShowsInAllOfThem) {
   RunRecord shorter = sample_record(), longer = sample_record();
   const auto fill = [](RunRecord& r, int steps) {
@@ -253,7 +255,7 @@ TEST(Report, ASpikeThatRunsShareShowsInAllOfThem) {
     r.steps[130].loss = NAN;
   };
   fill(shorter, 180);
-  for (const int steps : {223, 5000}) {  // of 5000 not every step is shown
+  for (const int steps : {223, 5000}) {  // of 5000 not every step is drawn
     fill(longer, steps);
     const nlohmann::json rows = data_of(report_page({shorter, longer}, "title", "n0"))["rows"];
     EXPECT_LE(rows[1]["losses"].size(), 2002u);

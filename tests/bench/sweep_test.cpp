@@ -50,7 +50,7 @@ TEST(SweepSpec, GridIsEveryCombinationAndPointsFollow) {
   EXPECT_EQ(spec.points[6].words, (std::vector<std::string>{"tiny", "threads=1", "seed=7"}));
 }
 
-// Words are known by themselves, unless two keys have them; numbers and switches are not.
+// A word needs no key in a label unless two keys have the same word; numbers and switches do.
 TEST(SweepSpec, LabelsAreShortWhereWordsSayWhatTheyAre) {
   const auto label = [](const char* grid) {
     return parse(fmt::format("base: tiny\ngrid: {{{}}}\n", grid)).at(0).label;
@@ -123,7 +123,7 @@ TEST(SweepSpec, RanksAndAccumulationAreWorkedOut) {
   EXPECT_ERROR(points_of(SweepFlags{}), ExitCode::usage, "-m");
 }
 
-// What quotes of the file hold is the value, whatever it looks like by then.
+// A quoted text in the file is the value, even if it looks like YAML without its quotes.
 TEST(SweepSpec, TextsAreReadAsYamlOnce) {
   for (const std::string text :
        {"'a'", "\"a\"", "[a", "{a}", "{a: b}", "[1, 2]", "'", "it's", "[a\\tb", "\"\u00e4"}) {
@@ -142,7 +142,7 @@ TEST(SweepSpec, TextsAreReadAsYamlOnce) {
             (std::vector<int64_t>{1, 3}));
 }
 
-// A mistake is found before anything is measured, and said to be where it was written.
+// A mistake is found before anything is measured, and the message names its place in the file.
 TEST(SweepSpec, MistakesInPointsNameFileAndLine) {
   const auto read = [](const char* text) { require_readable(parse(text)); };
   EXPECT_ERROR(read("base: tiny\ngrid:\n  modle: 1\n"), ExitCode::bad_config, "s.yaml:3:");
@@ -156,7 +156,8 @@ TEST(SweepSpec, MistakesInPointsNameFileAndLine) {
   EXPECT_EQ(planned[0].reason.find("command line"), std::string::npos) << planned[0].reason;
 }
 
-// What a label says is what runs: numbers that do not come out even are rows with their reason.
+// A point runs what its label says: where numbers do not divide evenly it becomes a row with a
+// reason.
 TEST(SweepSpec, FlagsThatDoNotComeOutEvenAreRejectedPoints) {
   SweepFlags flags;
   flags.models = {"tiny"};
@@ -184,7 +185,8 @@ TEST(SweepSpec, FlagsThatDoNotComeOutEvenAreRejectedPoints) {
   EXPECT_EQ(reasons["tiny_s32_tp2_pp1_b256_g3"], "3 ranks cannot be tp 2 x pp 1");
   EXPECT_EQ(reasons["tiny_s32_tp2_pp1_b256_g4"], "");
   EXPECT_EQ(reasons["tiny_s512_tp2_pp1_b256_g4"], "256 tokens are less than one sequence of 512");
-  // Their rows have the ranks that were asked for, and no command: it would run something else.
+  // Their rows have the requested number of ranks, and no command, because it would run something
+  // else.
   for (const PlannedPoint& p : plan_points(points_of(flags))) {
     const RunRecord made = record_for(p, {});
     const RunRecord r = parse_record(record_text(made), p.point.label);
@@ -263,7 +265,7 @@ TEST(SweepPlan, RejectedPointsSayWhyAndDuplicatesVanish) {
   EXPECT_EQ(planned[1].reason.find(") fix:"), std::string::npos) << planned[1].reason;
 }
 
-// One data-parallel rank has nobody to share with: three stages would be one run, three times.
+// One data-parallel rank has nothing to shard: three stages would be the same run three times.
 TEST(SweepPlan, ZeroOfOneReplicaIsMeasuredOnce) {
   SweepFlags flags;
   flags.models = {"tiny"};
@@ -282,7 +284,8 @@ TEST(SweepPlan, ZeroOfOneReplicaIsMeasuredOnce) {
                                          "tiny_tp2_pp1_zero3_g2"}));
 }
 
-// Whatever was asked for: its row is read again and stands in every table and page.
+// Whatever was requested, the row of a rejected point can be read again, and every table and page
+// has it.
 TEST(SweepPlan, RejectedPointsAreRowsThatCanBeRead) {
   const auto planned = plan_points(parse(
       "base: tiny\npoints: [{micro_batch: 0}, {micro_batch: -2}, {micro_batch: "
@@ -419,7 +422,8 @@ TEST_F(SweepRun, PointsWithFewerStepsThanAskedForRunAgain) {
   EXPECT_EQ(counts("started")["oom"], 1);
 }
 
-// Somebody may stop the run of a point alone; the sweep goes on, and its next one does it again.
+// A user may stop the run of a single point; the sweep continues, and the next one repeats the
+// point.
 TEST_F(SweepRun, AStoppedPointRunsAgain) {
   run_point(point("stop"), options_);
   EXPECT_TRUE(would_run(point("stop"), options_));

@@ -169,7 +169,7 @@ TEST(Tables, FailuresKeepTheirRow) {
     EXPECT_NE(table.csv().find("OOM"), std::string::npos) << style;
   }
   EXPECT_NE(make_table(TableStyle::bloom, {r}).csv().find("needs 3 TiB"), std::string::npos);
-  // Memory that nobody worked out is not zero.
+  // Memory that was not computed must not be shown as zero.
   for (const int64_t bytes : {int64_t{1000}, int64_t{0}}) {
     r.memory = {};
     r.memory.predicted_rank = r.memory.predicted_total = bytes;
@@ -238,8 +238,8 @@ TEST(Tables, StoppedRunsHaveFiguresWhereEnoughStepsWereTimed) {
   EXPECT_EQ(sec_per_step(), "stopped");
 }
 
-// Published HFU counts four thirds where the column says True, and TFLOPs 96 instead of 72: what
-// repeats no product is called by its name.
+// Published HFU counts four thirds where the column says True, and TFLOPs 96 instead of 72.
+// Checkpointing that repeats no product is shown by its own name.
 TEST(Tables, OnlyFullCheckpointingIsThatOfThePublishedTables) {
   RunRecord r = sample_record();
   for (const auto& [kind, word] :
@@ -280,7 +280,7 @@ TEST(Tables, RowsThatLookAlikeAreNamed) {
   EXPECT_EQ(bloom.header.back(), "Notes") << "has columns for dp, tp and pp";
 }
 
-// One data-parallel rank has nobody to share with.
+// One data-parallel rank has nothing to shard.
 TEST(Tables, ZeroOfOneReplicaIsNoSharding) {
   RunRecord r = sample_record();
   r.config.parallel.zero = 3;
@@ -297,7 +297,7 @@ TEST(Tables, ZeroOfOneReplicaIsNoSharding) {
   EXPECT_EQ(cell(TableStyle::full, "ZeRO"), "3");
 }
 
-// `train` does not measure it.
+// `train` does not measure memory.
 TEST(Tables, MemoryThatNobodyMeasuredIsNotZero) {
   RunRecord r = sample_record();
   for (const int64_t bytes : {int64_t{2000}, int64_t{0}}) {
@@ -361,7 +361,7 @@ TEST(Tables, PartsOfATrainingRunAreNoRepeats) {
   EXPECT_EQ(without_repeats({first, second}).size(), 1u);
 }
 
-// Flags that do not come out even are not in the configuration that they leave.
+// The configuration of a rejected point is not what its flags asked for.
 TEST(Tables, RejectedPointsKeepTheirRows) {
   RunRecord three = sample_record();
   three.status = RunStatus::rejected;
@@ -371,7 +371,8 @@ TEST(Tables, RejectedPointsKeepTheirRows) {
   EXPECT_EQ(without_repeats({three, five, sample_record(), five}).size(), 3u);
 }
 
-// Refused for its very shape: what would not fit into 64 bits is left out, not wrapped around.
+// A point may be rejected for its sizes: figures that would not fit into 64 bits are left out, not
+// wrapped around.
 TEST(Tables, RejectedSizesAreNoFigures) {
   constexpr int64_t kAbsurd = 9'000'000'000'000'000'000;
   RunRecord sound = sample_record(), wide = sound, deep = sound, long_ = sound, negative = sound;

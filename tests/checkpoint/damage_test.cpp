@@ -151,7 +151,7 @@ TEST_F(Damage, ResealedLies) {
   reseal("\"format\":\"stretto", "\"format\":\"foreign");
   refused("not a checkpoint");
   reseal("\"name\":\"shard", "\"name\":\"../shard");
-  refused("leads elsewhere");
+  refused("leads out of the directory");
   reseal("\"step\":20", "\"step\":-1");
   refused("step");
   reseal("\"step\":20", "\"stop\":20");
@@ -175,7 +175,7 @@ TEST_F(Damage, HolesAndOverlaps) {
     bad.write_part(temp, 1, b, 1);
     bad.commit(temp, 2, {1, "{}", "{}", {}});
     EXPECT_ERROR(Checkpoint::open(own, bad.path_of(1)), ExitCode::bad_data,
-                 begin == 0 ? "twice" : "nowhere");
+                 begin == 0 ? "twice" : "missing");
   }
 }
 

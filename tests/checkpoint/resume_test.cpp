@@ -109,7 +109,7 @@ TEST(Resume, FallsBackToThePreviousGoodOne) {
 
   std::filesystem::remove_all(dir / "checkpoints/step-8");
   std::filesystem::resize_file(dir / "checkpoints/step-12/manifest.json", 100);
-  EXPECT_ERROR(run(config), ExitCode::bad_data, "is whole");
+  EXPECT_ERROR(run(config), ExitCode::bad_data, "is damaged");
 }
 
 // The limit of this process: the checkpoint is as good as before.

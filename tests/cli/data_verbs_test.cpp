@@ -299,7 +299,7 @@ TEST(DataVerb, InfoOfTheHighestId) {
   const Answer answer = stretto_run({"data", "info", file});
   EXPECT_EQ(answer.code, 0) << answer.err;
   EXPECT_NE(answer.out.find("a vocabulary of 2,147,483,648"), std::string::npos) << answer.out;
-  EXPECT_EQ(answer.out.find("distinct"), std::string::npos) << answer.out;  // it said 0
+  EXPECT_EQ(answer.out.find("distinct"), std::string::npos) << answer.out;  // unknown, not 0
   const json record = json::parse(stretto_run({"data", "info", file, "--json"}).out);
   EXPECT_TRUE(record.at("distinct_ids").is_null()) << record;
   expect_refused({"data", "info", file, "--samples", "-1"}, 64, "--samples");

@@ -60,9 +60,9 @@ TEST(CheckpointVerb, ListsAndVerifies) {
       EXPECT_NE(bad.out.find(part), std::string::npos) << part << "\n" << bad.out;
     }
   }
-  expect_refused({"eval", m.run, m.text}, 65, "no checkpoint is whole");
-  expect_refused({"generate", m.run, "-p", "a"}, 65, "no checkpoint is whole");
-  expect_refused({"export", m.run, "-o", m.dir / "x"}, 65, "no checkpoint is whole");
+  expect_refused({"eval", m.run, m.text}, 65, "every checkpoint is damaged");
+  expect_refused({"generate", m.run, "-p", "a"}, 65, "every checkpoint is damaged");
+  expect_refused({"export", m.run, "-o", m.dir / "x"}, 65, "every checkpoint is damaged");
   EXPECT_FALSE(std::filesystem::exists(m.dir / "x"));
   std::filesystem::resize_file(m.run + "/checkpoints/step-3/manifest.json", 200);
   EXPECT_EQ(stretto_run({"checkpoint", "verify", m.run}).code, 65);

@@ -34,7 +34,9 @@ TEST(PlanVerb, QuestionsWithoutAnAnswerAreRefused) {
            {{"--scale", "--tokens", "2T", "--deadline", "-5d"}, "--deadline -5", "more than zero"},
            {{"--scale", "--tokens", "2T", "--price", "nan"}, "--price is nan", "above zero"},
            {{"--scale", "--explain"}, "do not go with --scale", "leave them out"},
-           {{"--scale", "--cluster", "local"}, "this machine has its own", "another --cluster"},
+           {{"--scale", "--cluster", "local"},
+            "this machine has a fixed number",
+            "another --cluster"},
            {{"--scale", "--gpus", "512"}, "does not go with --scale", "one of them"}}) {
     std::vector<std::string> words = {"plan", "mpt-7b"};
     words.insert(words.end(), c.words.begin(), c.words.end());
@@ -46,7 +48,7 @@ TEST(PlanVerb, QuestionsWithoutAnAnswerAreRefused) {
   }
 }
 
-// It was asked of words alone: "neither seq_len nor model.positions is given".
+// With --seq-len, the words need not give a sequence length.
 TEST(PlanVerb, ASequenceLengthThatIsGivenIsRead) {
   const VerbAnswer answer =
       run_verb({"plan", "model.name=mine", "model.layers=4", "model.hidden=256", "model.heads=4",
@@ -60,7 +62,7 @@ TEST(PlanVerb, WordsThatTheModelLacksAreNamed) {
     return run_verb({"plan", "mpt-125m", word, "--gpus", "2", "--top", "1"}).err;
   };
   for (const char* word : {"tf32=true", "deterministic=true", "parallel.order=pp,dp,tp"}) {
-    EXPECT_NE(asked(word).find(std::string("seconds are those without: ") + word),
+    EXPECT_NE(asked(word).find(std::string("the cost model does not include ") + word),
               std::string::npos)
         << asked(word);
   }
@@ -100,7 +102,7 @@ TEST(PlanVerb, ADeadlineThatNothingMeetsIsNoSuccess) {
   EXPECT_EQ(ask("9000d").code, 0);
 }
 
-// Nor is one proposed that was given.
+// The fix must not propose an option that was given.
 TEST(PlanVerb, AFixIsNotWhatWasDone) {
   std::vector<std::string> words = {"plan",           "mpt-7b", "--gpus", "8",
                                     "--global-batch", "4",      "--dp",   "8"};
@@ -248,7 +250,7 @@ TEST(PlanVerb, WhatTrainWouldRefuseIsNotPlanned) {
   const VerbAnswer narrow =
       run_verb({"plan", "mpt-7b", "gradient_dtype=bf16", "--precision", "fp32"});
   EXPECT_EQ(narrow.code, 78);
-  EXPECT_NE(narrow.err.find("goes with products in bf16"), std::string::npos) << narrow.err;
+  EXPECT_NE(narrow.err.find("needs products in bf16"), std::string::npos) << narrow.err;
 }
 
 // What fits only above 92 % of the memory is proposed together with --tight.
@@ -273,7 +275,7 @@ TEST(PlanVerb, OtherSoftwareIsNotTold) {
   const VerbAnswer told =
       plan({"gradient_dtype=bf16", "activation_offload=true", "optimizer_offload=true"});
   EXPECT_EQ(told.out, plan({}).out);
-  EXPECT_NE(told.err.find("left out"), std::string::npos) << told.err;
+  EXPECT_NE(told.err.find("they are ignored"), std::string::npos) << told.err;
 }
 
 TEST(PlanVerb, ALimitOfMemoryHolds) {

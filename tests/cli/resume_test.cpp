@@ -115,6 +115,19 @@ TEST(TrainVerb, RanksThatContradictThemselvesAreRefused) {
   EXPECT_TRUE(given.says("2 ranks, but parallel.dp x tp x pp = 1 x 1 x 1")) << given.err;
 }
 
+TEST(TrainVerb, DegreesThatCannotBeAreNamedWithAnyNumberOfRanks) {
+  const std::vector<std::string> train = {"train", "-n", "2", "tiny-100k"};
+  const auto refused = [&](const std::vector<std::string>& degrees, std::string_view part) {
+    std::vector<std::string> words = train;
+    words.insert(words.end(), degrees.begin(), degrees.end());
+    expect_refused(words, 78, part);
+  };
+  refused({"parallel.tp=0"}, "parallel.tp: 0\n    is below the least value, 1");
+  refused({"parallel.pp=0"}, "parallel.pp: 0\n    is below the least value, 1");
+  // Their product is 0 in 64 bits.
+  refused({"parallel.tp=4294967296", "parallel.pp=4294967296"}, "is above the limit, 1048576");
+}
+
 TEST(TrainVerb, SaysWhatItTrainsOnWhat) {
   const std::vector<std::string> words = {"train",         "tiny-100k",     "seq_len=16",
                                           "train.steps=1", "micro_batch=1", "global_batch=2",

@@ -52,8 +52,8 @@ TEST(Launch, ReadsEachLauncher) {
   EXPECT_EQ(detect({{"RANK", "0"}, {"WORLD_SIZE", "2"}}).launcher, Launcher::torchrun);
 }
 
-// It sets MPICH's names as well, but not which rank of its machine a rank is: of 16 ranks on two
-// machines each would have taken a sixteenth of its machine's memory.
+// It sets MPICH's names as well, but not the rank within the machine. Taken for MPICH, each of 16
+// ranks on two machines would get a sixteenth of its machine's memory, not an eighth.
 TEST(Launch, SrunWithPmi2IsSlurm) {
   const std::map<std::string, std::string> step = {
       {"PMI_RANK", "9"},      {"PMI_SIZE", "16"},
@@ -84,7 +84,7 @@ TEST(Launch, NonsenseIsRefused) {
   EXPECT_THROW(detect({{"PMI_RANK", "-1"}, {"PMI_SIZE", "2"}}), Error);
 }
 
-// A rank that watches takes the core from the one it waits for, where both have the same.
+// A rank that spins on a shared core takes that core from the rank it waits for.
 TEST(ThreadRanks, WatchOnlyWithACoreForEach) {
   cpu_set_t before, one;
   ASSERT_EQ(sched_getaffinity(0, sizeof before, &before), 0);

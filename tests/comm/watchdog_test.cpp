@@ -67,6 +67,22 @@ TEST(Watchdog, WhenAllWaitTheOneBehindIsNamed) {
   EXPECT_NE(text.find("rank 1 stands still"), std::string::npos) << text;
 }
 
+// Although it has made as few calls as the rank that is behind.
+TEST(Watchdog, ARankThatEndedInOrderIsNotBlamed) {
+  const StatusBoard board = StatusBoard::in_process(3);
+  RankMonitor ahead(board, 0, 0), behind(board, 1, 1), ended(board, 2, 2);
+  for (RankMonitor* rank : {&ahead, &ahead, &behind, &ended}) {
+    rank->begin(CommKind::barrier, 0, group_tag("world"));
+  }
+  for (RankMonitor* rank : {&ahead, &behind}) {
+    rank->wait_begins(CommKind::barrier, 0, group_tag("world"));
+  }
+  ended.enter(Section::done);
+  const std::string text = describe_hang(board, monotonic_ns(), 1);
+  EXPECT_NE(text.find("rank 1 stands still"), std::string::npos) << text;
+  EXPECT_EQ(text.find("rank 2"), std::string::npos) << text;
+}
+
 TEST(Watchdog, StageAndStepAreNamed) {
   const StatusBoard board = StatusBoard::in_process(2);
   RankMonitor still(board, 0, 4), waiting(board, 1, 5);
@@ -191,7 +207,7 @@ TEST(HangDetector, WhereTheWatcherDidNotRunNobodyIsBlamed) {
   EXPECT_DOUBLE_EQ(rank.keep_silent(20).value_or(0), 8.5);  // a rank that hangs is still found
 }
 
-// Whoever is done hears of those at work, and of nothing while they stand still.
+// Ranks that are done see signs of life while others make progress, and none when those stop.
 TEST(LongWork, ThoseWhoWaitShowWhatOthersDo) {
   run_thread_ranks(2, [](Comm& world) {
     LongWork work(world);

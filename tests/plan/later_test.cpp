@@ -1,7 +1,7 @@
-// BLOOM's own notes go on after the rows of reference/: 15 runs of 02-25 to 02-27, three of them
-// with tp or pp that no fitted row has. Left out: 78 layers on 12 stages, which the program cut as
-// 7, ..., 7, 1, and the runs of 02-28 with another optimizer (chronicles-prequel.md of the public
-// bigscience-workshop/bigscience).
+// Rows that no fit has seen: BLOOM's own notes continue after the rows of reference/ with 15 runs
+// of 02-25 to 02-27, three of them with tp or pp that no fitted row has. Left out: 78 layers on 12
+// stages, which the program divided as 7, ..., 7, 1, and the runs of 02-28 with another optimizer
+// (chronicles-prequel.md of the public bigscience-workshop/bigscience).
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -26,8 +26,8 @@ TEST(SearchMemory, EveryRowThatIsShownIsExact) {
   }
 }
 
-// A tie is put in the order of memory: had only some of it their own, others, by a formula that is
-// up to a tenth too low, would come before them.
+// A tie is ordered by memory. If only some of its layouts had exact memory, others would come
+// before them by a formula that is up to a tenth too low.
 TEST(SearchMemory, TiesThatAreShownAreExactToTheirEnd) {
   const Workload one_b{shape(24, 2048, 16, 50368), 2048, 2064, Precision::amp_bf16};
   const Workload thirty_b{shape(48, 7168, 56, 50368), 2048, 64, Precision::amp_bf16};
@@ -51,8 +51,7 @@ TEST(SearchMemory, TiesThatAreShownAreExactToTheirEnd) {
   check("h200", thirty_b, 8, std::nullopt);
 }
 
-// The exact memory takes many off the top of these: what comes up in their place had the formula's
-// seconds, not those of its schedule.
+// Exact memory removes many of the best layouts here. Those that move up must be simulated, too.
 TEST(SearchMemory, EveryRowThatIsShownIsSimulated) {
   const Workload seventy_b{shape(80, 8192, 64, 50368), 2048, 2048, Precision::amp_bf16};
   const Workload thirty_b{shape(48, 7168, 56, 50368), 2048, 2048, Precision::amp_bf16};

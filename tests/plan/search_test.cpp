@@ -64,7 +64,8 @@ TEST(Search, EqualsBruteForceOnASmallSpace) {
   EXPECT_LE(plan.ranked.front().estimate.seconds, best * (1 + tie_width(p.stack)));
 }
 
-// The formula sorts out only what is far off: of our own runtime's layouts the exact plan decides.
+// The formula only removes layouts that are far too large; for our own runtime the exact plan
+// decides.
 TEST(Search, TheExactPlanDecidesWhatFits) {
   Place p = place("h100", "stretto");
   Workload w = seven_b();
@@ -199,8 +200,8 @@ TEST(Search, ConstraintsNothingCanObeyAreNamed) {
             "of them out");
 }
 
-// At few micro-batches the formula of the zero-bubble schedule is too hopeful by a tenth. What it
-// was not checked for must not overtake what was.
+// With few micro-batches the formula for zero bubble is a tenth too optimistic. Layouts that were
+// not simulated must not overtake those that were.
 TEST(Search, EveryLeaderIsSimulated) {
   const Place p = place("h100", "stretto");
   const Workload w{shape(80, 8192, 64, 50368), 2048, 2048, Precision::amp_bf16};
@@ -362,7 +363,8 @@ TEST(Search, NoMoreDevicesThanNeededAreProposed) {
   EXPECT_TRUE(make_plan(p.cluster, p.stack, w, limits).ranked.empty()) << limits.devices;
 }
 
-// The first estimate of our own runtime follows its types, and lets pass what its plan would.
+// The first estimate for our own runtime follows its types, and does not refuse what its exact plan
+// allows.
 TEST(Search, OwnRuntimeIsNotRefusedByAnEstimate) {
   const Place p = place("h100", "stretto");
   Constraints limits;
@@ -393,7 +395,7 @@ TEST(Search, OwnRuntimeIsNotRefusedByAnEstimate) {
   EXPECT_GT(unfit, 20);
 }
 
-// Before more devices: what our own runtime can be told on those there are.
+// Options of our own runtime are proposed before more devices.
 TEST(Search, OffloadingIsProposedBeforeMoreDevices) {
   const Place p = place("h100", "stretto");
   Constraints limits;

@@ -50,7 +50,7 @@ TEST(ReferenceRows, BadCellsAreNamed) {
   table.rows[4][layers] = "99999999999999999999";
   EXPECT_ERROR(reference_rows(table), ExitCode::bad_data, "layers");
   table.rows[4][layers] = "900000000";
-  EXPECT_ERROR(reference_rows(table), ExitCode::bad_data, "a size of this world");
+  EXPECT_ERROR(reference_rows(table), ExitCode::bad_data, "a number up to");
   table.rows[4][layers] = "-3";
   EXPECT_ERROR(reference_rows(table), ExitCode::bad_data, "layers: '-3'");
   table.rows[4][layers] = "48";

@@ -56,7 +56,8 @@ TEST(BadInput, SequenceLongerThanPositions) {
   EXPECT_ERROR(train(config), ExitCode::bad_config, "seq_len");
 }
 
-// `auto` on machines with unequal memory: every rank learns of it, none by another one's end.
+// `auto` on machines with unequal memory: every rank must learn of it by itself, not from another
+// one's end.
 TEST(BadInput, RanksThatChoseAnotherMicroBatch) {
   Config config = tiny_config();
   config.parallel.dp = 2;

@@ -72,8 +72,8 @@ TEST(ClockGovernor, LeavesACardAloneThatNoCapHoldsBack) {
   EXPECT_EQ(governor.before(), 0);
 }
 
-// Without samples (no NVML) there is no clock to hold; but ranks that have some must find this one
-// in every step that they agree on.
+// Without samples (no NVML) a rank has no clock to hold. It must stay in phase with ranks that have
+// some.
 TEST(ClockGovernor, KeepsStepWithoutSamples) {
   ClockGovernor blind, other;
   for (int i = 0; i < 100; ++i) {

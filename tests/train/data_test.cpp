@@ -1,4 +1,4 @@
-// Training on a user's token files: the layout is told by data.format where it cannot be seen.
+// Training on a user's token files; data.format gives the layout where it cannot be recognized.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -44,7 +44,7 @@ std::string fix_of(const Config& config) {
   return "";
 }
 
-// The loss of one on the other would be a number like any other.
+// Evaluating one on the other would give a number that looks like any other.
 TEST(TrainingData, TextIsNotEvaluatedByAModelOfTokens) {
   const TempDir dir;
   Config config = tiny_config();
@@ -61,11 +61,11 @@ TEST(TrainingData, TextIsNotEvaluatedByAModelOfTokens) {
     EXPECT_ERROR(train(config), ExitCode::bad_config, "data.eval_path=" + text + " is text");
     const std::string named = tokenizer.empty() ? "tokenizer.json" : tokenizer;
     EXPECT_EQ(fix_of(config),
-              "make tokens of the text with the tokenizer of the others: stretto "
+              "convert the text to tokens with the other tokenizer: stretto "
               "data prepare " +
                   text + " --tokenizer " + named + " -o NAME, then data.eval_path=NAME.bin");
   }
-  // No others go into so small a vocabulary.
+  // A vocabulary this small can only be bytes.
   config.model.vocab = 256;
   EXPECT_EQ(train(config).size(), 2);
   config.data.tokenizer = gpt2;
@@ -76,7 +76,7 @@ TEST(TrainingData, TextIsNotEvaluatedByAModelOfTokens) {
   EXPECT_ERROR(train(config), ExitCode::bad_config, "train.u16 holds tokens");
 }
 
-// As an import leaves it: whoever trains the model further may have nothing but a text.
+// As an import leaves it: a user who trains the model further may have only a text.
 TEST(TrainingData, TextIsNotLearnedByAModelWithATokenizer) {
   const TempDir dir;
   Config config = tiny_config();

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -101,13 +102,11 @@ TEST(LogLine, JsonSaysWhatTheGpuDid) {
   }
 }
 
-TEST(LogLine, AttributionAddsUp) {
+// host() is what the other parts leave of the total, so it shows if one of them is counted twice.
+TEST(LogLine, PartsOfAStepDoNotExceedIt) {
   for (const StepRecord& r : train(tiny_config())) {
-    double sum =
-        r.times.comm_dp + r.times.comm_tp + r.times.comm_pp + r.times.data + r.times.host();
-    for (const double s : r.times.ops) sum += s;
-    EXPECT_NEAR(sum, r.times.total, 1e-9);
     EXPECT_GE(r.times.host(), 0);
+    EXPECT_GT(*std::max_element(r.times.ops.begin(), r.times.ops.end()), 0);
   }
 }
 

@@ -61,7 +61,7 @@ TEST(Memory, EveryFeedForwardWidthFits) {
   }
 }
 
-// Logits and a layer's gradients are never in use at once: the larger lends its place.
+// Logits and a layer's gradients are never in use at once, so the larger shares its memory.
 TEST(Memory, LogitsAndGradientsOfALayerShare) {
   const auto term = [](const RankShape& shape, MemoryTerm which) {
     return memory_totals(memory_plan(shape)).by_term[static_cast<int>(which)];
@@ -354,7 +354,7 @@ TEST(Memory, PlansThatLeaveNoRoomForSavesAreTooLarge) {
   require_fits(config, budget + save_bytes(config, rank_shape(config, {})));
 }
 
-// A run on a GPU was killed at its first save, too. This one would take 600 TB.
+// Saving needs host memory on a GPU, too: this run would need 600 TB.
 TEST(Memory, SavesOfAGpuNeedHostMemory) {
   Config config = tiny_config();
   config.device = Device::cuda;

@@ -58,11 +58,12 @@ TEST(MetricsFile, LinesBehindADamagedOneStay) {
 TEST(MetricsFile, WhatIsNotOursIsLeftAlone) {
   const TempDir dir(Where::memory);
   dir.write("metrics.jsonl", "my notes\n");
-  EXPECT_ERROR(MetricsFile(posix_fs(), dir.path(), 0), ExitCode::cannot_create, "something else");
+  EXPECT_ERROR(MetricsFile(posix_fs(), dir.path(), 0), ExitCode::cannot_create, "something other");
   EXPECT_EQ(content_of(dir / "metrics.jsonl"), "my notes\n");
   ASSERT_EQ(std::rename((dir / "metrics.jsonl").c_str(), (dir / "notes").c_str()), 0);
   ASSERT_EQ(mkfifo((dir / "metrics.jsonl").c_str(), 0600), 0);  // opening it would wait for ever
-  EXPECT_ERROR(MetricsFile(posix_fs(), dir.path(), 0), ExitCode::cannot_create, "no regular file");
+  EXPECT_ERROR(MetricsFile(posix_fs(), dir.path(), 0), ExitCode::cannot_create,
+               "not a regular file");
 }
 
 // The disk is full for a while, and takes a part of a line before it says so.

@@ -57,8 +57,8 @@ TEST(RunLock, WaitsForMachinesThatMayBeDead) {
   EXPECT_ERROR(RunLock{dir.path()}, ExitCode::cannot_create, std::to_string(::getpid()));
 }
 
-// A run elsewhere that fails before it writes takes its lock away while we wait for it; a lock on a
-// file that nobody else can find would keep nobody out.
+// While we wait, a run on another machine fails before it writes, and removes its lock. A lock on a
+// file without a name would keep nobody out.
 TEST(RunLock, ALockThatWasRemovedIsNone) {
   const TempDir dir(Where::memory);
   std::optional<HeldElsewhere> other(dir);

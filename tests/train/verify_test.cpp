@@ -116,7 +116,8 @@ TEST(Verify, TheFirstStepHasLimitsOfItsOwn) {
   EXPECT_FALSE(passes({1e-7, 9e-4}, {9e-4, 6e-3}));
 }
 
-// What later steps are allowed is what weights make of small differences: too much for the first.
+// Later steps have a wider tolerance, because weights multiply small differences. It would be too
+// wide for the first step.
 TEST(Verify, RoundedSumsAreCloserInTheFirstStep) {
   for (const Precision precision : {Precision::amp_bf16, Precision::amp_fp8, Precision::bf16}) {
     Config config = tiny_config();
@@ -134,7 +135,7 @@ TEST(Verify, RoundedSumsAreCloserInTheFirstStep) {
   }
 }
 
-// Gradients that are kept in bf16 are rounded once per sum: no limit of f32 sums is theirs.
+// Gradients kept in bf16 are rounded once per sum, so bounds for f32 sums do not apply to them.
 TEST(Verify, RoundedGradientsAreNotHeldToTheOrderOfSums) {
   Config config = tiny_config();
   config.precision = Precision::amp_bf16;
@@ -151,7 +152,7 @@ TEST(Verify, RoundedGradientsAreNotHeldToTheOrderOfSums) {
   EXPECT_GT(rows[0].norm_differences[0], 1e-5);
 }
 
-// One process goes as far from itself, with other micro-batches, as topologies from it.
+// With other micro-batches one process differs from itself as much as topologies do.
 TEST(Verify, EightBitsTrainTheSameModel) {
   for (const uint64_t seed : {1, 2, 3, 4}) {
     Config config = tiny_config();
@@ -172,8 +173,8 @@ TEST(Verify, EightBitsTrainTheSameModel) {
   }
 }
 
-// Weights that differ in their last bits make other 8-bit products: the first step shows best how
-// close the sums are.
+// Weights that differ in their last bits give other 8-bit products, so the first step shows best
+// how close the sums are.
 TEST(Verify, SumsInBf16TrainTheSameModelInEightBits) {
   Config config = tiny_config();
   config.precision = Precision::amp_fp8;
@@ -187,7 +188,7 @@ TEST(Verify, SumsInBf16TrainTheSameModelInEightBits) {
   EXPECT_GT(rows[0].norm_differences[0], 0);
 }
 
-// Scales that are too large cost steps: their norms are no numbers, on both sides.
+// A scale that is too large skips steps: then the norms are NaN on both sides.
 TEST(Verify, StepsThatAreLeftOutAreTheSame) {
   Config config = tiny_config();
   config.precision = Precision::amp_fp16;

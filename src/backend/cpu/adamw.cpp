@@ -1,13 +1,14 @@
 // AdamW with decoupled weight decay, clipping and conversion to the compute type in one pass over
-// memory (Loshchilov and Hutter 2019; the formula and order of torch.optim.AdamW).
+// memory (Loshchilov and Hutter 2019; formula and order of torch.optim.AdamW).
 //
-// Blocks of some KiB are brought into f32 where they are not, updated, and written back, all inside
-// the first-level cache; so one update loop serves every mixture of types.
+// Blocks of some KiB are converted to f32 if necessary, updated, and written back, all inside the
+// first-level cache. So one update loop serves every combination of types.
 //
-// Values kept only in bf16 (pure bf16 weights, bf16 moments) are rounded stochastically: an update
-// smaller than half a step of bf16 would otherwise always be lost. The random bits are a function
-// of (seed, step, what, global index of the element), the same for every sharding. Four neighbours
-// share a hash, since on GPUs its instructions are what would bound the update.
+// Values that are only kept in bf16 (pure bf16 weights, bf16 moments) are rounded stochastically;
+// otherwise an update smaller than half a step of bf16 would always be lost. The random bits are a
+// function of (seed, step, what, global index of the element), the same for every sharding. Four
+// neighbours share a hash, because on GPUs the instructions of the hash would limit the speed of
+// the update.
 #include <cmath>
 
 #include "backend/cpu/cpu_backend.h"
@@ -47,7 +48,7 @@ namespace HWY_NAMESPACE {
 
 constexpr int64_t kBlock = 512;
 
-// Two keys per (seed, step, what, high half of the index); the low half is hashed with them.
+// Two keys per (seed, step, what, upper half of the index); the lower half is hashed with them.
 struct RoundingKeys {
   uint32_t first, second;
 };
@@ -65,7 +66,7 @@ HWY_INLINE V mix(D du, V x, uint32_t multiplier) {
   return hn::Xor(x, hn::ShiftRight<15>(x));
 }
 
-// 16 bits for each index: four neighbours have the halves of one hash, and of that hashed again.
+// 16 bits for each index: four neighbours use the halves of one hash, and of its hash.
 template <class D, class V>
 HWY_INLINE V random_bits(D du, V index, RoundingKeys keys) {
   auto r = mix(du, hn::Xor(hn::ShiftRight<2>(index), hn::Set(du, keys.first)), 0x7feb352du);
@@ -89,7 +90,7 @@ HWY_INLINE void store_u16(D d, V bits, uint16_t* p, Lanes lanes) {
   }
 }
 
-// src (f32) to bf16: up with the probability of the part cut off.
+// src (f32) to bf16: rounds up with a probability equal to the fraction that is cut off.
 void round_stochastic(bf16_t* dst, const float* src, size_t n, uint64_t index, RoundingKeys keys) {
   const F32 d;
   const hn::RebindToUnsigned<F32> du;
@@ -128,7 +129,7 @@ void update_block(float* p, float* m, float* v, const float* g, size_t n, const 
       });
 }
 
-// The block as f32: in place where it is already, else copied into `buffer`.
+// The block as f32: in place if it is f32, else copied into `buffer`.
 float* open_block(ConstTensor t, int64_t begin, int64_t n, float* buffer) {
   if (t.dtype() == DType::f32) return const_cast<float*>(t.as<float>()) + begin;
   with_float_type(t.dtype(), [&](auto type) {
@@ -149,7 +150,7 @@ void close_block(Tensor t, int64_t begin, int64_t n, const float* block,
                    rounding_keys(options, what, index));
 }
 
-// f32 values of weights and their lower halves, as join() has them.
+// The f32 values made of weights and their lower halves, as by join().
 float* join_block(ConstTensor weight, ConstTensor low, int64_t begin, int64_t n, float* buffer) {
   const auto* high = weight.as<bf16_t>() + begin;
   const auto* rest = reinterpret_cast<const bf16_t*>(low.as<uint16_t>() + begin);
@@ -164,7 +165,7 @@ float* join_block(ConstTensor weight, ConstTensor low, int64_t begin, int64_t n,
   return buffer;
 }
 
-// The lower halves of `block`, which is moved off ties, as split() does.
+// Stores the lower halves of `block`, after moving its values off ties, as split() does.
 void keep_low_halves(Tensor low, int64_t begin, int64_t n, float* block) {
   auto* dst = low.as<uint16_t>() + begin;
   const F32 d;
@@ -183,7 +184,7 @@ void keep_low_halves(Tensor low, int64_t begin, int64_t n, float* block) {
       });
 }
 
-// The compute-type copy of a master weight: to nearest.
+// Writes the compute-type copy of a master weight, rounded to nearest.
 void copy_block(Tensor t, int64_t begin, int64_t n, const float* block) {
   with_float_type(t.dtype(), [&](auto type) {
     auto* dst = t.as<decltype(type)>() + begin;
@@ -200,7 +201,7 @@ void adamw_range(const AdamWUpdate& a, int64_t begin, int64_t end) {
   const bool copied = a.weight.dtype() == DType::f16;
   const Tensor& primary = copied ? a.master : a.weight;
   for (int64_t at = begin; at < end;) {
-    // A block never crosses a multiple of 2^32 in the global index: its keys are one pair.
+    // A block never crosses a multiple of 2^32 in the global index, so one pair of keys is enough.
     const uint64_t index = a.options.first_index + static_cast<uint64_t>(at);
     const auto to_next = static_cast<int64_t>((uint64_t{1} << 32) - (index & 0xffffffffu));
     const int64_t n = std::min({kBlock, end - at, to_next});

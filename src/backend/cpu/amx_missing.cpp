@@ -1,4 +1,4 @@
-// Stands in for the AMX files where there is no x86: nobody chooses them.
+// Compiled instead of the AMX files on other processors than x86. Nothing here is ever chosen.
 #include "backend/cpu/attention.h"
 #include "backend/cpu/gemm_implementations.h"
 

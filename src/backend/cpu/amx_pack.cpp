@@ -1,4 +1,4 @@
-// Packing of AMX tiles. Whole ones are turned in AVX-512 registers, those at the edges by loops.
+// Packing of AMX tiles. Whole tiles are transposed in AVX-512 registers, partial ones by loops.
 #include <immintrin.h>
 
 #include <cstring>
@@ -20,7 +20,7 @@ void copy_rows(bf16_t* dst, const bf16_t* src, int64_t stride, int64_t rows, int
   }
 }
 
-// Sixteen rows of pairs, turned: dst[p][r] = src[r][p].
+// Sixteen rows of pairs, transposed: dst[p][r] = src[r][p].
 void turn_pairs(bf16_t* dst, const bf16_t* src) {
   uint32_t from[kSide * kSide], to[kSide * kSide];
   std::memcpy(from, src, sizeof(from));
@@ -44,11 +44,11 @@ void join_rows(bf16_t* dst, const bf16_t* src, int64_t stride, int64_t depth, in
   }
 }
 
-// GCC 12 takes what its own intrinsics leave undefined for a mistake of ours.
+// GCC 12 warns of values that its own intrinsics leave undefined on purpose.
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 
-// Whole tiles with AVX-512, which every CPU with AMX has: sixteen rows of sixteen pairs in
+// Whole tiles, by AVX-512, which every CPU with AMX has: sixteen rows of sixteen pairs in
 // registers.
 #define STRETTO_AVX512 __attribute__((target("avx512f,avx512bw")))
 #define STRETTO_AVX512_INLINE STRETTO_AVX512 __attribute__((always_inline)) inline
@@ -76,8 +76,8 @@ STRETTO_AVX512_INLINE void store_pairs(bf16_t* dst, const __m512i (&pairs)[kSide
   for (int64_t r = 0; r < kSide; ++r) _mm512_storeu_si512(dst + r * kDepth, pairs[r]);
 }
 
-// pairs[p] holds pair p of all rows afterwards: squares of four by four are turned where they are,
-// then they change places.
+// Transposes: afterwards pairs[p] holds pair p of all rows. Squares of four by four are transposed
+// in place, then exchanged.
 STRETTO_AVX512_INLINE void turn(__m512i (&pairs)[kSide]) {
   __m512i fours[kSide], halves[kSide];
   for (int64_t r = 0; r < kSide; r += 4) {

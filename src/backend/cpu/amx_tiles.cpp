@@ -10,7 +10,7 @@ namespace {
 constexpr int kAskPermission = 0x1023;  // ARCH_REQ_XCOMP_PERM
 constexpr int kTileData = 18;           // XFEATURE_XTILEDATA
 
-// The kernel hands out tile registers only to processes that ask.
+// The kernel allows tile registers only to processes that ask for them.
 bool ask_for_tiles() {
   if (!__builtin_cpu_supports("avx512bf16")) return false;
   unsigned a = 7, b = 0, c = 0, d = 0;
@@ -19,13 +19,13 @@ bool ask_for_tiles() {
   return bf16 && tile && syscall(SYS_arch_prctl, kAskPermission, kTileData) == 0;
 }
 
-struct alignas(64) TileShapes {  // what the hardware wants to know of its eight tiles
+struct alignas(64) TileShapes {  // the configuration of its eight tiles, as the hardware reads it
   uint8_t palette = 1, start_row = 0, reserved[14] = {};
   uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
   uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
 };
-// Constant, not local: compilers take the instruction to read no more than its first word, and drop
-// stores to the rest.
+// A constant, not a local variable: compilers assume that the instruction reads only its first
+// word, and would drop stores to the rest.
 constexpr TileShapes kTileShapes;
 
 __attribute__((target("amx-tile,amx-bf16"))) void open_tiles() { _tile_loadconfig(&kTileShapes); }

@@ -1,10 +1,10 @@
-// AMX: bf16 tiles of one KiB, and products of two by two of them. What the matrix product and the
-// attention of CPUs with AMX are made of.
+// AMX: tiles of bf16 of one KiB each, and products of two by two of them, for the matrix product
+// and the attention of CPUs with AMX.
 //
-// A tile of A holds 16 rows of 32 k. A tile of B holds, for 16 columns, 16 pairs of neighbouring k:
-// pair p of column c at [p][c]. An operand is packed panel by panel (16 rows of A, 16 columns of
-// B), the tiles of a panel in the order of k. Without AMX the products are emulated: right, for
-// tests.
+// A tile of A holds 16 rows of 32 k. A tile of B holds 16 pairs of neighbouring k for each of 16
+// columns: pair p of column c is at [p][c]. Operands are packed panel by panel (16 rows of A, 16
+// columns of B), the tiles of a panel in the order of k. Without AMX the products are emulated,
+// with the same results, for tests.
 #pragma once
 
 #include <cstdint>
@@ -17,13 +17,14 @@ constexpr int64_t kSide = 16;              // rows of a tile of A, columns of on
 constexpr int64_t kDepth = 32;             // k of a tile
 constexpr int64_t kTile = kSide * kDepth;  // elements
 
-bool native();  // this CPU has AMX for bf16, and the kernel lets this process use it
+bool native();  // this CPU has AMX for bf16, and the kernel allows it to this process
 
-// Tile of A from rows along memory, `stride` apart: zero beyond `rows` and `depth` (both may be 0).
+// Packs a tile of A from rows that are contiguous in memory, `stride` apart; zero beyond `rows` and
+// `depth` (both may be 0).
 void pack_a(bf16_t* dst, const bf16_t* src, int64_t stride, int64_t rows, int64_t depth);
-// Tile of A whose k lies across memory: src[k][row].
+// Packs a tile of A from its transpose: src[k][row].
 void pack_a_turned(bf16_t* dst, const bf16_t* src, int64_t stride, int64_t rows, int64_t depth);
-// Tile of B with k across memory, src[k][column], and along it, src[column][k].
+// Packs a tile of B from src[k][column], and from its transpose, src[column][k].
 void pack_b(bf16_t* dst, const bf16_t* src, int64_t stride, int64_t columns, int64_t depth);
 void pack_b_turned(bf16_t* dst, const bf16_t* src, int64_t stride, int64_t columns, int64_t depth);
 
@@ -38,7 +39,7 @@ struct Square {
   bool add;
 };
 
-// Between its begin and end a thread may multiply.
+// During its lifetime the thread may multiply tiles.
 class Session {
  public:
   Session();

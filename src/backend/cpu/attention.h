@@ -1,5 +1,5 @@
-// What the attention kernels share: where a head's rows lie in qkv (B, T, 3, H, D), the ALiBi
-// slopes, tile sizes.
+// What the attention kernels share: where a head's rows are in qkv (B, T, 3, H, D), ALiBi slopes,
+// tile sizes.
 #pragma once
 
 #include <algorithm>
@@ -37,8 +37,8 @@ struct AttentionShape {
 };
 
 // Calls piece(batch, head, begin, end, worker) until all queries of all heads are done. A whole
-// head per piece packs its keys once; with few heads, ranges of query tiles instead. The later
-// ranges see more keys: they come first.
+// head per piece packs its keys only once; if there are few heads, pieces are ranges of query tiles
+// instead. Later ranges see more keys, so they come first.
 template <typename Piece>
 void for_query_ranges(const AttentionShape& shape, int64_t tile, int threads, const Piece& piece) {
   const int64_t heads = shape.b * shape.h;
@@ -53,12 +53,12 @@ void for_query_ranges(const AttentionShape& shape, int64_t tile, int threads, co
   });
 }
 
-// Floats of scratch that one piece takes.
+// Floats of scratch memory that a piece needs.
 int64_t attention_forward_floats(const AttentionShape& shape);
 int64_t attention_backward_floats(const AttentionShape& shape);
 int64_t attention_amx_bytes(const AttentionShape& shape);
 
-// With AMX tiles: bf16, head sizes that are multiples of 32.
+// Whether AMX tiles can do it: bf16, and head sizes that are multiples of 32.
 bool supports_amx_attention(ConstTensor qkv, const AttentionOptions& options);
 void attention_forward_amx(Tensor out, Tensor lse, ConstTensor qkv, const AttentionOptions& options,
                            GemmContext& context);

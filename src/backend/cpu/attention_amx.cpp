@@ -1,6 +1,6 @@
-// Causal attention in bf16 with AMX tiles: the same tiling as attention_forward.cpp and
-// attention_backward.cpp; products take bf16 operands and add in f32, the softmax stays f32.
-// Probabilities and their gradients are rounded to bf16 where they enter a product.
+// Causal attention in bf16 with AMX tiles. The tiling is that of attention_forward.cpp and
+// attention_backward.cpp. Products take bf16 operands and add in f32, and the softmax is in f32.
+// Probabilities and their gradients are rounded to bf16 before they enter a product.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -28,7 +28,8 @@ constexpr int64_t kSteps = kBlock / kDepth;  // tiles along a block
 
 int64_t padded(int64_t rows) { return round_up(rows, kBlock); }
 
-// Hands out 64-byte aligned stretches of a piece's scratch; with no scratch it only counts.
+// Hands out 64-byte aligned stretches of a piece's scratch memory. Without scratch memory it only
+// counts.
 class Carver {
  public:
   explicit Carver(void* memory) : memory_(static_cast<char*>(memory)) {}
@@ -57,7 +58,8 @@ struct Rows {
     return std::clamp<int64_t>(count - row, 0, most);
   }
 
-  // Panels of kBlock rows from `row`, k along the row: A, or B of a product with the transpose.
+  // Packs panels of kBlock rows from `row`, with k along the row: as A, or as B of a product with
+  // the transpose.
   void pack(bf16_t* to, int64_t row, bool as_b) const {
     const int64_t steps = width / kDepth;
     for (int64_t i = 0; i < kPanels * steps; ++i) {
@@ -66,7 +68,7 @@ struct Rows {
                                                 kDepth);
     }
   }
-  // B of a product that sums over kBlock rows from `row`.
+  // Packs B of a product that sums over kBlock rows from `row`.
   void pack_sum(bf16_t* to, int64_t row) const {
     for (int64_t i = 0; i < width / kSide * kSteps; ++i) {
       const int64_t r = row + i % kSteps * kDepth, column = i / kSteps * kSide;
@@ -75,7 +77,7 @@ struct Rows {
   }
 };
 
-// A block of scores as bf16, and as A of the products that follow.
+// A block of scores as bf16, and packed as A of the products that follow.
 struct Rounded {
   bf16_t* rows;  // (kBlock, kBlock)
 
@@ -96,7 +98,7 @@ struct Rounded {
   }
 };
 
-// scores (kBlock, kBlock) = a b^T over `width`; squares wholly beyond the diagonal are left out.
+// scores (kBlock, kBlock) = a b^T over `width`; squares entirely beyond the diagonal are skipped.
 void score_block(const amx::Session& session, float* scores, const bf16_t* a, const bf16_t* b,
                  int64_t width, int64_t offset) {
   const int64_t panel = width / kDepth * kTile;
@@ -207,7 +209,7 @@ struct Backward {
   }
 };
 
-// Scores and dp of one pair of blocks become p and ds; zero beyond the diagonal and the sequence.
+// Turns scores and dp of a pair of blocks into p and ds; zero beyond the diagonal and the sequence.
 void backward_rows(const Backward& m, int64_t q0, int64_t k0, int64_t t, const float* lse,
                    float scale, float slope) {
   for (int64_t r = 0; r < kBlock; ++r) {
@@ -223,7 +225,7 @@ void backward_rows(const Backward& m, int64_t q0, int64_t k0, int64_t t, const f
   }
 }
 
-// delta = row sums of out * dout; q and dout packed in both ways.
+// Computes delta, the row sums of out * dout, and packs q and dout in both ways.
 void prepare(const Backward& m, const Rows& q, const Rows& go, const Rows& out) {
   const int64_t d = q.width;
   for (int64_t r = 0; r < q.count; ++r) {

@@ -1,6 +1,6 @@
-// Causal attention, backward. A piece is one head of one sequence: it walks over key tiles, and for
-// each over the query tiles at or after it; probabilities come back from lse. dk and dv of the tile
-// and dq of the whole head accumulate in f32, in a fixed order.
+// Causal attention, backward. A piece is one head of one sequence. It goes over key tiles, and for
+// each over the query tiles that see it; probabilities are recomputed from lse. dk and dv of the
+// tile and dq of the whole head are accumulated in f32, in a fixed order.
 #include <algorithm>
 #include <cmath>
 
@@ -26,7 +26,8 @@ namespace HWY_NAMESPACE {
 
 constexpr int64_t kRows = kKeys;  // queries of one tile
 
-// Scores become probabilities, dp becomes ds = p (dp - delta) scale. `distance` is that of key 0.
+// Turns scores into probabilities, and dp into ds = p (dp - delta) scale. `distance` is that of key
+// 0.
 void backward_row(float* p, float* dp, int64_t visible, float scale, float slope, float distance,
                   float lse, float delta) {
   const F32 d;
@@ -93,7 +94,8 @@ struct HeadBackward {
                tile, count, shape.d);
   }
 
-  // delta = row sums of out * dout: what the softmax subtracts. dq serves as scratch.
+  // delta = row sums of out * dout, which the softmax's gradient subtracts. dq serves as scratch
+  // memory.
   void prepare() const {
     const int64_t d = shape.d, first = shape.out_at(batch, 0, head);
     load_part(q, 0, 0, shape.t);
@@ -123,7 +125,7 @@ struct HeadBackward {
     prepare();
     for (int64_t k0 = 0; k0 < shape.t; k0 += kKeys) {
       const int64_t keys = std::min(kKeys, shape.t - k0);
-      load_part(k, 2, k0, keys);  // the values pass through k's place
+      load_part(k, 2, k0, keys);  // the values pass through the memory of the keys
       pack_transposed(v_packed, k, keys, d);
       load_part(k, 1, k0, keys);
       pack_transposed(k_packed, k, keys, d);

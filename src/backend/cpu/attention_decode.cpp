@@ -1,5 +1,5 @@
-// Attention of one new token per sequence over its cached keys and values: bound by reading the
-// caches, so each element is read once.
+// Attention of one new token per sequence to its cached keys and values. Reading the caches limits
+// its speed, so each element is read once.
 #include <algorithm>
 #include <cmath>
 #include <cstring>

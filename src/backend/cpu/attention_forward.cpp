@@ -1,6 +1,6 @@
-// Causal attention, forward. A piece is a range of queries of one head; it walks over the keys at
-// or before them in tiles and keeps a running maximum and sum per row, so T x T is never stored. A
-// row's arithmetic does not depend on which rows share its piece.
+// Causal attention, forward. A piece is a range of queries of one head. It goes over the keys that
+// they see in tiles and keeps a running maximum and sum per row, so T x T scores are never stored.
+// The arithmetic of a row does not depend on the other rows of its piece.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -26,7 +26,8 @@ namespace stretto {
 namespace HWY_NAMESPACE {
 
 // One row of scores: scaled and biased, then exp relative to the new running maximum. Returns the
-// factor by which earlier results of the row shrink. `distance` is that of key 0 to the query.
+// factor by which earlier results of the row must be multiplied. `distance` is that of key 0 to the
+// query.
 float softmax_row(float* s, int64_t visible, float scale, float slope, float distance, float* max,
                   float* sum) {
   const F32 d;
@@ -123,7 +124,7 @@ void forward_piece(Tensor out, Tensor lse, ConstTensor qkv, const AttentionShape
   };
   for (int64_t k0 = 0; k0 < end; k0 += kKeys) {
     const int64_t keys = std::min(kKeys, end - k0);
-    load_part(v + k0 * d, 1, k0, keys);  // a dense tile first, overwritten by the values below
+    load_part(v + k0 * d, 1, k0, keys);  // first a dense tile, which the values below overwrite
     pack_transposed(k_packed + k0 * d, v + k0 * d, keys, d);
     load_part(v + k0 * d, 2, k0, keys);
   }

@@ -1,4 +1,4 @@
-// What the attention kernels are made of: products of small f32 tiles, loads and stores of tiles.
+// Building blocks of the attention kernels: products of small f32 tiles, loads and stores of tiles.
 // Included once per Highway target.
 #if defined(STRETTO_ATTENTION_TILES_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef STRETTO_ATTENTION_TILES_INL_H
@@ -15,9 +15,11 @@ HWY_BEFORE_NAMESPACE();
 namespace stretto {
 namespace HWY_NAMESPACE {
 
-constexpr int64_t kKeys = 128;                    // keys of one tile
-constexpr int64_t kScoreStride = kKeys + 16;      // rows of scores do not meet in one cache set
-constexpr int64_t kTileSlack = 2 * kTileColumns;  // kernels read whole vectors past a tile's end
+constexpr int64_t kKeys = 128;  // keys of one tile
+// So that rows of scores do not fall into the same cache set.
+constexpr int64_t kScoreStride = kKeys + 16;
+// Because kernels read whole vectors past a tile's end.
+constexpr int64_t kTileSlack = 2 * kTileColumns;
 static_assert(kKeys % kTileColumns == 0);
 
 // Rows of `d` elements, `stride` elements apart, from and to dense f32 rows.
@@ -47,8 +49,8 @@ inline void store_tile(void* data, DType type, int64_t first, int64_t stride, co
   });
 }
 
-// Panels of kTileColumns rows of a dense tile (rows, width), turned: the right-hand side of a
-// product with the tile's transpose. Panel p begins at packed + p * width * kTileColumns.
+// Packs panels of kTileColumns rows of a dense tile (rows, width), transposed: the right-hand side
+// of a product with the tile's transpose. Panel p begins at packed + p * width * kTileColumns.
 inline void pack_transposed(float* packed, const float* tile, int64_t rows, int64_t width) {
   for (int64_t r = 0; r < rows; r += kTileColumns) {
     pack_across(packed + r * width, tile + r * width, width, width, kTileColumns,

@@ -69,7 +69,7 @@ HWY_EXPORT(convert_range);
 
 void CpuBackend::do_convert(Tensor dst, ConstTensor src) {
   if (dst.dtype() == src.dtype()) return do_copy(dst, src);
-  // Checked here: no exception may leave a worker thread.
+  // Checked here, because no exception may leave a worker thread.
   for (const DType type : {dst.dtype(), src.dtype()}) {
     STRETTO_CHECK(type == DType::f32 || type == DType::bf16 || type == DType::f16 ||
                       type == DType::f8e4m3 || type == DType::f8e5m2,

@@ -1,8 +1,9 @@
-// The CPU backend: host memory, a team of threads, SIMD through Highway with run-time dispatch,
-// matrix products through the library that measures fastest for the shape. One file per operator.
+// The CPU backend: host memory, a team of threads, SIMD through Highway with run-time dispatch, and
+// for each matrix product the library that is fastest for its shape. One file per operator.
 //
-// Work is cut into pieces whose number depends on the shape alone, never on the number of threads,
-// and partial sums are added in piece order: that is what makes results independent of threads.
+// Work is divided into pieces whose number depends on the shape alone, never on the number of
+// threads, and partial sums are added in piece order. So results do not depend on the number of
+// threads.
 #pragma once
 
 #include <cstddef>
@@ -70,11 +71,11 @@ class CpuBackend final : public Backend {
   void do_adamw(Tensor weight, Tensor master, Tensor m, Tensor v, ConstTensor grad,
                 ConstTensor control, const AdamWOptions& options) override;
 
-  // The operand as an 8-bit product sees it; a copy, valid until the next use of `slot`.
+  // The operand as an 8-bit product would see it: a copy, valid until the next use of `slot`.
   ConstTensor operand(ConstTensor t, DType eight_bit_format, int slot);
 
   int threads_;
-  bool eight_bit_ = false;  // emulated: operands are rounded, products stay as they are
+  bool eight_bit_ = false;  // emulated: operands are rounded, products are the usual ones
   std::vector<std::byte> rounded_[2];
   GemmContext gemm_;
 };

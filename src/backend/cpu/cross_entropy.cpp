@@ -1,8 +1,9 @@
-// Cross-entropy over a (possibly sharded) vocabulary: row statistics, loss, and gradient in place.
+// Cross-entropy over a vocabulary, which may be cut over ranks: row statistics, loss, and gradient
+// in place.
 //
-// The forward pass streams a row once, in chunks that stay in the first-level cache while their
-// maximum and then their sum of exponentials is taken; the running sum is rescaled when the maximum
-// grows. Chunk sums are added in double.
+// The forward pass reads a row once, in chunks that stay in the first-level cache while first their
+// maximum and then their sum of exponentials is computed. The running sum is rescaled when the
+// maximum grows. Chunk sums are added in double.
 #include <cmath>
 #include <limits>
 
@@ -56,7 +57,7 @@ float row_lse(const T* x, size_t n) {
       sum *= std::exp(static_cast<double>(top) - static_cast<double>(chunk_top));
       top = chunk_top;
     }
-    // A row of -infinity so far: any finite reference gives its sum, 0.
+    // If all so far is -infinity, any finite reference gives the right sum, 0.
     const auto reference = hn::Set(d, std::isinf(top) && top < 0 ? 0.0f : top);
     sum += static_cast<double>(sum_lanes(
         d, count, STRETTO_LANES {
@@ -84,7 +85,7 @@ void backward_row(T* x, float lse, float scale, size_t columns) {
       });
 }
 
-// target < 0: the target's column lies in another shard. `width` counts padding columns too.
+// target < 0: the target's column is in another shard. `width` includes padding columns.
 void cross_entropy_backward_row(void* logits, DType type, float lse, float scale, int64_t target,
                                 int64_t columns, int64_t width) {
   with_float_type(type, [&](auto t) {
@@ -111,7 +112,7 @@ HWY_AFTER_NAMESPACE();
 namespace stretto {
 namespace {
 
-// Columns of a shard that are words, the rest being padding.
+// Columns of a shard that are words; the others are padding.
 int64_t real_columns(int64_t width, VocabRange vocab) {
   return std::clamp<int64_t>(vocab.size - vocab.begin, 0, width);
 }

@@ -1,8 +1,9 @@
 // Token and position embedding, forward and backward.
 //
-// Backward: a row of dwte receives the sum over all places where its token occurs. The places are
-// sorted by (token, place), so every row has one owner, is read and written once, and its terms are
-// added in token order, in f32: no atomics, and nothing depends on how the work is shared out.
+// Backward: each row of dwte receives the sum over all places where its token occurs. The places
+// are sorted by (token, place), so every row has one owner, is read and written once, and gets its
+// terms in the order of places, in f32. It needs no atomics, and nothing depends on how the work is
+// divided.
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cpu/pieces.h"
 #include "backend/cpu/targets.h"
@@ -104,8 +105,8 @@ namespace {
 
 constexpr int64_t kColumnBlock = 256;
 
-// places: key << 32 | row of src, sorted. Adds each key's rows to row `key` of dst. Pieces cover a
-// range of places and a block of columns; a key belongs to the piece that holds its first place.
+// places: key << 32 | row of src, sorted. Adds each key's rows to row `key` of dst. A piece is a
+// range of places and a block of columns; a key belongs to the piece with its first place.
 void add_grouped(int threads, Tensor dst, ConstTensor src, const uint64_t* places, int64_t count) {
   const int64_t width = src.last();
   const int64_t blocks = ceil_div(width, kColumnBlock);

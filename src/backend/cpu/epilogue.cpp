@@ -52,7 +52,7 @@ void finish_row(const GemmArgs& args, const float* x, const float* bias, int64_t
         if (bias != nullptr) v = hn::Add(v, load(d, bias + i, lanes));
         if (pre != nullptr) {
           store(d, v, pre + i, lanes);
-          // The backward pass and a recomputation see the rounded value; so does gelu here.
+          // gelu must see the rounded value, as the backward pass and a recomputation will.
           v = load(d, static_cast<const T*>(pre + i), lanes);
         }
         if (gelu != Gelu::none) v = gelu_vec(d, v, gelu);

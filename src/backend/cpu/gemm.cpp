@@ -47,7 +47,7 @@ bool has_avx512() {
   return has;
 }
 
-// Once per process: narrow types without hardware for them are slower than f32, not faster.
+// Says once per process that a narrow type without hardware for it is slower than f32, not faster.
 void say_emulated(DType type) {
   static std::once_flag once;
   std::call_once(once, [type] {
@@ -58,11 +58,11 @@ void say_emulated(DType type) {
 
 }  // namespace
 
-// From bench/gemm_bench.cpp. bf16 with AMX: our tiles lead oneDNN on every product of a GPT-2 step
-// but the head's weight gradient. f32: one choice per instruction set, none per shape: with AVX-512
-// our kernel, which leads; with AVX2 OpenBLAS's assembly, which was ahead by some percent when last
-// measured on such a machine. Narrow types without hardware: ours, which converts while packing.
-// Few rows against stored rows of B (generation): dot products.
+// The choice follows bench/gemm_bench.cpp. bf16 with AMX: our tiles are faster than oneDNN in every
+// product of a GPT-2 step except the head's weight gradient. f32: one choice per instruction set,
+// not per shape: with AVX-512 our kernel, which is fastest; with AVX2 OpenBLAS, which was some
+// percent faster when last measured on such a machine. Narrow types without hardware: our kernel,
+// which converts while it packs. Few rows against stored rows of B (generation): dot products.
 GemmChoice choose_gemm(const GemmArgs& args) {
   if (supports_dot(args)) return GemmChoice::dot;
   if (args.a.type != DType::f32) {

@@ -1,6 +1,6 @@
-// Matrix products of the CPU backend: C = [C +] A B with a fused epilogue, through one of several
-// implementations that tests and benchmarks can name. All of them give results that depend on the
-// operands and the shape only: not on the number of threads, not on timing.
+// Matrix products of the CPU backend: C = [C +] A B with a fused epilogue, by one of several
+// implementations, which tests and benchmarks can select by name. The results of each depend only
+// on the operands and the shape, not on the number of threads or on timing.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace stretto {
 
-// A row-major matrix, or the transpose of one. `stride` counts elements between stored rows.
+// A row-major matrix, or the transpose of one. `stride`: elements from one stored row to the next.
 struct ConstMatrix {
   const void* data = nullptr;
   DType type = DType::f32;
@@ -28,10 +28,10 @@ struct Matrix {
   int64_t stride = 0;
 };
 
-// What happens to a finished element x of A B at (row, column), in this order, all in f32:
-//   x += bias[column]; pre[row, column] = x and x = gelu(x); x *= gelu'(grad_pre[row, column]).
-// Then C = x or C += x. Null pointers leave a part out, as no gelu does; grad_pre takes its place.
-// pre and grad_pre have C's type and stride.
+// What is done with a finished element x of A B at (row, column), in this order, all in f32: x +=
+// bias[column]; pre[row, column] = x and x = gelu(x); x *= gelu'(grad_pre[row, column]). Then C = x
+// or C += x. A null pointer leaves its part out. So does Gelu::none, in whose place grad_pre may be
+// used. pre and grad_pre have C's type and stride.
 struct Epilogue {
   const void* bias = nullptr;
   DType bias_type = DType::f32;
@@ -53,12 +53,13 @@ struct GemmArgs {
 
 enum class GemmChoice { automatic, openblas, onednn, amx, own, dot };
 
-// Scratch memory: what the plan gave, or, where that is too small, a buffer that grows to the
-// largest need and then stays. Either way no allocation inside a step.
+// Scratch memory: what the plan provides or, if that is too small, a buffer that grows to the
+// largest request and then stays. So there is no allocation inside a step.
 class Scratch {
  public:
   void use(Tensor planned);
-  // At least `bytes`, aligned to 64. Contents are undefined; earlier pointers become invalid.
+  // Returns at least `bytes`, aligned to 64. Contents are undefined; earlier pointers become
+  // invalid.
   void* bytes(size_t bytes);
   float* floats(int64_t count) {
     return static_cast<float*>(this->bytes(static_cast<size_t>(count) * sizeof(float)));
@@ -72,7 +73,8 @@ class Scratch {
   size_t most_ = 0;
 };
 
-// What a caller of gemm() keeps between calls: one per backend, never shared by two at once.
+// What a caller of gemm() keeps from call to call: one per backend, never used by two calls at
+// once.
 struct GemmContext {
   int threads = 1;
   Scratch shared;               // what all threads use
@@ -83,14 +85,15 @@ struct GemmContext {
 
 void gemm(const GemmArgs& args, GemmContext& context, GemmChoice choice = GemmChoice::automatic);
 
-// Bytes of scratch that the automatic choice takes: for all threads together, and per thread.
+// Bytes of scratch memory that the automatic choice needs: for all threads together, and per
+// thread.
 struct GemmScratch {
   int64_t shared = 0;
   int64_t worker = 0;
 };
 GemmScratch gemm_scratch(const GemmArgs& args, int threads);
 
-// The implementations of this build, by name; "automatic" is not among them.
+// The implementations of this build, by name, without "automatic".
 struct GemmImplementation {
   const char* name;
   GemmChoice choice;
@@ -99,7 +102,7 @@ struct GemmImplementation {
 };
 std::span<const GemmImplementation> gemm_implementations();
 GemmChoice choose_gemm(const GemmArgs& args);
-bool has_bf16_units();  // and this build uses them; else bf16 is multiplied as f32
+bool has_bf16_units();  // and this build uses them; otherwise bf16 is multiplied as f32
 
 // Reads `count` elements of any float type as f32, and back, rounding to nearest.
 void load_floats(float* dst, const void* src, DType type, int64_t count);

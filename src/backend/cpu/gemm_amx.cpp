@@ -1,9 +1,9 @@
 // bf16 matrix products with AMX tiles. Both operands are packed once, by all threads; then pieces
-// of C are multiplied. A piece's sums stay in its thread's scratch until the last block of k, and
-// pass through the epilogue from there.
+// of C are multiplied. The sums of a piece stay in its thread's scratch memory until the last block
+// of k, and then go through the epilogue.
 //
-// Every element of C is one chain over k, block by block, whatever the pieces are: results do not
-// depend on the number of threads.
+// Every element of C is one chain of sums over k, block by block, whatever the pieces are, so
+// results do not depend on the number of threads.
 #include <algorithm>
 
 #include "backend/cpu/amx_tiles.h"
@@ -48,7 +48,7 @@ void pack_b(bf16_t* dst, const GemmArgs& args, int64_t column, int64_t k) {
   }
 }
 
-// Rows and columns of a piece: whole squares, and pieces enough for all threads.
+// Rows and columns of a piece: whole squares, and enough pieces for all threads.
 struct Cut {
   int64_t rows = kPiece, columns = kPiece;
 
@@ -90,7 +90,8 @@ void run_piece(const GemmArgs& args, const bf16_t* a, const bf16_t* b, const Cut
   finish_block(args, sums, cut.columns, row, column, rows, columns);
 }
 
-// Tiles of rows (or columns), an even number: squares never reach beyond the packed operand.
+// Tiles of rows (or columns), rounded up to an even number, so that squares never reach beyond the
+// packed operand.
 int64_t even_tiles(int64_t size) { return round_up(ceil_div(size, kSide), 2); }
 
 }  // namespace
@@ -112,7 +113,7 @@ void gemm_amx(const GemmArgs& args, GemmContext& context) {
   auto* a = static_cast<bf16_t*>(
       context.shared.bytes(static_cast<size_t>(amx_scratch(args.m, args.n, args.k).shared)));
   bf16_t* b = a + a_tiles * depth * kTile;
-  // Some neighbouring panels at a time: where k lies across memory they share cache lines.
+  // A few neighbouring panels at a time: if k is not contiguous in memory, they share cache lines.
   constexpr int64_t kGroup = 4;
   const int64_t a_groups = ceil_div(a_tiles, kGroup), b_groups = ceil_div(b_tiles, kGroup);
   parallel_for(context.threads, a_groups + b_groups, [&](int64_t group) {

@@ -1,5 +1,5 @@
-// Products with few rows, as in generation: bound by reading B once, so nothing is packed. Each
-// element is a dot product along memory of a row of A and a stored row of B.
+// Products with few rows, as in generation. Reading B limits their speed, so B is read once and
+// nothing is packed. Each element is the dot product of a row of A and a stored row of B.
 #include <algorithm>
 
 #include "backend/cpu/gemm_implementations.h"
@@ -35,7 +35,7 @@ HWY_INLINE void dot_rows(float* x, int64_t x_stride, const float* a, const T* b,
         s2 = hn::MulAdd(load(d, a2 + i, lanes), w, s2);
         s3 = hn::MulAdd(load(d, a3 + i, lanes), w, s3);
       });
-  // Rows that do not exist repeat the last one: written first, then overwritten by it.
+  // Missing rows repeat the last one. They are written first, so that the real one overwrites them.
   x[last * x_stride] = sum_of(d, s3);
   x[HWY_MIN(2, last) * x_stride] = sum_of(d, s2);
   x[HWY_MIN(1, last) * x_stride] = sum_of(d, s1);

@@ -1,4 +1,4 @@
-// Private to the matrix products: one pair of functions per implementation, and what they share.
+// Internals of matrix products: a pair of functions per implementation, and what these share.
 #pragma once
 
 #include "backend/cpu/gemm.h"
@@ -16,7 +16,8 @@ bool onednn_is_native(DType type);
 
 bool supports_amx(const GemmArgs& args);
 void gemm_amx(const GemmArgs& args, GemmContext& context);
-bool amx_is_native();  // otherwise gemm_amx emulates the tiles: right, for tests only
+// Otherwise gemm_amx emulates the tiles, with correct results, for tests only.
+bool amx_is_native();
 
 constexpr int64_t kDotRows = 8;  // the most rows that gemm_dot takes
 bool supports_dot(const GemmArgs& args);
@@ -26,11 +27,11 @@ bool supports_own(const GemmArgs& args);
 void gemm_own(const GemmArgs& args, GemmContext& context);
 
 GemmScratch amx_scratch(int64_t m, int64_t n, int64_t k);
-// `narrow`: C is not f32, or has an epilogue and accumulates.
+// `narrow`: C is not f32, or it has an epilogue and accumulates.
 GemmScratch own_scratch(int64_t m, int64_t n, int64_t k, bool narrow, int threads);
 
-// Blocks of C that OpenBLAS and oneDNN multiply in one call. The shape alone decides: a product of
-// few blocks is cut into smaller ones, so that threads have enough to share.
+// The block of C that OpenBLAS or oneDNN computes in one call. It depends on the shape alone: a
+// product with few blocks is divided into smaller ones, so that threads have enough to share.
 struct LibraryBlocks {
   static constexpr int64_t kRows = 256, kColumns = 768;  // the largest
   int64_t m, n, rows = kRows, columns = kColumns;

@@ -1,6 +1,6 @@
-// The register kernel: a tile of C from one panel of A and one of B. Included once per Highway
-// target. Every element of C is one chain of fused multiply-adds over k in ascending order, for any
-// tile height, so results do not depend on how rows and columns were cut.
+// The register kernel: computes a tile of C from one panel of A and one of B. Included once per
+// Highway target. Every element of C is one chain of fused multiply-adds in ascending order of k,
+// for any height of the tile, so results do not depend on how rows and columns were divided.
 #if defined(STRETTO_GEMM_KERNEL_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef STRETTO_GEMM_KERNEL_INL_H
 #undef STRETTO_GEMM_KERNEL_INL_H
@@ -20,9 +20,9 @@ HWY_BEFORE_NAMESPACE();
 namespace stretto {
 namespace HWY_NAMESPACE {
 
-// Tile height and its width in vectors: as many accumulators as registers allow, leaving room for
-// one row of B and the broadcast of A. 32 registers with AVX-512 and NEON, 16 with AVX2. Attention
-// takes tiles whose width divides a head; matrix products take what loads least.
+// Height of a tile, and its width in vectors: as many accumulators as registers allow, with room
+// for one row of B and the broadcast of A. There are 32 registers with AVX-512 and NEON, 16 with
+// AVX2. Attention uses tiles whose width divides a head; matrix products the tile that loads least.
 #if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
 struct Tile {
   static constexpr size_t kRows = 14, kVectors = 2;
@@ -46,13 +46,14 @@ constexpr int64_t columns_of = static_cast<int64_t>(Shape::kVectors* hn::MaxLane
 constexpr int64_t kTileRows = Tile::kRows;
 constexpr int64_t kTileColumns = columns_of<Tile>;
 
-// How the kernel walks over A: `packed` has the tile's rows next to each other and steps by a_step
-// from k to k; `rows` has k along memory and a_step from row to row. `streamed` is packed, with
-// operands that come from the second cache and a C that comes from memory: all are fetched ahead.
+// How the kernel goes over A. `packed`: the tile's rows are next to each other, and a_step leads
+// from k to k. `rows`: k is contiguous, and a_step leads from row to row. `streamed`: packed, with
+// operands in the second-level cache and C in memory; all are prefetched.
 enum class Walk { packed, rows, streamed };
 
-// c (R, columns <= kColumns) = [c +] a (R, k) b (k, kColumns), kColumns being the width of Shape.
-// Row k of b is at b + k * b_step; kColumns elements of it are read, whatever `columns` says.
+// c (R, columns <= kColumns) = [c +] a (R, k) b (k, kColumns), where kColumns is the width of
+// Shape. Row k of b is at b + k * b_step; all kColumns elements of it are read, whatever `columns`
+// is.
 template <typename Shape, size_t R, Walk kWalk>
 void tile_kernel(int64_t k, const float* HWY_RESTRICT a, int64_t a_step,
                  const float* HWY_RESTRICT b, int64_t b_step, float* HWY_RESTRICT c,
@@ -62,9 +63,9 @@ void tile_kernel(int64_t k, const float* HWY_RESTRICT a, int64_t a_step,
   constexpr size_t kVectors = Shape::kVectors, kLanes = hn::MaxLanes(F32());
   constexpr int64_t kColumns = columns_of<Shape>;
   constexpr size_t kLine = 16;  // floats of a cache line
-  // Three rows per pointer: x86 addresses reach base + stride and base + 2 stride.
+  // One pointer per three rows, because x86 can address base, base + stride and base + 2 stride.
   constexpr size_t kBases = kWalk == Walk::rows ? (R + 2) / 3 : 1;
-  // Fold expressions instead of loops: all indices are constants, so the arrays live in registers.
+  // Fold expressions instead of loops: all indices are constants, so the arrays stay in registers.
   const auto all = std::make_index_sequence<R * kVectors>();
   const auto rows = std::make_index_sequence<R>();
   const auto vectors = std::make_index_sequence<kVectors>();
@@ -80,7 +81,7 @@ void tile_kernel(int64_t k, const float* HWY_RESTRICT a, int64_t a_step,
   const auto fetch_row = [&]<size_t... v>(const float* row, std::index_sequence<v...>)
       __attribute__((always_inline)) {
     (hwy::Prefetch(row + v * kLanes), ...);
-    hwy::Prefetch(row + kColumns - 1);  // rows of C begin anywhere in a line
+    hwy::Prefetch(row + kColumns - 1);  // a row of C may begin anywhere in a line
   };
   const auto step = [&]<size_t... r, size_t... v, size_t... i>(
       std::index_sequence<r...>, std::index_sequence<v...>, std::index_sequence<i...>)
@@ -105,7 +106,7 @@ void tile_kernel(int64_t k, const float* HWY_RESTRICT a, int64_t a_step,
     b += b_step;
   };
   if constexpr (kWalk == Walk::streamed) {
-    // A row of C at a time: all at once would take every buffer that loads wait in.
+    // One row of C at a time: all at once would occupy every fill buffer, for which loads wait.
     const int64_t part = k / static_cast<int64_t>(R + 1);
     const float* row = c;
     for (size_t r = 0; r < R; ++r, row += c_stride) {
@@ -160,7 +161,8 @@ HWY_INLINE TileKernel tile_kernel_for(int64_t rows) {
   return table[static_cast<size_t>(rows - 1)];
 }
 
-// Rows cut into panels of at most `most` rows, whose heights differ by one: no thin last tile.
+// Divides rows into panels of at most `most` rows whose heights differ by at most one, so that the
+// last one is not thin.
 struct RowPanels {
   int64_t rows, panels;
   explicit RowPanels(int64_t n, int64_t most = kTileRows) : rows(n), panels(ceil_div(n, most)) {}

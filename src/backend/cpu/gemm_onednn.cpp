@@ -1,5 +1,5 @@
-// Matrix products through oneDNN, which knows AMX and AVX-512-BF16. As with OpenBLAS: one thread
-// per call, on blocks that the shape alone decides.
+// Matrix products by oneDNN, which supports AMX and AVX-512-BF16. As with OpenBLAS, each call uses
+// one thread, on a block that depends on the shape alone.
 #include <algorithm>
 #include <map>
 #include <oneapi/dnnl/dnnl.hpp>
@@ -29,7 +29,7 @@ dnnl::memory::desc describe(int64_t rows, int64_t columns, DType type, int64_t s
   return {{rows, columns}, type_of(type), strides};
 }
 
-// Creating a primitive generates code; each thread keeps those of the shapes it has met.
+// Creating a primitive generates code, so each thread keeps those of the shapes that it has met.
 struct Block {
   int64_t m, n, k, a_stride, b_stride, x_stride;
   DType a_type, b_type;
@@ -86,7 +86,8 @@ void run_block(const GemmArgs& args, const LibraryBlocks& blocks, int64_t number
     return const_cast<char*>(m.transposed ? element(m.data, m.type, m.stride, k, r)
                                           : element(m.data, m.type, m.stride, r, k));
   };
-  const OneOpenMpThread alone;  // oneDNN asks when it plans a product, and when it runs it
+  // OneDNN asks for the number of threads both when it plans a product and when it runs it.
+  const OneOpenMpThread alone;
   dnnl::matmul product;
   const dnnl::matmul::primitive_desc& pd = described(block, &product);
   dnnl::stream stream(cpu_engine());
@@ -100,7 +101,7 @@ void run_block(const GemmArgs& args, const LibraryBlocks& blocks, int64_t number
 
 }  // namespace
 
-// Without AVX-512 oneDNN has no product of bf16 at all.
+// Without AVX-512 oneDNN has no bf16 products at all.
 bool supports_onednn(const GemmArgs& args) {
   const bool bf16 = args.a.type == DType::bf16 && __builtin_cpu_supports("avx512bw");
   return args.k > 0 && args.a.type == args.b.type && (args.a.type == DType::f32 || bf16);

@@ -1,4 +1,4 @@
-// Stands in for gemm_onednn.cpp in a build without oneDNN.
+// Compiled instead of gemm_onednn.cpp in a build without oneDNN.
 #include "backend/cpu/gemm_implementations.h"
 
 namespace stretto {

@@ -1,6 +1,6 @@
-// Matrix products through OpenBLAS: single-threaded calls on blocks that the shape alone decides,
-// spread over our own threads. So the result does not depend on their number, and a call from
-// several std::threads at once never starts threads inside threads.
+// Matrix products by OpenBLAS: calls with one thread on blocks that depend on the shape alone,
+// spread over our own threads. So results do not depend on the number of threads, and calls from
+// several std::threads at once never start threads inside threads.
 #include <cblas.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace stretto {
 namespace {
 
-// OpenBLAS that is not built with OpenMP has a number of threads of its own.
+// An OpenBLAS built without OpenMP has its own setting for the number of threads.
 void use_one_blas_thread() {
   static std::once_flag once;
   std::call_once(once, [] { openblas_set_num_threads(1); });

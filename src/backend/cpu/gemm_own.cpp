@@ -1,8 +1,10 @@
-// Our own matrix product. Threads take tasks from one list: packing a part of A into panels, for
-// all to use, or a piece of C, for which a thread packs the panels of B just before their use and
-// multiplies. A is packed a block of k ahead of its use, so that nobody waits for all the others
-// between the two, and packed blocks take turns in a memory that stays in the cache. Narrow types
-// become f32 while packing, so bf16 and f16 cost no extra pass.
+// Our own matrix product.
+//
+// Threads take tasks from one list. A task either packs a part of A into panels, for all threads,
+// or computes a piece of C; for that a thread packs panels of B just before it uses them. A is
+// packed one block of k ahead of its use, so that threads do not all wait for each other between
+// the two, and the packed blocks take turns in memory that stays in the cache. Narrow types become
+// f32 while they are packed, so bf16 and f16 need no extra pass.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -27,8 +29,8 @@ HWY_BEFORE_NAMESPACE();
 namespace stretto {
 namespace HWY_NAMESPACE {
 
-// Cache blocking: kBlockPanels panels of A and kPiecePanels of B, kBlockK long, share the second
-// cache, and stream from there into the first.
+// Cache blocking: kBlockPanels panels of A and kPiecePanels of B, kBlockK long, share the
+// second-level cache and stream from there into the first.
 constexpr int64_t kPanelRows = WideTile::kRows, kPanelColumns = columns_of<WideTile>;
 constexpr int64_t kBlockK = 384;
 constexpr int64_t kBlockPanels = 16;
@@ -38,7 +40,7 @@ constexpr int64_t kSlabRows = 4096;               // of A, packed at once
 constexpr int64_t kPackLimit = int64_t{4} << 20;  // floats of A, where all of k is packed at once
 constexpr int64_t kBPanelFloats = kBlockK * kPanelColumns;
 
-// Rows [row0, +rows) and k [k0, +k) of the product: as much of A as is packed at once.
+// Rows [row0, row0 + rows) and k [k0, k0 + k) of the product: as much of A as is packed at once.
 struct Slab {
   int64_t row0, rows, k0, k;
 };
@@ -50,13 +52,13 @@ struct Panel {
   int64_t begin, count, width;  // rows of A or columns of B; zeros from count to width
 };
 
-// Packs panels [first, last) of an operand for k in [k0, k0 + k). `along` means that a panel's
-// indices lie along memory; `size` is how many there are in all.
+// Packs panels [first, last) of an operand for k in [k0, k0 + k). `along`: a panel's indices are
+// contiguous in memory. `size`: how many indices there are in all.
 template <typename PanelOf>
 void pack_panels(const ConstMatrix& m, bool along, int64_t size, int64_t first, int64_t last,
                  int64_t k0, int64_t k, const PanelOf& panel_of) {
-  // Along memory a panel is narrow and the stride is long: a few rows of all panels at a time, so
-  // that reading runs ahead in a few long streams.
+  // If indices are contiguous, a panel is narrow and the stride is long. Then a few rows of all
+  // panels are packed at a time, so that memory is read in a few long streams.
   const int64_t step = along ? kRowsAlong : k;
   with_float_type(m.type, [&](auto tag) HWY_ATTR {
     const auto* data = static_cast<const decltype(tag)*>(m.data);
@@ -76,7 +78,7 @@ void pack_panels(const ConstMatrix& m, bool along, int64_t size, int64_t first, 
   });
 }
 
-// k of a slab, cut into blocks of equal length.
+// Divides the k of a slab into blocks of equal length.
 struct Blocks {
   int64_t k, count;
   explicit Blocks(int64_t n) : k(n), count(std::max<int64_t>(1, ceil_div(n, kBlockK))) {}
@@ -84,9 +86,9 @@ struct Blocks {
   int64_t longest() const { return ceil_div(k, count); }
 };
 
-// How much of A is packed at once. `direct`: sums live in C itself, so that a piece of C can be
-// left and taken up again with the next block of k, and blocks take turns in a few buffers.
-// Otherwise a piece sees all k of a slab at once.
+// How much of A is packed at once. `direct`: sums are kept in C itself, so a piece of C can be
+// continued with the next block of k, and packed blocks take turns in a few buffers. Otherwise a
+// piece needs all k of a slab at once.
 struct Slabs {
   int64_t row_step, k_step, buffers, block_floats;
 
@@ -95,7 +97,7 @@ struct Slabs {
       row_step = ceil_div(m, ceil_div(m, kSlabRows));
       k_step = std::max<int64_t>(1, k);
     } else {
-      // Long k is cut before rows: a panel of B is packed anew for every slab of rows.
+      // A long k is divided before rows are, because B is packed again for every slab of rows.
       row_step =
           std::min(m, std::max(kPackLimit / (4 * kBlockK), kPackLimit / std::max<int64_t>(k, 1)));
       const int64_t k_fit = std::max(kPackLimit / row_step / kBlockK, int64_t{1}) * kBlockK;
@@ -108,13 +110,14 @@ struct Slabs {
   int64_t floats() const { return buffers * block_floats; }
 };
 
-// Pieces of a slab. Results do not depend on how it is cut, so the cut may follow the threads.
+// How a slab is divided into pieces. Results do not depend on it, so it may depend on the threads.
 struct Cut {
   int64_t across, down = 1;
 
   Cut(int64_t a_panels, int64_t b_panels, int threads) : across(ceil_div(b_panels, kPiecePanels)) {
     const int64_t wanted = threads == 1 ? 1 : 4 * threads;
-    // Narrow pieces read A more often, short ones pack B more often: first one, then the other.
+    // Narrow pieces read A more often, short ones pack B more often: first divide columns, then
+    // rows.
     across = std::max(across, std::min(wanted, b_panels / 2));
     while (across * down < wanted && a_panels / (2 * down) >= kBlockPanels / 2) down *= 2;
   }
@@ -133,8 +136,8 @@ GemmScratch own_bytes(int64_t m, int64_t n, int64_t k, bool narrow, int threads)
           (panels * kBPanelFloats + sums) * 4};
 }
 
-// Counts what is done in rounds. A round is counted on only after the fourth one before it is
-// complete, so that four counters in turn suffice.
+// Counts completed work by round. A round is counted only after the fourth one before it is
+// complete, so four counters in turn are enough.
 class Rounds {
  public:
   explicit Rounds(int64_t tasks) : tasks_(tasks) {}
@@ -181,9 +184,9 @@ class Product {
   }
 
  private:
-  // One round packs and multiplies one block of k; all blocks at once unless sums live in C. The
-  // list of tasks is: pack 0, pack 1, multiply 0, pack 2, multiply 1, ... Tasks are handed out in
-  // this order, and wait only for tasks before them.
+  // A round packs and multiplies one block of k, or all blocks at once unless sums are kept in C.
+  // The list of tasks is: pack 0, pack 1, multiply 0, pack 2, multiply 1, ... Tasks are handed out
+  // in this order, and each waits only for tasks before it.
   void run_slab(const Slab& slab) {
     const RowPanels rows(slab.rows, kPanelRows);
     const Blocks blocks(slab.k);
@@ -217,15 +220,15 @@ class Product {
     });
   }
 
-  // Panels of one block of k lie one behind the other, in the order of their use.
+  // The panels of a block of k follow each other in the order of their use.
   float* a_panel(const Slab& slab, const RowPanels& rows, int64_t panel, int64_t block) const {
     const Blocks blocks(slab.k);
     const int64_t k = blocks.begin(block + 1) - blocks.begin(block);
     return a_packed_ + block % slabs_.buffers * slabs_.block_floats + rows.begin(panel) * k;
   }
 
-  // A block of A is packed in parts. Whole rows of memory: few k and all panels where these lie
-  // along it, else all k of a few panels.
+  // A block of A is packed in parts of whole memory rows: few k and all panels if panels are
+  // contiguous along these rows, else all k of a few panels.
   static constexpr int64_t kPartPanels = 8, kPartRows = 4 * kRowsAlong;
   int64_t pack_parts(const RowPanels& rows) const {
     return args_.a.transposed ? ceil_div(kBlockK, kPartRows) : ceil_div(rows.panels, kPartPanels);
@@ -251,7 +254,7 @@ class Product {
     int64_t i0, i1, j0, j1;
     int64_t row, rows, column, columns;  // the same in elements of C
     float* b = nullptr;                  // packed panels of B, one block of k
-    float* sums = nullptr;               // where element (row, column) of the sums lies
+    float* sums = nullptr;               // where element (row, column) of the sums is
     int64_t stride = 0;
   };
 
@@ -289,7 +292,7 @@ class Product {
     }
   }
 
-  // One L2 block of A, one block of k. The first one packs B.
+  // One block of A in the second-level cache times one block of k. The first one packs B.
   void run_block(const Slab& slab, const RowPanels& rows, const Piece& at, int64_t i0, int64_t i1,
                  int64_t block) const {
     const Blocks blocks(slab.k);
@@ -306,7 +309,8 @@ class Product {
     const bool fresh = i0 == at.i0;
     if (fresh && !args_.b.transposed) pack_b(at.j0, at.j1);
     for (int64_t j = at.j0; j < at.j1; ++j) {
-      if (fresh && args_.b.transposed) pack_b(j, j + 1);  // just before its use: still in L1
+      // Just before its use, so that it is still in L1.
+      if (fresh && args_.b.transposed) pack_b(j, j + 1);
       const float* b = at.b + (j - at.j0) * kBPanelFloats;
       const int64_t column = j * kPanelColumns, columns = std::min(kPanelColumns, args_.n - column);
       for (int64_t i = i0; i < i1; ++i) {
@@ -321,14 +325,15 @@ class Product {
 
   const GemmArgs& args_;
   GemmContext& context_;
-  const bool direct_;  // sums live in C itself
+  const bool direct_;  // sums are kept in C itself
   const Slabs slabs_;
   const int64_t b_panels_;
   const Cut cut_;
-  const bool whole_;  // sums live in a matrix of C's shape; otherwise in each piece's scratch
+  // Sums are kept in a matrix of C's shape; otherwise in each piece's scratch memory.
+  const bool whole_;
   float* a_packed_ = nullptr;
   float* sums_ = nullptr;
-  int32_t* piece_rounds_ = nullptr;  // rounds that each piece has behind it
+  int32_t* piece_rounds_ = nullptr;  // how many rounds each piece has done
 };
 
 void run_own(const GemmArgs& args, GemmContext& context) { Product(args, context).run(); }

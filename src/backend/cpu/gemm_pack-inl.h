@@ -17,8 +17,9 @@ HWY_BEFORE_NAMESPACE();
 namespace stretto {
 namespace HWY_NAMESPACE {
 
-// The operand's index i runs along memory: row k of the panel is `count` <= width neighbours at
-// src + k * stride, padded with zeros. `readable` elements may be read from src in every row.
+// For an operand whose index i is contiguous in memory: row k of the panel is `count` <= width
+// neighbours at src + k * stride, padded with zeros. `readable` elements may be read from src in
+// every row.
 template <typename T>
 void pack_along(float* panel, const T* src, int64_t stride, int64_t k, int64_t width, int64_t count,
                 int64_t readable) {
@@ -28,7 +29,7 @@ void pack_along(float* panel, const T* src, int64_t stride, int64_t k, int64_t w
     const T* from = src + p * stride;
     float* to = panel + p * width;
     int64_t i = 0;
-    // Vectors may run into the rows that follow, but not beyond the last one.
+    // Vectors may reach into the rows that follow, but not beyond the last row.
     const int64_t end = HWY_MIN(width, (k - p) * width - lanes + 1);
     if (count == width) {
       for (; i < end && i + lanes <= readable; i += lanes) store(d, load(d, from + i), to + i);
@@ -42,7 +43,7 @@ void pack_along(float* panel, const T* src, int64_t stride, int64_t k, int64_t w
   }
 }
 
-// Rows of four k each, turned: as many as are moved at once.
+// Transposes rows of four k each; this many rows are moved at once.
 #if HWY_TARGET == HWY_SCALAR || HWY_MAX_BYTES < 32
 constexpr int64_t kTurnedRows = 4;
 #else
@@ -74,17 +75,17 @@ HWY_INLINE void turn(float* to, int64_t width, const T* from, int64_t stride) {
 #endif
 }
 
-// The operand's index k runs along memory: row i of the operand is at src + i * stride.
+// For an operand whose k is contiguous in memory: row i of the operand is at src + i * stride.
 template <typename T>
 void pack_across(float* panel, const T* src, int64_t stride, int64_t k, int64_t width,
                  int64_t count) {
-  // A line's worth of k of a few rows at a time: a line is read once, though rows that lie a power
-  // of two apart share a place in the cache.
+  // A cache line of k of a few rows at a time: so each line is read once, even if rows are a power
+  // of two apart and compete for the same place in the cache.
   constexpr int64_t kLine = 16;
   const int64_t turned = count >= kTurnedRows ? k / 4 * 4 : 0;
   for (int64_t p0 = 0; p0 < turned; p0 += kLine) {
     const int64_t p1 = HWY_MIN(p0 + kLine, turned);
-    // The last group of rows overlaps the one before when the height is no multiple of it.
+    // If the height is no multiple of a group, the last group overlaps the one before.
     for (int64_t i = 0; i < count; i += kTurnedRows) {
       const int64_t at = HWY_MIN(i, count - kTurnedRows);
       for (int64_t p = p0; p < p1; p += 4) {

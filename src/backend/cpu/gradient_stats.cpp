@@ -1,4 +1,4 @@
-// Gradient statistics (norm, zeros, non-finite elements) and what they decide about a step.
+// Gradient statistics (norm, zeros, non-finite elements), and what they decide about a step.
 #include <cmath>
 #include <limits>
 
@@ -19,8 +19,9 @@ HWY_BEFORE_NAMESPACE();
 namespace stretto {
 namespace HWY_NAMESPACE {
 
-// out = { sum of squares, zeros, non-finite } of grad[begin, end). Squares are summed in double:
-// those of small f32 gradients underflow in f32, and of scaled f16 gradients overflow.
+// out = { sum of squares, zeros, non-finite } of grad[begin, end). Squares are summed in double,
+// because in f32 those of small gradients would underflow, and those of scaled f16 gradients
+// overflow.
 void gradient_stats_range(double* out, ConstTensor grad, int64_t begin, int64_t end) {
   const hn::ScalableTag<double> d64;
   const hn::Rebind<float, decltype(d64)> d;

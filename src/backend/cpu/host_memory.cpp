@@ -16,7 +16,7 @@ constexpr size_t kHugePage = size_t{2} << 20;
 
 Buffer allocate_host(size_t bytes, const char* label) {
   if (bytes == 0) return {};
-  // Large allocations start on a huge page: fewer TLB misses in packing and in the optimizer.
+  // Large allocations begin on a huge page, which saves TLB misses in packing and in the optimizer.
   const size_t alignment = bytes >= 2 * kHugePage ? kHugePage : kArenaAlignment;
   if (bytes > SIZE_MAX - alignment) bytes = SIZE_MAX - alignment;  // refused below
   const size_t rounded = round_up(bytes, alignment);

@@ -1,9 +1,9 @@
 // LayerNorm over the last dim, forward with the residual sum fused, and backward.
 //
-// A row (some KiB) is read from memory once: the further passes over it hit the first-level cache,
-// so mean and variance can take the accurate two-pass form. The weight gradients cross rows: rows
-// are cut into pieces, each piece sums into its own row of scratch memory, and those are added in
-// piece order.
+// A row (some KiB) is read from memory once. Further passes over it find it in the first-level
+// cache, so mean and variance can be computed in the accurate way, in two passes. Weight gradients
+// are sums over rows: rows are divided into pieces, each piece sums into its own row of scratch
+// memory, and those rows are added in piece order.
 #include <cmath>
 
 #include "backend/cpu/cpu_backend.h"
@@ -80,7 +80,7 @@ void layernorm_forward_typed(const LayerNormForward& args, int64_t begin, int64_
     } else {
       const T* a = args.a.as<T>() + at;
       T* sum = args.sum.as<T>() + at;
-      // Statistics are those of the stored, rounded sum: the backward pass sees no other.
+      // Statistics are those of the stored, rounded sum, because the backward pass sees no other.
       row_sum = sum_lanes(
           d, n, STRETTO_LANES {
             store(d, hn::Add(load(d, a + i, lanes), load(d, x + i, lanes)), sum + i, lanes);

@@ -6,8 +6,8 @@
 
 namespace stretto {
 
-// sums = or += the sum over the rows of the first sums.count() columns of `t`, in a fixed order:
-// partial sums of fixed row ranges in f32, added in row order.
+// sums = or += the sum over the rows of the first sums.count() columns of `t`. The order is fixed:
+// rows are summed in ranges of fixed size, in f32, and these sums are added in row order.
 void column_sums(Tensor sums, ConstTensor t, Grad mode, GemmContext& context);
 
 }  // namespace stretto

@@ -1,12 +1,12 @@
-// Libraries that are built with OpenMP take as many threads as it would give their caller. We
-// spread the work ourselves: each of our threads is to be alone in such a call.
+// Libraries built with OpenMP use as many threads as OpenMP would give their caller. We divide the
+// work ourselves, so each of our threads must be alone in such a call.
 #pragma once
 
 #include <omp.h>
 
 namespace stretto {
 
-// A setting that every thread has for itself: to be made on the thread that calls.
+// The setting is one per thread, so create the object on the thread that makes the call.
 class OneOpenMpThread {
  public:
   OneOpenMpThread() { omp_set_num_threads(1); }

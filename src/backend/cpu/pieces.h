@@ -1,4 +1,4 @@
-// How the element-wise and row-wise operators cut their work: by the shape alone.
+// How the element-wise and row-wise operators divide their work: by the shape alone.
 #pragma once
 
 #include <algorithm>
@@ -10,9 +10,10 @@
 
 namespace stretto {
 
-constexpr int64_t kPieceElements = 16384;  // 64 KiB of f32: far above the cost of handing it out
+constexpr int64_t kPieceElements = 16384;  // 64 KiB of f32: enough work to be worth handing out
 
-// The most partial sums of these operators; adding them up stays small beside making them.
+// The largest number of partial sums; adding these up must be little work compared with computing
+// them.
 constexpr int64_t kMostStatPieces = 4096;
 constexpr int64_t kMostNormPieces = 64;
 constexpr int64_t kBiasRows = 64;  // rows of one partial sum of a bias gradient
@@ -24,12 +25,12 @@ void for_ranges(int threads, int64_t count, int64_t size, const Body& body) {
                [&](int64_t piece) { body(piece * size, std::min(count, (piece + 1) * size)); });
 }
 
-// Rows whose elements make up about one piece.
+// The number of rows whose elements make about one piece.
 inline int64_t rows_per_piece(int64_t row_elements) {
   return std::max<int64_t>(1, kPieceElements / std::max<int64_t>(1, row_elements));
 }
 
-// No exception may leave a worker thread, so types are checked before the work is shared out.
+// Types are checked before work is handed out, because no exception may leave a worker thread.
 template <typename... T>
 void check_float_types(const T&... tensors) {
   const auto check = [](ConstTensor t) {

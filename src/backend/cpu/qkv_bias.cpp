@@ -1,4 +1,5 @@
-// The gradient of qkv's bias: column sums of dq, and proj's bias gradient taken back through proj.
+// The gradient of the qkv bias: column sums of dq, and the gradient of the proj bias taken back
+// through proj.
 #include <algorithm>
 #include <cstddef>
 

@@ -1,9 +1,9 @@
 // Typed loads and stores for SIMD kernels: memory in f32, bf16, f16 or f8, arithmetic in f32.
 //
-// Per-target header: include it after hwy/foreach_target.h; it is compiled once for every ISA.
-// A kernel body is written once, as a lambda over (index, lanes); for_lanes() calls it with Full
-// for whole vectors and with Part for the rest of the row. Both go through the same arithmetic, so
-// the value of an element never depends on where it lies.
+// Per-target header: include it after hwy/foreach_target.h; it is compiled once for every ISA. A
+// kernel body is written once, as a lambda over (index, lanes). for_lanes() calls it with Full for
+// whole vectors and with Part for the rest of the row. Both use the same arithmetic, so the value
+// of an element never depends on its place.
 #include <cstring>
 
 #include "base/dtype.h"
@@ -17,7 +17,7 @@
 #define STRETTO_BACKEND_CPU_SIMD_IO_INL_H_
 #endif
 
-// Lambdas must be inlined into the loop, or their vectors travel through memory.
+// Lambdas must be inlined into the loop, or their vectors would pass through memory.
 #ifndef STRETTO_LANES
 #define STRETTO_LANES [&](size_t i, auto lanes) __attribute__((always_inline))
 #endif
@@ -61,8 +61,8 @@ HWY_INLINE hn::TFromD<D> sum_lanes(D d, size_t count, Term term) {
 
 // --- between f32 lanes and 32-bit codes of a small format ------------------------------------
 
-// Code of a float format with `kMantissa` explicit bits and exponent bias `kBias`, rounded to
-// nearest even; magnitudes beyond the format become kMaxCode.
+// The code of a float format with `kMantissa` explicit bits and exponent bias `kBias`, rounded to
+// nearest even. Magnitudes beyond the format become kMaxCode.
 template <int kMantissa, int kBias, uint32_t kMaxCode, uint32_t kNanCode, int kSignShift, class D>
 HWY_INLINE hn::Vec<hn::Rebind<uint32_t, D>> encode_small(D d, hn::Vec<D> v) {
   const hn::Rebind<uint32_t, D> du;
@@ -140,7 +140,7 @@ HWY_INLINE hn::Vec<D> load(D d, const f16_t* p, Full = {}) {
   const hn::Rebind<uint16_t, D> d16;
   const auto half = hn::LoadU(d16, reinterpret_cast<const uint16_t*>(p));
 #if HWY_TARGET == HWY_EMU128 || HWY_TARGET == HWY_SCALAR
-  // Highway's emulation knows neither infinity nor rounding of f16.
+  // Highway's emulation of f16 handles neither infinity nor rounding.
   return decode_small<10, 15, 0x7c00, 0x7c01, 16>(d,
                                                   hn::PromoteTo(hn::Rebind<uint32_t, D>(), half));
 #else
@@ -224,7 +224,7 @@ HWY_INLINE void store(D d, hn::Vec<D> v, T* p, Part lanes) {
   std::memcpy(p, buffer, lanes.count * sizeof(T));
 }
 
-// Zero where a Part has no element: for sums over values computed from padding.
+// Zero where a Part has no element, for sums over values that were computed from padding.
 template <class D>
 HWY_INLINE hn::Vec<D> only(D, hn::Vec<D> v, Full) {
   return v;

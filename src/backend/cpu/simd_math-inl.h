@@ -1,8 +1,8 @@
-// exp, both forms of GELU and their derivatives on f32 lanes, for every kernel that needs them: a
-// fused epilogue and the separate operator give the same bits.
+// exp, both forms of GELU and their derivatives on f32 lanes. All kernels use these, so that a
+// fused epilogue and a separate operator give the same bits.
 //
-// Per-target header: include it after hwy/foreach_target.h. NaN goes in, NaN comes out, on every
-// ISA: no minimum or maximum is taken of an argument that may be NaN, since ISAs differ there.
+// Per-target header: include it after hwy/foreach_target.h. NaN in gives NaN out on every ISA: no
+// minimum or maximum is taken of an argument that may be NaN, because ISAs differ there.
 #if defined(STRETTO_SIMD_MATH_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef STRETTO_SIMD_MATH_INL_H
 #undef STRETTO_SIMD_MATH_INL_H
@@ -67,13 +67,13 @@ HWY_INLINE V gelu_tanh_grad(D d, V x) {
   const V slope = hn::MulAdd(hn::Mul(x, x), hn::Set(d, 6 * kGeluScale * kGeluCubic),
                              hn::Set(d, 2 * kGeluScale));
   const V bend = hn::Mul(hn::Mul(x, slope), hn::Mul(s, hn::Sub(one, s)));
-  // Far out the gate is exactly 0 or 1, while x^3 may overflow.
+  // Far out the gate is exactly 0 or 1, but x^3 may overflow.
   const auto far = hn::Gt(hn::Abs(x), hn::Set(d, 32.0f));
   return hn::Add(s, hn::IfThenZeroElse(far, bend));
 }
 
-// e^(-x^2 / 2), 0 beyond +-32. The rounding of x^2 would be multiplied by x^2, so it is taken in
-// two parts, from a high half of x whose square is exact.
+// e^(-x^2 / 2), and 0 beyond +-32. An error in x^2 would be multiplied by x^2, so it is computed in
+// two parts, from an upper half of x whose square is exact.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V bell(D d, V x) {
   const hn::RebindToUnsigned<D> du;
@@ -86,8 +86,8 @@ HWY_INLINE V bell(D d, V x) {
   return hn::IfThenZeroElse(hn::Gt(hn::Abs(x), hn::Set(d, 32.0f)), hn::MulAdd(e, lost, e));
 }
 
-// The share of a normal distribution below x. Its lower tail is bell(x) times a function of
-// t = 1 / (1 + 0.3 |x|): a minimax fit, relative error 2^-28.
+// The probability that a standard normal value is below x. The lower tail is bell(x) times a
+// function of t = 1 / (1 + 0.3 |x|): a minimax fit with relative error 2^-28.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V normal_share(D d, V x, V bell) {
   const V one = hn::Set(d, 1.0f);

@@ -1,6 +1,6 @@
-// The instruction sets our kernels are compiled for; include before any Highway header.
-// SSSE3 and SSE4 are left out: no machine worth training on stops there, and each target costs
-// compile time. Such a machine runs the portable fallback.
+// The instruction sets for which our kernels are compiled; include it before any Highway header.
+// SSSE3 and SSE4 are left out: each target costs compile time, and a machine without AVX2 is too
+// slow for training anyway. It runs the portable fallback.
 #pragma once
 
 #ifndef HWY_DISABLED_TARGETS

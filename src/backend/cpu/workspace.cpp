@@ -38,7 +38,7 @@ class Needs {
     args.a = {nullptr, types_.compute, 0, a_turned};
     args.b = {nullptr, types_.compute, 0, b_turned};
     args.c = {nullptr, c, 0};
-    // Forward and input gradient have an epilogue.
+    // Forward pass and input gradient have an epilogue.
     args.epilogue.gelu = a_turned ? Gelu::none : Gelu::tanh;
     const GemmScratch need = gemm_scratch(args, threads_);
     shared(need.shared);

@@ -1,5 +1,5 @@
-// How much working memory the CPU backend's operators take for a rank's shapes: what its memory
-// plan sets aside.
+// How much working memory the CPU backend's operators need for a rank's shapes. The memory plan
+// reserves it.
 #pragma once
 
 #include "account/memory.h"

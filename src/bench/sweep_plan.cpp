@@ -1,0 +1,110 @@
+// From a sweep's points to what can run, with predictions.
+#include <algorithm>
+#include <map>
+
+#include "base/log.h"
+#include "bench/figures.h"
+#include "bench/measure.h"
+#include "bench/predict.h"
+#include "bench/sweep_spec.h"
+#include "config/reader.h"
+#include "config/rules.h"
+#include "train/launch.h"
+
+namespace stretto {
+namespace {
+
+// Equal for points that would run the same steps. An invalid point keeps a hash of its own, so that
+// a valid one after it is not left out as its twin.
+std::string hash_of_run(const Config& config) {
+  if (zero_in_effect(config) == config.parallel.zero || !is_valid(config)) {
+    return config_hash(config);
+  }
+  Config plain = config;
+  plain.parallel.zero = 0;
+  plain.parallel.zero_group = 0;
+  return config_hash(plain);
+}
+
+// Directory of a point: its label, shortened in the middle, the hash of its configuration and, for
+// ranks that are not threads, their launcher.
+std::string id_of(const PlannedPoint& p, const std::string& hash, const std::string& launcher) {
+  const std::string& label = p.point.label;
+  const bool cut = label.size() > 100;
+  std::string id = cut ? label.substr(0, 50) + label.substr(label.size() - 50) : label;
+  id += "-" + hash.substr(0, 8);
+  if (launcher != "threads" && p.config.world_size() > 1) id += "-" + launcher;
+  return id;
+}
+
+// Checks that the point can run on this machine, and predicts what it will take.
+void predict(PlannedPoint& p, const ResolvedConfig& resolved, const std::string& machine) {
+  if (!p.point.reason.empty()) throw Error(ExitCode::bad_config, p.point.reason);
+  require_valid(resolved);
+  fit_memory(p.config);
+  RunRecord record;
+  record.config = p.config;
+  record.machine = machine;
+  describe_device(record);
+  predict_memory(record);
+  predict_time(record);
+  p.memory = record.memory;
+  p.predicted = record.predicted;
+}
+
+void reject(PlannedPoint& p, const ResolvedConfig& resolved, const Error& error) {
+  const bool oom = error.code() == ExitCode::out_of_memory;
+  p.status = oom ? RunStatus::oom : RunStatus::rejected;
+  p.reason = reason_of(error);
+  p.config = resolved.config;
+  // A record needs definite and possible numbers; the reason says what was asked for.
+  p.config.micro_batch = std::max<int64_t>(1, p.config.micro_batch);
+  ParallelConfig& ranks = p.config.parallel;
+  for (int64_t* n : {&ranks.dp, &ranks.tp, &ranks.pp}) *n = std::clamp<int64_t>(*n, 1, 1 << 20);
+  if (!oom) return;
+  RunRecord record;  // of a run with enough memory
+  record.config = p.config;
+  predict_memory(record);
+  p.memory = record.memory;
+}
+
+}  // namespace
+
+void require_readable(const std::vector<SweepPoint>& points) {
+  for (const SweepPoint& point : points) load_config(point.words, point.places);
+}
+
+std::vector<PlannedPoint> plan_points(const std::vector<SweepPoint>& points,
+                                      const std::string& machine, const std::string& launcher) {
+  std::vector<PlannedPoint> planned;
+  // Label and hash, by the hash of the run.
+  std::map<std::string, std::pair<std::string, std::string>> seen;
+  for (const SweepPoint& point : points) {
+    PlannedPoint p;
+    p.point = point;
+    const ResolvedConfig resolved = load_config(point.words, point.places);
+    p.config = resolved.config;
+    const std::string hash = config_hash(p.config);
+    const std::string work = point.reason.empty() ? hash_of_run(p.config) : hash + point.reason;
+    const auto [at, first] = seen.emplace(work, std::pair(point.label, hash));
+    if (!first) {
+      const auto& [twin, its_hash] = at->second;
+      if (point.label != twin) {
+        spdlog::info("{}: left out, since it is the same as {}{}", point.label, twin,
+                     hash == its_hash ? "" : ": with dp 1, ZeRO has nothing to shard");
+      }
+      continue;
+    }
+    if (p.point.label.empty()) p.point.label = hash.substr(0, 8);
+    p.id = id_of(p, hash, launcher);
+    try {
+      predict(p, resolved, machine);
+    } catch (const Error& error) {
+      reject(p, resolved, error);
+    }
+    planned.push_back(std::move(p));
+  }
+  return planned;
+}
+
+}  // namespace stretto
