@@ -49,7 +49,8 @@ struct OpTotals {
 class Profile {
  public:
   void add(Op op, double flops, double bytes);
-  void add_seconds(Op op, double seconds) { totals_[static_cast<size_t>(op)].seconds += seconds; }
+  void add_seconds(Op op, double seconds) { *seconds_of(op) += seconds; }
+  double* seconds_of(Op op) { return &totals_[static_cast<size_t>(op)].seconds; }  // to be added to
   void add(const Profile& other);  // all of its operators
   void reset() { totals_ = {}; }
 

@@ -1,5 +1,7 @@
 #include "base/trace.h"
 
+#include <algorithm>
+
 namespace stretto {
 namespace {
 
@@ -16,10 +18,38 @@ uint64_t mixed(uint64_t x) {  // each bit of x affects all bits of the result
 }  // namespace
 
 const char* name_of(TraceLane lane) {
-  constexpr const char* kNames[kTraceLanes] = {"step",        "compute",     "waiting: pp",
-                                               "waiting: tp", "waiting: dp", "waiting: job",
-                                               "loader",      "save",        "save (writing)"};
+  constexpr const char* kNames[kTraceLanes] = {"step",
+                                               "compute",
+                                               "GPU",
+                                               "GPU: copies to the host",
+                                               "GPU: copies to the GPU",
+                                               "waiting: pp",
+                                               "waiting: tp",
+                                               "waiting: dp",
+                                               "waiting: job",
+                                               "loader",
+                                               "save",
+                                               "save (writing)"};
   return kNames[static_cast<size_t>(lane)];
+}
+
+void TraceBuffer::add(const TraceSlice& slice) {
+  const TraceEvent& span = slice.span;
+  add(span);
+  const auto arrow = [&](TraceEvent::Kind kind, double time, uint64_t id) {
+    TraceEvent event;
+    event.name = slice.message;
+    event.lane = span.lane;
+    event.kind = kind;
+    event.start = event.end = time;
+    event.id = id;
+    add(event);
+  };
+  // An arrow leaves so many seconds before the end of its slice, so that viewers attach it there.
+  constexpr double kInside = 1e-9;
+  if (slice.in != 0) arrow(TraceEvent::Kind::flow_in, span.start, slice.in);
+  if (slice.out == 0) return;
+  arrow(TraceEvent::Kind::flow_out, std::max(span.start, span.end - kInside), slice.out);
 }
 
 TraceBuffer* current_trace() { return t_buffer; }

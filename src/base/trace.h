@@ -19,7 +19,20 @@
 namespace stretto {
 
 // Viewers require that two slices of a lane are disjoint, or one is inside the other.
-enum class TraceLane : uint8_t { step, compute, pp, tp, dp, job, loader, save, writer };
+enum class TraceLane : uint8_t {
+  step,
+  compute,  // what this thread does; of a GPU's work only that it is queued
+  gpu,
+  gpu_to_host,
+  gpu_from_host,
+  pp,
+  tp,
+  dp,
+  job,
+  loader,
+  save,
+  writer,
+};
 constexpr int kTraceLanes = static_cast<int>(TraceLane::writer) + 1;
 const char* name_of(TraceLane lane);
 
@@ -37,6 +50,13 @@ struct TraceEvent {
   Kind kind = Kind::span;
 };
 
+// A span, and the messages that arrive at its start and leave at its end (their ids; 0: none).
+struct TraceSlice {
+  TraceEvent span;
+  const char* message = nullptr;
+  uint64_t in = 0, out = 0;
+};
+
 class TraceBuffer {
  public:
   TraceBuffer(size_t capacity, TraceDetail detail) : detail_(detail) { events_.reserve(capacity); }
@@ -49,8 +69,9 @@ class TraceBuffer {
       events_.push_back(event);
     }
   }
+  void add(const TraceSlice& slice);
   void span(TraceLane lane, const char* name, double start, double end, uint64_t bytes = 0) {
-    add({name, start, end, 0, -1, bytes, 0, lane, TraceEvent::Kind::span});
+    add(TraceEvent{name, start, end, 0, -1, bytes, 0, lane, TraceEvent::Kind::span});
   }
 
   void clear() {

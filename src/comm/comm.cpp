@@ -15,12 +15,6 @@ bool reducible(DType type) {
          type == DType::i32;
 }
 
-TraceLane lane_of(std::string_view group) {
-  if (group.starts_with("dp")) return TraceLane::dp;
-  if (group == "tp") return TraceLane::tp;
-  return group == "pp" || group == "embedding" ? TraceLane::pp : TraceLane::job;
-}
-
 }  // namespace
 
 class Comm::Exposed {
@@ -31,11 +25,12 @@ class Comm::Exposed {
   }
   ~Exposed() {
     comm_.monitor_->wait_ends();
+    if (comm_.waits_on_device()) return;
     const double end = clock_seconds();
     comm_.counters_.seconds += end - begin_;
     TraceBuffer* trace = current_trace();
     if (trace == nullptr || !trace->operators() || comm_.size() == 1) return;
-    trace->span(lane_of(comm_.name_), name_of(kind_), begin_, end, bytes_);
+    trace->span(comm_.lane(), name_of(kind_), begin_, end, bytes_);
   }
   Exposed(const Exposed&) = delete;
   Exposed& operator=(const Exposed&) = delete;
@@ -85,6 +80,12 @@ class TrackedRequest final : public Request {
 
 Comm::Comm(std::string name, std::shared_ptr<RankMonitor> monitor)
     : name_(std::move(name)), tag_(group_tag(name_)), monitor_(std::move(monitor)) {}
+
+TraceLane Comm::lane() const {
+  if (name_.starts_with("dp")) return TraceLane::dp;
+  if (name_ == "tp") return TraceLane::tp;
+  return name_ == "pp" || name_ == "embedding" ? TraceLane::pp : TraceLane::job;
+}
 
 template <typename Start>
 void Comm::run_blocking(CommKind kind, uint64_t bytes, Start&& start) {

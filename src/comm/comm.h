@@ -21,6 +21,7 @@
 #include <string>
 #include <vector>
 
+#include "base/trace.h"
 #include "comm/monitor.h"
 #include "comm/recycle.h"
 #include "tensor/tensor.h"
@@ -123,12 +124,18 @@ class Comm {
   void reset_counters() { counters_ = {}; }
   const std::string& name() const { return name_; }
 
+  // Whether a device waits for requests, and wait() returns at once. Such a transport itself adds
+  // to waited(), and to the timeline, how long that took.
+  virtual bool waits_on_device() const { return false; }
+
   // What the watchdog knows about this rank. Communicators split from one another share it.
   RankMonitor& monitor() const { return *monitor_; }
 
  protected:
   Comm(std::string name, std::shared_ptr<RankMonitor> monitor);
   const std::shared_ptr<RankMonitor>& shared_monitor() const { return monitor_; }
+  double* waited() { return &counters_.seconds; }
+  TraceLane lane() const;  // of waiting in this group
 
   // Each starts one operation; nullptr means that it is complete already. Destroying a request that
   // nobody waited for gives it up: the destructor must not block for ever.

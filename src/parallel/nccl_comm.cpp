@@ -87,11 +87,18 @@ void abort_all(const std::vector<ncclComm_t>& comms) {
   leaving->one_less.wait_for(lock, std::chrono::seconds(2), [&] { return leaving->left == 0; });
 }
 
+// Where the compute lane's waiting for a channel is counted and shown.
+struct Waits {
+  TraceLane lane;
+  double* seconds;
+};
+
 // One NCCL communicator with a stream of its own: what it does overlaps with everything else.
 // Events come from a ring; one whose slot was reused waits for later work, never for less.
 class Channel {
  public:
-  Channel(CudaBackend& gpu, const ncclUniqueId& id, int ranks, int rank) : gpu_(gpu) {
+  Channel(CudaBackend& gpu, const ncclUniqueId& id, int ranks, int rank, const Waits& waits)
+      : gpu_(gpu), waits_(waits) {
     gpu_.make_current();
     check(nccl::library().init_rank(&comm_, ranks, id, rank), "ncclCommInitRank");
     int least = 0, greatest = 0;
@@ -133,7 +140,10 @@ class Channel {
   }
   void wait(uint64_t done) {
     gpu_.make_current();
-    CUDA_CHECK(cudaStreamWaitEvent(gpu_.stream(), event_at(done), 0));
+    gpu_.begin_wait(waits_.lane, waits_.seconds);
+    const cudaError_t status = cudaStreamWaitEvent(gpu_.stream(), event_at(done), 0);
+    gpu_.end_wait();
+    CUDA_CHECK(status);
   }
   bool done(uint64_t done) {
     const cudaError_t state = cudaEventQuery(event_at(done));
@@ -147,6 +157,7 @@ class Channel {
   cudaEvent_t event_at(uint64_t number) const { return events_[number % kEvents]; }
 
   CudaBackend& gpu_;
+  Waits waits_;
   ncclComm_t comm_ = nullptr;
   cudaStream_t stream_ = nullptr;
   std::array<cudaEvent_t, kEvents> events_{};
@@ -223,7 +234,7 @@ class NcclComm final : public Comm {
         host_(host),
         backend_(backend),
         staged_(make_device_comm(host, backend)),
-        all_(cuda_of(backend), shared_id(host, 0), host.size(), host.rank()) {
+        all_(cuda_of(backend), shared_id(host, 0), host.size(), host.rank(), waits()) {
     if (ring && size() > 1) connect_ring();
   }
   // To destroy a communicator may wait for the peer: both take links away in the same order.
@@ -252,6 +263,7 @@ class NcclComm final : public Comm {
   int rank() const override { return host_.rank(); }
   int size() const override { return host_.size(); }
   const char* transport() const override { return "nccl"; }
+  bool waits_on_device() const override { return true; }
   void abort(int exit_code, const std::string& message) override {
     host_.abort(exit_code, message);
   }
@@ -322,6 +334,7 @@ class NcclComm final : public Comm {
   }
 
  private:
+  Waits waits() { return {lane(), waited()}; }
   static size_t size_of(ConstTensor t) { return static_cast<size_t>(t.count()); }
 
   template <typename Call>
@@ -351,8 +364,8 @@ class NcclComm final : public Comm {
     auto& gpu = cuda_of(backend_);
     for_each_link([&](int kind, int from, int to) {
       const ncclUniqueId id = shared_id(host_, from);
-      if (rank() == from) out_[kind] = std::make_unique<Channel>(gpu, id, 2, 0);
-      if (rank() == to) in_[kind] = std::make_unique<Channel>(gpu, id, 2, 1);
+      if (rank() == from) out_[kind] = std::make_unique<Channel>(gpu, id, 2, 0, waits());
+      if (rank() == to) in_[kind] = std::make_unique<Channel>(gpu, id, 2, 1, waits());
     });
   }
 

@@ -3,7 +3,7 @@
 #include <optional>
 #include <string_view>
 
-#include "base/clock.h"
+#include "backend/task_slice.h"
 #include "base/trace.h"
 
 namespace stretto {
@@ -85,31 +85,16 @@ template <typename Work>
 void Pipeline::traced(const Task& task, const Transfer& in, const Transfer& out, Work&& work) {
   TraceBuffer* trace = current_trace();
   if (trace == nullptr) return work();
-  TraceEvent span;
-  span.name = name_of(task.kind);
-  span.lane = TraceLane::compute;
-  span.number = task.micro_batch;
-  span.chunk = task.chunk;
-  span.start = clock_seconds();
-  work();
-  span.end = clock_seconds();
-  trace->add(span);
-  const auto arrow = [&](TraceEvent::Kind kind, double time, int from, int to, int tag) {
-    TraceEvent event;
-    event.name = task.kind == TaskKind::forward ? "activations" : "gradient";
-    event.lane = TraceLane::compute;
-    event.kind = kind;
-    event.start = event.end = time;
-    event.id = flow_id(trace->scope(), from, to, tag);
-    trace->add(event);
-  };
-  // An arrow leaves so many seconds before the end of its slice, so that viewers attach it there.
-  constexpr double kInside = 1e-9;
   const int here = pp_.rank();
-  if (in.peer >= 0) arrow(TraceEvent::Kind::flow_in, span.start, in.peer, here, in.tag);
-  if (out.peer < 0) return;
-  const double leaves = std::max(span.start, span.end - kInside);
-  arrow(TraceEvent::Kind::flow_out, leaves, here, out.peer, out.tag);
+  TraceSlice slice;
+  slice.span.name = name_of(task.kind);
+  slice.span.number = task.micro_batch;
+  slice.span.chunk = task.chunk;
+  slice.message = task.kind == TaskKind::forward ? "activations" : "gradient";
+  if (in.peer >= 0) slice.in = flow_id(trace->scope(), in.peer, here, in.tag);
+  if (out.peer >= 0) slice.out = flow_id(trace->scope(), here, out.peer, out.tag);
+  const TaskSlice shown(gpt_.backend(), slice);
+  work();
 }
 
 void Pipeline::receive(Tensor to, const Transfer& in) {

@@ -41,7 +41,8 @@ std::string span_json(const TraceEvent& e, const TraceRank& rank) {
   const int64_t start = nanoseconds(e.start, rank), end = nanoseconds(e.end, rank);
   std::string args;
   if (e.bytes > 0) args = fmt::format("\"bytes\":{}", e.bytes);
-  if (e.lane == TraceLane::compute && e.number >= 0) {
+  const bool task = e.lane == TraceLane::compute || e.lane == TraceLane::gpu;
+  if (task && e.number >= 0) {
     args = fmt::format("\"micro_batch\":{},\"chunk\":{}", e.number, e.chunk);
   }
   return fmt::format(R"({{"name":"{}","ph":"X","pid":{},"tid":{},"ts":{},"dur":{},"args":{{{}}}}},)"
@@ -62,8 +63,8 @@ std::string flow_json(const TraceEvent& e, const TraceRank& rank) {
 }  // namespace
 
 int trace_thread(int rank, TraceLane lane) {
-  static_assert(kTraceLanes <= 10);
-  return 10 * (rank + 1) + static_cast<int>(lane);
+  static_assert(kTraceLanes <= 16);
+  return 16 * (rank + 1) + static_cast<int>(lane);
 }
 
 std::string trace_events(const TraceBuffer& buffer, const TraceRank& rank) {

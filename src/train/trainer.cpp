@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "backend/task_slice.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/trace.h"
@@ -147,10 +148,10 @@ StepRecord Trainer::step() {
 
 StepResult Trainer::update(const StepRecord& record) {
   {
-    const TraceSpan span(TraceLane::compute, "gradient sums");
+    const TaskSlice slice(*backend_, {.span = {.name = "gradient sums"}});
     gpt_->gradients().finish_step(gpt_->comms().ends);
   }
-  const TraceSpan span(TraceLane::compute, "optimizer");
+  const TaskSlice slice(*backend_, {.span = {.name = "optimizer"}});
   optimizer_->start_step(record.learning_rate, scaler_.scale(), state_.updates + 1);
   // While the device still works on this step.
   if (!backend_->host_memory() && state_.step + 1 < config_.train.steps) {

@@ -56,7 +56,7 @@ CudaBackend::~CudaBackend() {
 
 void CudaBackend::synchronize() {
   lanes_.synchronize();
-  timer_.resolve(profile());
+  timer_.resolve(stream());
 }
 
 void CudaBackend::make_current() const { CUDA_CHECK(cudaSetDevice(device_)); }
@@ -85,14 +85,50 @@ size_t CudaBackend::device_bytes() const {
 void CudaBackend::range_begin(Op op) {
   make_current();
   nvtxRangePushA(name_of(op));
-  span_open_ = timing_ && !is_capturing(stream());
-  if (span_open_) timer_.begin(op, stream());
+  operator_open_ = times_now();
+  if (!operator_open_) return;
+  timer_.begin({.span = {.name = name_of(op), .lane = TraceLane::gpu}}, profile().seconds_of(op),
+               stream());
 }
 
 void CudaBackend::range_end(Op) {
-  if (span_open_) timer_.end(stream());
-  span_open_ = false;
+  if (operator_open_) timer_.end(stream());
+  operator_open_ = false;
   nvtxRangePop();
+}
+
+bool CudaBackend::begin_slice(const TraceSlice& slice) {
+  make_current();
+  if (!times_now()) return false;
+  TraceSlice on_gpu = slice;
+  on_gpu.span.lane = TraceLane::gpu;
+  timer_.begin(on_gpu, nullptr, stream());
+  return true;
+}
+
+void CudaBackend::begin_wait(TraceLane lane, double* seconds) {
+  wait_open_ = times_now();
+  if (wait_open_) timer_.begin({.span = {.name = name_of(lane), .lane = lane}}, seconds, stream());
+}
+
+void CudaBackend::end_wait() {
+  if (wait_open_) timer_.end(stream());
+  wait_open_ = false;
+}
+
+// On the compute lane a copy may stand anywhere among operators, whose slices have a lane then.
+template <typename Copy>
+void CudaBackend::start_copy(Lane lane, TraceLane shown, size_t bytes, Copy&& copy) {
+  make_current();
+  const bool timed = times_now();
+  if (timed) {
+    TraceSlice slice{.span = {.name = "copy", .bytes = bytes}};
+    slice.span.lane = lane == Lane::compute ? TraceLane::gpu : shown;
+    timer_.begin(slice, nullptr, stream(lane));
+  }
+  const cudaError_t status = copy(stream(lane));
+  if (timed) timer_.end(stream(lane));
+  CUDA_CHECK(status);
 }
 
 Buffer CudaBackend::do_allocate(size_t bytes, const char* label) {
@@ -140,13 +176,15 @@ Buffer CudaBackend::do_allocate_host(size_t bytes, const char* label) {
 }
 
 void CudaBackend::do_start_copy_to_host(Lane lane, void* host, ConstTensor src) {
-  make_current();
-  CUDA_CHECK(cudaMemcpyAsync(host, src.data(), src.bytes(), cudaMemcpyDeviceToHost, stream(lane)));
+  start_copy(lane, TraceLane::gpu_to_host, src.bytes(), [&](cudaStream_t stream) {
+    return cudaMemcpyAsync(host, src.data(), src.bytes(), cudaMemcpyDeviceToHost, stream);
+  });
 }
 
 void CudaBackend::do_start_copy_from_host(Lane lane, Tensor dst, const void* host) {
-  make_current();
-  CUDA_CHECK(cudaMemcpyAsync(dst.data(), host, dst.bytes(), cudaMemcpyHostToDevice, stream(lane)));
+  start_copy(lane, TraceLane::gpu_from_host, dst.bytes(), [&](cudaStream_t stream) {
+    return cudaMemcpyAsync(dst.data(), host, dst.bytes(), cudaMemcpyHostToDevice, stream);
+  });
 }
 
 void CudaBackend::do_copy(Tensor dst, ConstTensor src) {

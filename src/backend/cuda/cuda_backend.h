@@ -14,6 +14,7 @@
 #include "backend/cuda/attention.h"
 #include "backend/cuda/column_sum.h"
 #include "backend/cuda/cuda_options.h"
+#include "backend/cuda/device_timer.h"
 #include "backend/cuda/gemm.h"
 #include "backend/cuda/graphs.h"
 #include "backend/cuda/lanes.h"
@@ -38,6 +39,12 @@ class CudaBackend final : public Backend {
   void wait(Lane lane, Event event) override { lanes_.wait(lane, event); }
   void wait_on_host(Event event) override { lanes_.wait_on_host(event); }
   void time_operators(bool on) override { timing_ = on; }
+  bool begin_slice(const TraceSlice& slice) override;
+  void end_slice() override { timer_.end(stream()); }
+  // Between these calls the compute lane only waits for other ranks. How long, is added to
+  // `seconds` by the next synchronize(), and shown on `lane`, if operators are timed.
+  void begin_wait(TraceLane lane, double* seconds);
+  void end_wait();
   void eight_bit_products(bool on) override;
   bool repeat(uint64_t key, const std::function<void()>& work) override;
   size_t device_bytes() const override;
@@ -56,6 +63,10 @@ class CudaBackend final : public Backend {
   void range_end(Op op) override;
 
  private:
+  bool times_now() const { return timing_ && !is_capturing(stream()); }
+  template <typename Copy>
+  void start_copy(Lane lane, TraceLane shown, size_t bytes, Copy&& copy);
+
   Buffer do_allocate(size_t bytes, const char* label) override;
   Buffer do_allocate_host(size_t bytes, const char* label) override;
   void do_start_copy_to_host(Lane lane, void* host, ConstTensor src) override;
@@ -156,11 +167,11 @@ class CudaBackend final : public Backend {
   uint64_t growths_ = 0;  // of working memory, as the graphs know it
   Gemm gemm_;
   const AttentionKernel* attention_;  // asked for by name; null: the best that can
-  OperatorTimer timer_;
+  DeviceTimer timer_;
   bool repeatable_;
   bool timing_;
   bool use_graphs_;
-  bool span_open_ = false;
+  bool operator_open_ = false, wait_open_ = false;  // in the timer
   bool eight_bit_ = false;
 };
 

@@ -159,44 +159,4 @@ const void* DeviceTable::upload(const void* data, size_t bytes, Staging& staging
   return device;
 }
 
-OperatorTimer::~OperatorTimer() {
-  for (const Span& span : spans_) {
-    cudaEventDestroy(span.begin);
-    cudaEventDestroy(span.end);
-  }
-  for (cudaEvent_t event : idle_) cudaEventDestroy(event);
-}
-
-cudaEvent_t OperatorTimer::take() {
-  cudaEvent_t event = nullptr;
-  if (idle_.empty()) {
-    CUDA_CHECK(cudaEventCreate(&event));
-  } else {
-    event = idle_.back();
-    idle_.pop_back();
-  }
-  return event;
-}
-
-void OperatorTimer::begin(Op op, cudaStream_t stream) {
-  spans_.push_back({op, take(), take()});
-  CUDA_CHECK(cudaEventRecord(spans_.back().begin, stream));
-}
-
-// Called while an exception may be on its way: a failure shows in the next checked call.
-void OperatorTimer::end(cudaStream_t stream) noexcept {
-  static_cast<void>(cudaEventRecord(spans_.back().end, stream));
-}
-
-void OperatorTimer::resolve(Profile& profile) {
-  for (const Span& span : spans_) {
-    float ms = 0;
-    CUDA_CHECK(cudaEventElapsedTime(&ms, span.begin, span.end));
-    profile.add_seconds(span.op, static_cast<double>(ms) * 1e-3);
-    idle_.push_back(span.begin);
-    idle_.push_back(span.end);
-  }
-  spans_.clear();
-}
-
 }  // namespace stretto::cuda

@@ -114,23 +114,4 @@ class DeviceTable {
   std::vector<char> content_;
 };
 
-// Pairs of events around operators, read back when the device is idle.
-class OperatorTimer {
- public:
-  ~OperatorTimer();
-  void begin(Op op, cudaStream_t stream);
-  void end(cudaStream_t stream) noexcept;
-  void resolve(Profile& profile);  // all recorded work must be complete
-
- private:
-  struct Span {
-    Op op;
-    cudaEvent_t begin;
-    cudaEvent_t end;
-  };
-  cudaEvent_t take();
-  std::vector<Span> spans_;
-  std::vector<cudaEvent_t> idle_;
-};
-
 }  // namespace stretto::cuda
