@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
+
 #include "backend/cuda/lanes.h"
 #include "backend/cuda/quantise.h"
 #include "base/error.h"
@@ -65,6 +67,32 @@ TEST(CudaCheck, MemoryIsLeftWhileAnErrorEndsOneOfSeveralRanks) {
   cuda::drive_several_gpus();
   EXPECT_TRUE(left_by_an_error());
   EXPECT_FALSE(cuda::leave_memory());
+}
+
+TEST(CudaCheck, GpusOlderThanOurCodeAreRefused) {
+  cudaDeviceProp gpu{};
+  std::strcpy(gpu.name, "Some GPU");
+  const auto allows = [&](int major, int minor) {
+    gpu.major = major;
+    gpu.minor = minor;
+    try {
+      cuda::require_supported(gpu);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::os_error);
+      const std::string what = error.what();
+      EXPECT_NE(what.find(fmt::format("(Some GPU) has compute capability {}.{}", major, minor)),
+                std::string::npos)
+          << what;
+      EXPECT_NE(error.hint().find("device=cpu"), std::string::npos) << error.hint();
+      return false;
+    }
+    return true;
+  };
+  EXPECT_FALSE(allows(7, 0));
+  EXPECT_FALSE(allows(7, 5));
+  EXPECT_TRUE(allows(8, 0));
+  EXPECT_TRUE(allows(9, 0));
+  EXPECT_TRUE(allows(10, 0));
 }
 
 TEST(CudaCheck, EightBitProductsAreRefusedByGpusWithoutThem) {

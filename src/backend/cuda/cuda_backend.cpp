@@ -26,12 +26,7 @@ int open_device(int device, const CudaOptions& options) {
 cudaDeviceProp read_properties(int device) {
   cudaDeviceProp properties{};
   CUDA_CHECK(cudaGetDeviceProperties(&properties, device));
-  if (properties.major < 8) {
-    throw Error(ExitCode::os_error,
-                fmt::format("GPU {} ({}) has compute capability {}.{}", device, properties.name,
-                            properties.major, properties.minor),
-                "Stretto's GPU code needs 8.0 (A100) or newer; device=cpu runs without");
-  }
+  require_supported(properties);
   return properties;
 }
 

@@ -89,4 +89,12 @@ void cublas_failed(cublasStatus_t status, const char* call, const char* file, in
               "this is a bug in Stretto; please report the command");
 }
 
+void cuda::require_supported(const cudaDeviceProp& gpu) {
+  if (gpu.major >= 8) return;
+  throw Error(
+      ExitCode::os_error,
+      fmt::format("the GPU ({}) has compute capability {}.{}", gpu.name, gpu.major, gpu.minor),
+      "Stretto's GPU code needs 8.0 (A100) or newer; device=cpu runs without");
+}
+
 }  // namespace stretto

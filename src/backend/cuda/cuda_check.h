@@ -12,6 +12,10 @@ void throw_if_gpu_failed(const char* call, const char* file, int line);
 [[noreturn]] void cublas_failed(cublasStatus_t status, const char* call, const char* file,
                                 int line);
 
+namespace cuda {
+void require_supported(const cudaDeviceProp& gpu);  // throws: it is too old for our code
+}
+
 }  // namespace stretto
 
 #define CUDA_CHECK(call)                                          \
