@@ -139,11 +139,10 @@ class Backend {
   // Measures device times per operator; profile() has them after the next synchronize(). The CPU
   // always measures.
   virtual void time_operators(bool) {}
-  // A slice of the timeline over what is queued between the two calls, at the time at which the
-  // device does it. Slices may be nested. False: this backend shows none, and end_slice() is not to
-  // be called. (TaskSlice calls them.)
-  virtual bool begin_slice(const TraceSlice&) { return false; }
-  virtual void end_slice() {}
+  // What is queued between the two calls is a task (TaskSlice): profilers see its name, and a traced
+  // step a slice at the time at which the device does it. True if it will. Tasks are not nested.
+  virtual bool begin_task(const TraceSlice&) { return false; }
+  virtual void end_task() {}
   // For amp_fp8: from now on, linear operators with bf16 operands may round these to 8 bits (CUDA,
   // if all sizes are multiples of 16). The model turns it off for the head.
   virtual void eight_bit_products(bool) {}

@@ -54,6 +54,8 @@ void measure_gpus(GpuDriver& driver) {
     } catch (const Error& error) {
       spdlog::warn("GPU {} was not measured: {}", i, error.what());
     }
+    // Those whose runs are measured next, other processes among them, need the card for themselves.
+    release_cuda_device(static_cast<int>(i));
   }
 }
 

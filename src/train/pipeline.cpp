@@ -83,16 +83,16 @@ RequestPtr& Pipeline::output_request(int chunk, int64_t slot) {
 
 template <typename Work>
 void Pipeline::traced(const Task& task, const Transfer& in, const Transfer& out, Work&& work) {
-  TraceBuffer* trace = current_trace();
-  if (trace == nullptr) return work();
-  const int here = pp_.rank();
   TraceSlice slice;
   slice.span.name = name_of(task.kind);
   slice.span.number = task.micro_batch;
   slice.span.chunk = task.chunk;
   slice.message = task.kind == TaskKind::forward ? "activations" : "gradient";
-  if (in.peer >= 0) slice.in = flow_id(trace->scope(), in.peer, here, in.tag);
-  if (out.peer >= 0) slice.out = flow_id(trace->scope(), here, out.peer, out.tag);
+  if (const TraceBuffer* trace = current_trace(); trace != nullptr) {
+    const int here = pp_.rank();
+    if (in.peer >= 0) slice.in = flow_id(trace->scope(), in.peer, here, in.tag);
+    if (out.peer >= 0) slice.out = flow_id(trace->scope(), here, out.peer, out.tag);
+  }
   const TaskSlice shown(gpt_.backend(), slice);
   work();
 }
@@ -192,6 +192,7 @@ bool Pipeline::has_run_before(const std::vector<Share>& shares) {
 
 void Pipeline::train(const std::vector<Share>& shares, const Loader& load) {
   micro_batches_ = shares.size();
+  gradient_ = 0;  // whatever the last step ended with, so that recordings of it fit
   const Plan& usual = plan(static_cast<int>(shares.size()));
   std::optional<Schedule> calm;
   if (!has_run_before(shares) && pp_.size() > 1) calm = one_by_one(usual.schedule);

@@ -124,6 +124,34 @@ TEST_F(ManyRanks, AccumulatedSumsHaveTheBitsOfTheHost) {
   }
 }
 
+// The host goes on at once: what it spends in a call is not counted. How long the GPU waits is,
+// where operators are timed, and the timeline shows it.
+TEST_F(ManyRanks, WaitsAreThoseOfTheGpu) {
+  run_thread_ranks(2, [](Comm& host) {
+    const auto backend = make_cuda_backend(0);
+    const auto comm = make_nccl_comm(host, *backend, false);
+    const Buffer buffer = backend->allocate(4096, "sum");
+    const Tensor sum(buffer.data(), DType::f32, {1024});
+    TraceBuffer trace(16, TraceDetail::operators);
+    const TraceScope scope(&trace);
+    comm->all_reduce(sum);
+    backend->synchronize();
+    EXPECT_EQ(comm->counters().seconds, 0);
+    EXPECT_TRUE(trace.events().empty());
+    backend->time_operators(true);
+    for (int i = 0; i < 3; ++i) comm->start_all_reduce(sum)->wait();
+    backend->synchronize();
+    ASSERT_EQ(trace.events().size(), 3u);
+    double shown = 0;
+    for (const TraceEvent& e : trace.events()) {
+      EXPECT_EQ(e.lane, TraceLane::job);  // the group's name is that of all ranks
+      shown += e.end - e.start;
+    }
+    EXPECT_GT(comm->counters().seconds, 0);
+    EXPECT_NEAR(comm->counters().seconds, shown, 1e-5);
+  });
+}
+
 TEST_F(NcclOnGpu, TrainsAsWithoutIt) {
   for (const int zero : {0, 1, 2, 3}) {
     Config config = tiny_config();

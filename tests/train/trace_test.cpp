@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -49,6 +50,11 @@ size_t count_of(const std::vector<Slice>& slices, const std::string& prefix) {
 }
 
 constexpr double kRounding = 1e-3;  // microseconds
+
+// Where operators are shown, and arrows between tasks: where the work is done.
+TraceLane working_lane() {
+  return test_device() == Device::cuda ? TraceLane::gpu : TraceLane::compute;
+}
 
 Config pipeline_config(PipelineSchedule schedule) {
   Config config = tiny_config();
@@ -104,7 +110,10 @@ TEST(Trace, ShowsEveryTaskOfTheScheduleOnEveryRank) {
     EXPECT_EQ(count_of(compute, "backward_input"), tasks);
     EXPECT_EQ(count_of(compute, "backward_weight"), tasks);
     EXPECT_EQ(count_of(compute, "optimizer"), 2u);
-    EXPECT_GT(count_of(compute, "linear_forward"), 0u);
+    const std::vector<Slice>& working = lanes[on(rank, working_lane())];
+    EXPECT_EQ(count_of(working, "forward"), tasks);
+    EXPECT_EQ(count_of(working, "optimizer"), 2u);
+    EXPECT_GT(count_of(working, "linear_forward"), 0u);
     EXPECT_EQ(lanes[on(rank, TraceLane::step)].size(), 2u);
     EXPECT_GT((count_of(lanes[on(rank, TraceLane::pp)], "bubble")), 0u);
     EXPECT_FALSE(lanes[on(rank, TraceLane::dp)].empty());
@@ -167,6 +176,39 @@ TEST(Trace, ShowsSavesAndKeepsToItsSteps) {
   EXPECT_EQ(lanes[on(0, TraceLane::save)].size(), 3u);
   EXPECT_FALSE(lanes[on(0, TraceLane::writer)].empty());
   EXPECT_EQ(lanes[on(0, TraceLane::loader)].size(), 3u * 4);
+}
+
+// What a GPU does is shown when it does it: within the step, and copies beside operators.
+TEST(Trace, AGpuShowsItsOwnTimes) {
+  if (test_device() != Device::cuda) GTEST_SKIP() << "no GPU";
+  const TempDir dir;
+  Config config = tiny_config();
+  config.train.steps = 4;
+  config.optimizer_offload = true;
+  const json trace = traced(config, 2, dir);
+  Lanes lanes = slices_of(trace);
+  const std::vector<Slice>& steps = lanes[on(0, TraceLane::step)];
+  ASSERT_EQ(steps.size(), 2u);
+  constexpr double kClock = 50;  // microseconds by which the GPU's clock may be told wrong
+  size_t slices = 0;
+  for (const TraceLane lane : {TraceLane::gpu, TraceLane::gpu_to_host, TraceLane::gpu_from_host}) {
+    EXPECT_FALSE(lanes[on(0, lane)].empty()) << name_of(lane);
+    for (const Slice& s : lanes[on(0, lane)]) {
+      ++slices;
+      EXPECT_TRUE(std::any_of(steps.begin(), steps.end(), [&](const Slice& step) {
+        return step.start - kClock <= s.start && s.end <= step.end + kClock;
+      })) << s.name;
+    }
+  }
+  EXPECT_GT(slices, 100u);
+  // The GPU begins a task after the host has begun to queue it.
+  const auto firsts = [&](TraceLane lane) {
+    const auto& all = lanes[on(0, lane)];
+    return std::find_if(all.begin(), all.end(),
+                        [](const Slice& s) { return s.name == "forward 0"; });
+  };
+  ASSERT_NE(firsts(TraceLane::gpu), lanes[on(0, TraceLane::gpu)].end());
+  EXPECT_GE(firsts(TraceLane::gpu)->start + kClock, firsts(TraceLane::compute)->start);
 }
 
 TEST(Trace, FewerStepsThanAskedForAreAllTraced) {

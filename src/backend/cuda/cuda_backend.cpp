@@ -92,13 +92,23 @@ void CudaBackend::range_end(Op) {
   nvtxRangePop();
 }
 
-bool CudaBackend::begin_slice(const TraceSlice& slice) {
+// The ranges of operators say nothing where a recording is replayed; that of their task does.
+bool CudaBackend::begin_task(const TraceSlice& slice) {
   make_current();
-  if (!times_now()) return false;
+  nvtxRangePushA(slice.span.name);
+  const TraceBuffer* trace = current_trace();
+  task_open_ = trace != nullptr && trace->operators() && times_now();
+  if (!task_open_) return false;
   TraceSlice on_gpu = slice;
   on_gpu.span.lane = TraceLane::gpu;
   timer_.begin(on_gpu, nullptr, stream());
   return true;
+}
+
+void CudaBackend::end_task() {
+  if (task_open_) timer_.end(stream());
+  task_open_ = false;
+  nvtxRangePop();
 }
 
 void CudaBackend::begin_wait(TraceLane lane, double* seconds) {
@@ -211,6 +221,11 @@ std::unique_ptr<Backend> make_cuda_backend(int device, const CudaOptions& option
 }
 
 std::unique_ptr<Backend> make_cuda_backend(int device) { return make_cuda_backend(device, {}); }
+
+void release_cuda_device(int device) {
+  if (cudaSetDevice(device) == cudaSuccess) cudaDeviceReset();
+  cudaGetLastError();
+}
 
 int cuda_device_count() {
   int count = 0;

@@ -39,8 +39,8 @@ class CudaBackend final : public Backend {
   void wait(Lane lane, Event event) override { lanes_.wait(lane, event); }
   void wait_on_host(Event event) override { lanes_.wait_on_host(event); }
   void time_operators(bool on) override { timing_ = on; }
-  bool begin_slice(const TraceSlice& slice) override;
-  void end_slice() override { timer_.end(stream()); }
+  bool begin_task(const TraceSlice& slice) override;
+  void end_task() override;
   // Between these calls the compute lane only waits for other ranks. How long, is added to
   // `seconds` by the next synchronize(), and shown on `lane`, if operators are timed.
   void begin_wait(TraceLane lane, double* seconds);
@@ -171,7 +171,7 @@ class CudaBackend final : public Backend {
   bool repeatable_;
   bool timing_;
   bool use_graphs_;
-  bool operator_open_ = false, wait_open_ = false;  // in the timer
+  bool operator_open_ = false, wait_open_ = false, task_open_ = false;  // in the timer
   bool eight_bit_ = false;
 };
 

@@ -37,6 +37,11 @@ std::string cuda_device_name(int device);
 // Its PCI bus id, as nvidia-smi takes it; empty without such a GPU.
 std::string cuda_bus_id(int device);
 
+// Gives back what the driver holds on the GPU for this process, half a gibibyte, which would else
+// stay until the process ends. No backend of that GPU may exist; one that is made later starts it
+// anew.
+void release_cuda_device(int device);
+
 // Whether it is a Hopper, and this build has code for it.
 bool cuda_is_hopper(int device);
 
