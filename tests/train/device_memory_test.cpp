@@ -41,6 +41,45 @@ TEST(DeviceMemory, PredictedWithinThreePercent) {
   }
 }
 
+// The memory table of docs/cuda_speed.md, each row with the settings of tools/gpu-train-bench.
+TEST(DeviceMemory, PublishedRowsWithinThreePercent) {
+  struct Row {
+    double published;  // GiB
+    std::vector<std::string> words;
+  };
+  const std::string bf16_gradients = "gradient_dtype=bf16", gelu = "activation_checkpointing=gelu";
+  const Row rows[] = {
+      {22.6, {"mpt-125m", "seq_len=1024", "micro_batch=64", "global_batch=64"}},
+      {41.2, {"mpt-125m", "seq_len=2048", "micro_batch=64", "global_batch=64"}},
+      {56.3, {"mpt-350m", "seq_len=2048", "micro_batch=32", "global_batch=32"}},
+      {67.0, {"mpt-760m", "seq_len=2048", "micro_batch=24", "global_batch=24", bf16_gradients}},
+      {68.1, {"mpt-1b", "seq_len=2048", "micro_batch=16", "global_batch=16", bf16_gradients}},
+      {68.3,
+       {"model.name=mpt-1b", "model.positions=8192", "seq_len=8192", "micro_batch=4",
+        "global_batch=4", bf16_gradients}},
+      {76.5,
+       {"mpt-3b", "seq_len=2048", "micro_batch=8", "global_batch=8", bf16_gradients,
+        "logits_chunk=800MiB"}},
+      {87.2,
+       {"mpt-7b", "seq_len=2048", "micro_batch=6", "global_batch=6", "precision=bf16", gelu,
+        "logits_chunk=384MiB"}},
+      {22.6,
+       {"gpt2-124m", "model.vocab=50304", "seq_len=1024", "micro_batch=64", "global_batch=64"}},
+      {76.8,
+       {"mpt-3b", "seq_len=2048", "micro_batch=8", "global_batch=8", "precision=amp_fp8",
+        bf16_gradients, "logits_chunk=800MiB"}},
+      {112.9,
+       {"mpt-7b", "seq_len=2048", "micro_batch=4", "global_batch=12", "precision=amp_fp8",
+        bf16_gradients, gelu}}};
+  for (const Row& row : rows) {
+    std::vector<std::string> words = {row.words[0], "precision=amp_bf16", "repeatable=false",
+                                      "device=cuda"};
+    words.insert(words.end(), row.words.begin() + 1, row.words.end());
+    const double gib = predicted_bytes(words) / 0x1p30;
+    EXPECT_NEAR(gib / row.published, 1.0, 0.03) << fmt::format("{}", fmt::join(row.words, " "));
+  }
+}
+
 // What repeatable attention keeps more than the other, in GiB. cuDNN's: dq once per block of keys
 // instead of once, as seen on an H200: 24.44 and 23.13 GiB, 75.24 and 73.49 GiB. Ours, for Hopper:
 // nothing.
