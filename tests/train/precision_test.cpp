@@ -1,8 +1,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstring>
 
+#include "model/host_values.h"
 #include "train/training.h"
 
 namespace stretto {
@@ -22,17 +22,23 @@ TEST(Precision, EveryModeFollowsFp32) {
   }
 }
 
-// 8-bit operands keep 3 (e4m3) or 2 (e5m2) bits of fraction: the loss still follows, but not
-// exactly.
+// 8-bit operands keep 3 (e4m3) or 2 (e5m2) bits of fraction: the run still follows, but not
+// exactly. On a CPU, which emulates them, losses stray by 3e-4 and the gradient's norm by 7e-3 at
+// most; a GPU rounds the same operands the same way. Ten steps move the loss by less than 1 %, so
+// the norms are what shows a gradient that is wrong.
 TEST(Precision, EightBitProductsAreEmulated) {
   Config config = tiny_config();
   config.train.steps = 10;
   config.precision = Precision::amp_bf16;
-  const auto wide = losses(config);
+  const std::vector<StepRecord> wide = train(config);
   config.precision = Precision::amp_fp8;
-  const auto narrow = losses(config);
-  EXPECT_NE(narrow, wide);
-  for (size_t i = 0; i < narrow.size(); ++i) EXPECT_NEAR(narrow[i], wide[i], 0.05 * wide[i]);
+  const std::vector<StepRecord> narrow = train(config);
+  ASSERT_EQ(narrow.size(), wide.size());
+  for (size_t i = 0; i < narrow.size(); ++i) {
+    EXPECT_NE(narrow[i].loss, wide[i].loss) << "step " << i;
+    EXPECT_NEAR(narrow[i].loss / wide[i].loss, 1, 1e-3) << "step " << i;
+    EXPECT_NEAR(narrow[i].grad_norm / wide[i].grad_norm, 1, 0.02) << "step " << i;
+  }
 }
 
 TEST(Precision, AnOverflowedStepChangesNothing) {
@@ -45,14 +51,20 @@ TEST(Precision, AnOverflowedStepChangesNothing) {
   run_thread_ranks(1, [&](Comm& world) {
     Trainer trainer(config, world);
     trainer.initialise();
-    const Tensor weights = trainer.gpt().memory().at("weights");
-    const std::vector<char> before(weights.as<char>(), weights.as<char>() + weights.bytes());
+    const auto all = [&] {
+      std::vector<std::vector<float>> values;
+      for (const char* name : {"weights", "master", "m", "v"}) {
+        values.push_back(host_values(trainer.backend(), trainer.gpt().memory().at(name)));
+      }
+      return values;
+    };
+    const auto before = all();
     const StepRecord record = trainer.step();
     EXPECT_TRUE(record.skipped);
     EXPECT_EQ(record.updates, 0);
     EXPECT_EQ(record.skipped_total, 1);
     EXPECT_EQ(trainer.scaler().scale(), 5e29);
-    EXPECT_EQ(std::memcmp(before.data(), weights.data(), before.size()), 0);
+    EXPECT_TRUE(all() == before);
     EXPECT_EQ(trainer.state().consumed_samples, config.global_batch);
   });
 }
