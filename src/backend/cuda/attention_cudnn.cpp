@@ -10,10 +10,12 @@
 
 #include <map>
 #include <memory>
+#include <mutex>
 #include <tuple>
 #include <unordered_map>
 
 #include "backend/cuda/cuda_check.h"
+#include "backend/cuda/cudnn_version.h"
 #include "backend/cuda/lanes.h"
 #include "base/log.h"
 
@@ -38,14 +40,27 @@ bool load_library() {
     spdlog::info("cuda: cuDNN was not found ({}); own attention kernels are used", dlerror());
     return false;
   }
-  // The frontend's list of faulty versions names 9.10.0 and 9.10.1 for the backward pass.
-  const size_t version = fe::detail::get_backend_version();
-  return version >= 90300 && version != 91000 && version != 91001;
+  const std::string refusal = cudnn_refusal(fe::detail::get_backend_version());
+  if (refusal.empty()) return true;
+  spdlog::info("cuda: {}; own attention kernels are used", refusal);
+  return false;
 }
 
 bool library_ready() {
   static const bool ready = load_library();
   return ready;
+}
+
+// Ranks may be threads: one of them speaks.
+void warn_once_of_start(cudnnStatus_t status) {
+  static std::once_flag said;
+  std::call_once(said, [&] {
+    spdlog::warn(
+        "cuda: cuDNN {} could not be started on the GPU ({}); own attention kernels are "
+        "used, which are slower for some shapes; check that it fits the CUDA driver",
+        cudnn_version_text(fe::detail::get_backend_version()),
+        fe::detail::get_error_string(status));
+  });
 }
 
 using Operands = std::unordered_map<int64_t, void*>;
@@ -65,24 +80,30 @@ class Library {
       static_cast<void>(new auto(std::move(plans_)));
       return;
     }
-    for (auto& [device, handle] : handles_) fe::detail::destroy_handle(handle);
+    for (auto& [device, handle] : handles_) {
+      if (handle != nullptr) fe::detail::destroy_handle(handle);
+    }
   }
 
+  // Null where cuDNN cannot be started on the GPU; that is tried once.
   cudnnHandle_t handle() {
     int device = 0;
     CUDA_CHECK(cudaGetDevice(&device));
-    cudnnHandle_t& handle = handles_[device];
-    if (handle == nullptr && fe::detail::create_handle(&handle) != CUDNN_STATUS_SUCCESS) {
-      throw Error(ExitCode::os_error, "cuDNN could not be started on the GPU",
-                  "check that its version fits the CUDA driver, or use attention flash");
-    }
-    return handle;
+    const auto [entry, fresh] = handles_.try_emplace(device, nullptr);
+    if (!fresh) return entry->second;
+    const cudnnStatus_t status = fe::detail::create_handle(&entry->second);
+    if (status == CUDNN_STATUS_SUCCESS) return entry->second;
+    entry->second = nullptr;
+    throw_if_gpu_failed("cudnnCreate", __FILE__, __LINE__);
+    cudaGetLastError();  // what cuDNN met must not be taken for a failure of the next kernel
+    warn_once_of_start(status);
+    return nullptr;
   }
 
   Plan& plan(Pass pass, const AttentionGeometry& g) {
     const auto key = std::make_tuple(handle(), pass, g.type, g.B, g.T, g.H, g.D);
     const auto [entry, fresh] = plans_.try_emplace(key);
-    if (fresh) entry->second = build(pass, g);
+    if (fresh && handle() != nullptr) entry->second = build(pass, g);
     return entry->second;
   }
 
@@ -183,7 +204,7 @@ void execute(Pass pass, const AttentionGeometry& g, Operands& operands, Workspac
   if (status.is_good()) return;
   throw_if_gpu_failed("cuDNN attention", __FILE__, __LINE__);
   throw Error(ExitCode::internal, fmt::format("cuDNN attention failed: {}", status.get_message()),
-              "use attention flash");
+              "set the environment variable STRETTO_CUDA_ATTENTION=flash");
 }
 
 // The three parts of packed (B, T, 3, H, D) rows.

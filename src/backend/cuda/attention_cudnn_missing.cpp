@@ -5,7 +5,8 @@ namespace {
 
 [[noreturn]] void missing() {
   throw Error(ExitCode::internal, "cuDNN attention was called in a build without it",
-              "install nvidia-cudnn-frontend and build again, or use attention flash");
+              "install nvidia-cudnn-frontend and build again, or set the environment variable "
+              "STRETTO_CUDA_ATTENTION=flash");
 }
 
 }  // namespace
