@@ -1,6 +1,7 @@
 // Rules about the model's shape and the arithmetic it runs in.
 #include <fmt/format.h>
 
+#include "account/gpu_limits.h"
 #include "base/ceil_div.h"
 #include "config/rule_set.h"
 
@@ -48,19 +49,26 @@ void tile_quantisation(const Config& c, Report& report) {
 
 // Head sizes that the GPU's attention kernels can do.
 void gpu_heads(const Config& c, Report& report) {
-  constexpr int64_t kMostSize = 256, kMostHeads = 128;
   if (c.device != Device::cuda || c.model.heads < 1) return;
   const int64_t size = c.model.hidden / c.model.heads, heads = c.model.heads / c.parallel.tp;
-  if (size > kMostSize) {
-    report.add(
-        "model.heads", fmt::format("gives heads of size {}; a GPU takes up to {}", size, kMostSize),
-        fmt::format("use at least {} heads, or device=cpu", ceil_div(c.model.hidden, kMostSize)));
-  }
-  if (heads > kMostHeads) {
+  if (size > kGpuHeadSize) {
     report.add("model.heads",
-               fmt::format("is {} on a rank; a GPU takes up to {}", heads, kMostHeads),
+               fmt::format("gives heads of size {}; a GPU takes up to {}", size, kGpuHeadSize),
+               fmt::format("use at least {} heads, or device=cpu",
+                           ceil_div(c.model.hidden, kGpuHeadSize)));
+  }
+  if (heads > kGpuHeads) {
+    report.add("model.heads",
+               fmt::format("is {} on a rank; a GPU takes up to {}", heads, kGpuHeads),
                "use fewer and larger heads, more parallel.tp, or device=cpu");
   }
+}
+
+void gpu_sequences(const Config& c, Report& report) {
+  if (c.device != Device::cuda || c.micro_batch <= kGpuSequences) return;
+  report.add("micro_batch",
+             fmt::format("is more than {} sequences, what a GPU takes at once", kGpuSequences),
+             fmt::format("use at most {}, or device=cpu", kGpuSequences));
 }
 
 // A block keeps a row of LayerNorm's gradient in registers, in packs of 16 bytes if possible, which
@@ -125,6 +133,7 @@ constexpr Rule kRules[] = {
     {"hidden-heads", Severity::error, hidden_heads},
     {"positions", Severity::error, positions},
     {"gpu-heads", Severity::error, gpu_heads},
+    {"gpu-sequences", Severity::error, gpu_sequences},
     {"gpu-hidden", Severity::error, gpu_hidden},
     {"gradient-dtype", Severity::error, gradient_dtype},
     {"precision-device", Severity::advice, precision_device},

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <limits>
 
+#include "account/gpu_limits.h"
 #include "account/stages.h"
 #include "backend/cpu/workspace.h"
 #include "backend/cuda/cuda_options.h"
@@ -171,7 +172,8 @@ std::vector<RankShape> stage_shapes(const Config& config) {
 }
 
 int64_t largest_micro_batch(const Config& config, size_t bytes) {
-  const int64_t most = std::max<int64_t>(1, config.global_batch / config.parallel.dp);
+  int64_t most = std::max<int64_t>(1, config.global_batch / config.parallel.dp);
+  if (config.device == Device::cuda) most = std::min(most, kGpuSequences);
   const auto fits = [&](int64_t b) { return largest_plan(with_micro_batch(config, b)) <= bytes; };
   if (!fits(1)) return 0;
   int64_t low = 1, high = most;  // memory grows with the micro-batch

@@ -95,6 +95,11 @@ const std::vector<Case>& cases() {
        {"model.hidden=2048", "model.heads=256", "device=cuda"},
        "is 256 on a rank; a GPU takes up to 128",
        "more parallel.tp"},
+      {"gpu-sequences",
+       E,
+       {"micro_batch=65536", "global_batch=65536", "device=cuda"},
+       "micro_batch: 65536\n    is more than 65535 sequences, what a GPU takes at once",
+       "use at most 65535"},
       {"gpu-hidden",
        E,
        {"model.hidden=16640", "model.heads=65", "device=cuda"},
@@ -461,6 +466,14 @@ TEST(Rules, RaggedMicroBatchesAreLegal) {
 TEST(Rules, AGpuTakesAnyHeadsAndMicroBatch) {
   const Config c = load_config({"tiny", "device=cuda", "parallel.tp=4", "micro_batch=2"}).config;
   for (const Finding& f : check_config(c)) EXPECT_NE(f.key, "micro_batch") << f.message;
+}
+
+TEST(Rules, AllSequencesThatAGpuTakesAreLegal) {
+  for (const char* micro_batch : {"micro_batch=65535", "micro_batch=auto"}) {
+    EXPECT_NO_THROW(
+        require_valid(load_config({"tiny", "device=cuda", "global_batch=131070", micro_batch})));
+  }
+  EXPECT_NO_THROW(require_valid(load_config({"tiny", "global_batch=65536", "micro_batch=65536"})));
 }
 
 TEST(Rules, WhatTheTablesRanIsLegal) {

@@ -306,6 +306,15 @@ TEST(Memory, TooLargePlansSayWhatFits) {
   EXPECT_EQ(largest_micro_batch(config, budget), 2);
 }
 
+// More sequences than the grid of an attention kernel has places would fit a large card.
+TEST(Memory, AGpuTakesSoManySequencesAtOnce) {
+  Config config =
+      load_config({"tiny-10m", "seq_len=2", "global_batch=200000", "device=cuda"}).config;
+  EXPECT_EQ(largest_micro_batch(config, size_t{1} << 50), 65535);
+  config.device = Device::cpu;
+  EXPECT_EQ(largest_micro_batch(config, size_t{1} << 50), 200000);
+}
+
 // What all ranks of a machine copy for a save is in what they may need, and little more is.
 TEST(Memory, SavesAreCounted) {
   struct Layout {

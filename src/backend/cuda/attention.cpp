@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "account/gpu_limits.h"
 #include "backend/cuda/attention_cudnn.h"
 #include "backend/cuda/attention_hopper.h"
 #include "backend/cuda/cuda_backend.h"
@@ -84,9 +85,11 @@ const AttentionKernel& CudaBackend::attention_for(
     if (allowed && able(kernel)) return kernel;
   }
   throw Error(ExitCode::bad_config,
-              fmt::format("no attention kernel for {} heads of size {} in {}", geometry.H,
-                          geometry.D, dtype_name(geometry.type)),
-              "head sizes up to 256 are supported");
+              fmt::format("no attention kernel for {} sequences with {} heads of size {} in {}",
+                          geometry.B, geometry.H, geometry.D, dtype_name(geometry.type)),
+              fmt::format("use at most {} sequences at once, {} heads on a rank, and heads of at "
+                          "most {}",
+                          kGpuSequences, kGpuHeads, kGpuHeadSize));
 }
 
 void CudaBackend::do_attention_forward(Tensor out, Tensor lse, ConstTensor qkv,

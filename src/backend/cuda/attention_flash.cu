@@ -4,6 +4,7 @@
 // Deterministic: every output element has one owner. The backward pass runs twice over the scores,
 // once by query blocks for dq and once by key blocks for dk and dv, instead of adding dq with
 // atomics: seven products instead of five.
+#include "account/gpu_limits.h"
 #include "backend/cuda/attention.h"
 #include "backend/cuda/lanes.h"
 #include "backend/cuda/mma.cuh"
@@ -312,7 +313,7 @@ void with_kernel(const AttentionGeometry& g, F&& f) {
 
 bool flash_supports(const AttentionGeometry& g) {
   return (g.type == DType::bf16 || g.type == DType::f16) && g.D % 8 == 0 && g.D <= 128 &&
-         g.H <= 128 && g.B <= 65535;
+         g.H <= kGpuHeads && g.B <= kGpuSequences;
 }
 
 void flash_forward(const AttentionForward& call, Workspace&, cudaStream_t stream) {

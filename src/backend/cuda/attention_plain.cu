@@ -1,6 +1,7 @@
 // Attention for every type (f32 above all) and head sizes up to 256, without tensor cores and
 // without a T x T matrix: one warp per row. Its lanes first own 32 keys (one score each), then the
 // columns of the output. Slow and simple; what f32 training and odd shapes use.
+#include "account/gpu_limits.h"
 #include "backend/cuda/attention.h"
 #include "backend/cuda/device.cuh"
 #include "backend/cuda/lanes.h"
@@ -9,7 +10,7 @@ namespace stretto::cuda {
 namespace {
 
 constexpr int kWarps = 4;
-constexpr int kMaxColumns = 256;
+constexpr int kMaxColumns = kGpuHeadSize;
 constexpr int kOwned = kMaxColumns / 32;  // columns per lane
 
 template <typename T>
@@ -207,7 +208,7 @@ void attention_delta(float* delta, const AttentionBackward& call, cudaStream_t s
 }
 
 bool plain_supports(const AttentionGeometry& g) {
-  return g.D <= kMaxColumns && g.H <= 128 && g.B <= 65535;
+  return g.D <= kMaxColumns && g.H <= kGpuHeads && g.B <= kGpuSequences;
 }
 
 void plain_forward(const AttentionForward& call, Workspace&, cudaStream_t stream) {
