@@ -342,9 +342,9 @@ std::vector<TensorSpec> host_plan(const RankShape& s) {
 
 namespace {
 
-// What the backward pass of attention on a GPU needs beside its operands. All kernels keep dq in
-// f32, cuDNN's repeatable one once per block of keys. Our own for ALiBi, f32 and other head sizes
-// instead keeps one or two values per row of scores.
+// What the backward pass of attention on a GPU needs beside its operands. cuDNN's and ours for
+// Hopper keep one or two values per row of scores, and dq in f32; cuDNN's repeatable one instead of
+// dq the gradients of all scores. Our own for ALiBi, f32 and other head sizes keeps rows only.
 size_t attention_scratch(const RankShape& shape, bool repeatable, bool hopper) {
   const int64_t tokens = shape.tokens(), hidden = shape.model.hidden / shape.tp;
   const int64_t heads = shape.model.heads / shape.tp, head = hidden / heads;
@@ -359,8 +359,11 @@ size_t attention_scratch(const RankShape& shape, bool repeatable, bool hopper) {
     words =
         tokens * hidden + 2 * tokens * heads + tokens / 64 * hidden + tokens / 64 * hidden / 64 + 1;
   } else {
-    const int64_t keys = head <= 64 ? 128 : 256;
-    words = tokens * hidden * (repeatable ? ceil_div(shape.seq_len, keys) : 1);
+    // The gradients of scores have 16 bits, whatever the head size, in blocks of 64 rows and 128
+    // columns (cudnn-frontend, scaled_dot_product_flash_attention.h).
+    const int64_t scores = round_up(shape.seq_len, 64) * round_up(shape.seq_len, 128);
+    words =
+        tokens * heads + (repeatable ? shape.micro_batch * heads * scores / 2 : tokens * hidden);
   }
   return static_cast<size_t>(words) * sizeof(float);
 }

@@ -107,8 +107,9 @@ TEST(SearchMemory, SharedGradientsFit) {
   EXPECT_EQ(plan.ranked.front().layout.zero, 2);
 }
 
-// cuDNN's repeatable backward pass keeps dq once per 256 keys: `train` refuses what has no room for
-// it, so that the search must know. Our own, for Hopper, keeps it once, and little beside it.
+// cuDNN's repeatable backward pass keeps the gradients of all scores, here as much as 256 times dq:
+// `train` refuses what has no room for it, so that the search must know. Otherwise it keeps dq and
+// a value per row of scores. Our own, for Hopper, keeps dq and a little more.
 TEST(SearchMemory, WorkspacesOfAGpuCount) {
   const Place p = place("a100-80", "stretto");
   Workload w{shape(24, 2048, 16, 50368), 65536, 32, Precision::amp_bf16};
@@ -132,7 +133,7 @@ TEST(SearchMemory, WorkspacesOfAGpuCount) {
   EXPECT_TRUE(change->text.starts_with("repeatable=false, ")) << change->text;
   const Place hopper = place("h100", "stretto");
   const double rows = 65536.0 * 16, tiles = rows / 64 * 2;
-  const double beside = sizeof(float) * (2 * rows + 65536 / 64 * 2048 + tiles + 1);
+  const double beside = sizeof(float) * (rows + 65536 / 64 * 2048 + tiles + 1);
   EXPECT_EQ(own_memory(hopper.cluster, hopper.stack, w, l).needed() - once.needed(), beside);
 }
 
