@@ -87,7 +87,13 @@ PeakFormat peak_format(Precision precision, bool tf32) {
 
 const std::vector<DevicePeak>& known_devices() { return table(); }
 
+bool is_gpu_slice(std::string_view device) {
+  const auto words = words_of(device);
+  return std::find(words.begin(), words.end(), "mig") != words.end();
+}
+
 std::optional<DevicePeak> find_device(std::string_view device) {
+  if (is_gpu_slice(device)) return std::nullopt;
   const auto have = words_of(device);
   for (const DevicePeak& entry : table()) {
     const auto want = words_of(entry.name);

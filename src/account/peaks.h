@@ -24,8 +24,12 @@ struct DevicePeak {
   double fp32, tf32, half, fp8;  // FLOP/s dense; 0 = the device does not have the format
 };
 
-// Finds a device by the name that a driver, a record or a published table uses, in any case and
-// with additions: "NVIDIA H100 80GB HBM3", "a100_40gb".
+// Whether a driver's name for a GPU is that of a MIG slice: "NVIDIA H200 MIG 1g.18gb". A slice has
+// some of the card's units, and no clock of its own.
+bool is_gpu_slice(std::string_view device);
+
+// Finds a whole device by the name that a driver, a record or a published table uses, in any case
+// and with additions: "NVIDIA H100 80GB HBM3", "a100_40gb".
 std::optional<DevicePeak> find_device(std::string_view device);
 const std::vector<DevicePeak>& known_devices();
 

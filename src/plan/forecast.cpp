@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "account/peaks.h"
 #include "config/rules.h"
 #include "parallel/stage_shape.h"
 #include "plan/local.h"
@@ -19,9 +20,10 @@ bool names(const std::string& gpu, const char* part) { return gpu.find(part) != 
 // The cluster file that describes this GPU; empty: none. Cards of the same name for another slot,
 // and slices of a card, are slower than the files say, so they have none.
 std::string cluster_of_gpu(std::string gpu) {
+  if (is_gpu_slice(gpu)) return "";
   std::transform(gpu.begin(), gpu.end(), gpu.begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  for (const char* other : {"pcie", "nvl", "gh200", "mig"}) {
+  for (const char* other : {"pcie", "nvl", "gh200"}) {
     if (names(gpu, other)) return "";
   }
   if (names(gpu, "h200")) return "h200";

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "account/peaks.h"
 #include "backend/cuda/cuda_options.h"
 #include "base/host.h"
 #include "base/log.h"
@@ -19,6 +20,15 @@ void require_fixed_clock(const Config& config) {
               "give it in MHz: `stretto train` with gpu_clock=auto says which it has found");
 }
 
+void require_own_clock(const std::string& gpu_name) {
+  if (!is_gpu_slice(gpu_name)) return;
+  throw Error(ExitCode::bad_config,
+              fmt::format("gpu_clock cannot be set on {}: a slice has the clock of the whole card, "
+                          "which others use, too",
+                          gpu_name),
+              "set gpu_clock=0");
+}
+
 bool first_of_its_gpu(Comm& world, const std::string& bus_id) {
   const uint64_t mine = stream_of(host_name() + " " + bus_id);
   std::vector<uint64_t> all(static_cast<size_t>(world.size()));
@@ -30,6 +40,7 @@ bool first_of_its_gpu(Comm& world, const std::string& bus_id) {
 
 GpuClock::GpuClock(const Config& config, Comm& world) : world_(world) {
   if (config.device != Device::cuda || config.gpu_clock == 0) return;
+  require_own_clock(cuda_device_name(gpu_of(world)));
   if (config.gpu_clock == kAuto) governor_.emplace();
   const std::string gpu = cuda_bus_id(gpu_of(world));
   if (!first_of_its_gpu(world, gpu)) return;

@@ -18,6 +18,10 @@ namespace stretto {
 // to be compared.
 void require_fixed_clock(const Config& config);
 
+// Throws Error(bad_config) where a GPU of this name is a slice of a card (MIG): the clock is the
+// whole card's, and others use the rest of it.
+void require_own_clock(const std::string& gpu_name);
+
 // Whether this is the first rank that uses its GPU. GPUs are told apart by PCI bus id and machine,
 // because where a scheduler shows each rank only its own GPU, all of them have the same number.
 // Collective over `world`.
@@ -26,7 +30,8 @@ bool first_of_its_gpu(Comm& world, const std::string& bus_id);
 class GpuClock {
  public:
   // Collective over `world`. Where ranks share a GPU, the first one sets its clock. A fixed clock
-  // that cannot be set throws; `auto` warns and leaves the clock alone.
+  // that cannot be set throws; `auto` warns and leaves the clock alone. Both throw on a slice of a
+  // card.
   GpuClock(const Config& config, Comm& world);
   // After every step; collective while `auto` is undecided.
   void after(const StepRecord& record);

@@ -34,6 +34,15 @@ TEST(Peaks, UnknownIsEmptyNeverANumber) {
   for (const DevicePeak& device : known_devices()) EXPECT_GT(device.half, 0) << device.name;
 }
 
+// A slice computes on some of a card's units, and its name holds the card's.
+TEST(Peaks, ASliceOfACardHasNone) {
+  for (const char* name : {"NVIDIA H200 MIG 1g.18gb", "NVIDIA A100-SXM4-40GB MIG 3g.20gb",
+                           "nvidia h100 80gb hbm3 mig 7g.80gb"}) {
+    EXPECT_FALSE(find_device(name).has_value()) << name;
+    EXPECT_FALSE(device_peak(name, PeakFormat::bf16).has_value()) << name;
+  }
+}
+
 TEST(Peaks, A64fxScalesWithTheClock) {
   EXPECT_DOUBLE_EQ(a64fx_peak(2.0, PeakFormat::fp32), 6.144e12);
   EXPECT_DOUBLE_EQ(a64fx_peak(2.2, PeakFormat::fp32), 6.7584e12);
