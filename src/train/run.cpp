@@ -136,7 +136,7 @@ std::vector<int> stages_of(const Mesh& mesh) {
 // logs the times.
 void watch_stragglers(StragglerWatch& watch, const StepRecord& record, Comm& world, bool speaks,
                       RunLog& log) {
-  if (world.size() == 1 || !watch.add(record.times.compute())) return;
+  if (world.size() == 1 || !watch.add(record.times.compute(), record.tokens)) return;
   const double mine = watch.window_seconds();
   std::vector<double> all(static_cast<size_t>(world.size()));
   world.all_gather(Tensor(all.data(), DType::f64, {world.size()}),
