@@ -3,14 +3,14 @@
 
 #include <fmt/format.h>
 
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
-#include "base/units.h"
 #include "cli/progress.h"
-#include "cli/text_table.h"
+#include "cli/tune_text.h"
 #include "cli/verbs.h"
 #include "config/reader.h"
 #include "config/rules.h"
@@ -35,45 +35,6 @@ struct Options {
   bool json = false;
 };
 
-double gain(const TuneResult& r) { return r.before / r.after - 1; }
-
-void print_table(const TuneResult& r) {
-  TextTable table({"choice", ">options", ">before", ">after", ">of a step"});
-  for (size_t i = 0; i < r.choices.size(); ++i) {
-    const Tunable& choice = r.choices[i];
-    const auto& effects = r.effects[i];
-    const double less =
-        effects[static_cast<size_t>(r.chosen[i])] - effects[static_cast<size_t>(choice.now)];
-    table.add({choice.name, fmt::format("{}", choice.options), fmt::format("{}", choice.now),
-               fmt::format("{}", r.chosen[i]), fmt::format("{:+.2f} %", 100 * less / r.before)});
-  }
-  fmt::print(
-      "{}\nThe last column is an estimate, mostly noise for a single choice; what counts is\n"
-      "a step before {}, after {}, in turn: {:+.2f} % tokens/s, standard error {:.2f} %\n{}\n",
-      table.text(), format_seconds(r.before), format_seconds(r.after), 100 * gain(r),
-      100 * r.uncertainty, r.kept ? "later runs use it" : "not kept");
-}
-
-void print_json(const TuneResult& r) {
-  nlohmann::ordered_json out = {{"seconds_before", r.before},
-                                {"seconds_after", r.after},
-                                {"gain", gain(r)},
-                                {"standard_error", r.uncertainty},
-                                {"kept", r.kept},
-                                {"choices", nlohmann::ordered_json::array()},
-                                {"draws", nlohmann::ordered_json::array()}};
-  for (size_t i = 0; i < r.choices.size(); ++i) {
-    out["choices"].push_back({{"name", r.choices[i].name},
-                              {"before", r.choices[i].now},
-                              {"after", r.chosen[i]},
-                              {"effects", r.effects[i]}});
-  }
-  for (const auto& draw : r.draws) {
-    out["draws"].push_back({{"options", draw.options}, {"seconds", draw.seconds}});
-  }
-  fmt::print("{}\n", out.dump(2));
-}
-
 void tune(const Options& options) {
   ResolvedConfig resolved = load_config(options.words);
   require_valid(resolved);
@@ -92,7 +53,8 @@ void tune(const Options& options) {
     settings.progress = [&](int64_t done) { line.update(done); };
     const TuneResult result = tune_steps(config, world, settings);
     line.finish();
-    options.json ? print_json(result) : print_table(result);
+    fmt::print("{}\n", options.json ? tune_json(result).dump(2) : tune_text(result));
+    if (result.not_written) throw Error(*result.not_written);
   });
 }
 

@@ -4,8 +4,10 @@
 #include <cmath>
 #include <limits>
 
+#include "backend/cuda/cuda_options.h"
 #include "base/error.h"
 #include "base/numbers.h"
+#include "train/rank_backend.h"
 #include "train/step_tuner.h"
 #include "train/trainer.h"
 
@@ -36,11 +38,10 @@ class Tuning {
   TuneResult run() {
     search();
     compare();
-    result_.kept = options_.keep && result_.before > result_.after * (1 + result_.uncertainty);
-    if (result_.kept) {
+    keep_if_faster(result_, options_.keep, [this] {
       trainer_.backend().set_tunables(result_.chosen);
       trainer_.backend().remember_tunables();
-    }
+    });
     return result_;
   }
 
@@ -105,7 +106,27 @@ class Tuning {
 
 }  // namespace
 
+void keep_if_faster(TuneResult& result, bool wanted, const std::function<void()>& remember) {
+  if (!wanted) {
+    result.why_not = "later runs go on with what they have, as was asked for";
+    return;
+  }
+  if (result.before <= result.after * (1 + result.uncertainty)) {
+    result.why_not = "it is not faster by more than the standard error";
+    return;
+  }
+  try {
+    remember();
+    result.kept = true;
+  } catch (const Error& error) {
+    if (error.code() != ExitCode::io_error) throw;
+    result.why_not = error.what();
+    result.not_written = error;
+  }
+}
+
 TuneResult tune_steps(const Config& config, Comm& world, const TuneOptions& options) {
+  if (options.keep && config.device == Device::cuda) require_tune_cache(gpu_of(world));
   return Tuning(config, world, options).run();
 }
 

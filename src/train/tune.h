@@ -4,10 +4,12 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "backend/backend.h"
+#include "base/error.h"
 #include "comm/comm.h"
 #include "config/config.h"
 
@@ -32,6 +34,8 @@ struct TuneResult {
   double before = 0, after = 0;              // median seconds of a step, in turn
   double uncertainty = 0;                    // of before / after - 1: one standard error
   bool kept = false;
+  std::string why_not;               // kept
+  std::optional<Error> not_written;  // faster, but it could not be stored
   struct Draw {
     std::vector<int> options;
     double seconds;  // a step's
@@ -39,7 +43,12 @@ struct TuneResult {
   std::vector<Draw> draws;
 };
 
-// For one rank. Throws bad_config if the backend has nothing to choose.
+// Fills in the last part of a result: calls `remember` if what was found is faster and `wanted`.
+// Where that cannot write (io_error), minutes of measuring are in the result still.
+void keep_if_faster(TuneResult& result, bool wanted, const std::function<void()>& remember);
+
+// For one rank. Throws bad_config if the backend has nothing to choose, and
+// io_error, before anything is measured, if what is found could not be stored.
 TuneResult tune_steps(const Config& config, Comm& world, const TuneOptions& options = {});
 
 }  // namespace stretto

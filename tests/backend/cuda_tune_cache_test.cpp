@@ -1,10 +1,14 @@
 #include <gtest/gtest.h>
+#include <spdlog/sinks/ostream_sink.h>
 
 #include <filesystem>
 #include <fstream>
+#include <memory>
+#include <sstream>
 
 #include "backend/cuda/tune_cache.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "support/temp_dir.h"
 
 namespace stretto::test {
@@ -80,6 +84,27 @@ TEST(TuneCache, SaysSoWhereItCannotReplace) {
   }
 }
 
+// Asked before minutes of measuring.
+TEST(TuneCache, SaysBeforehandWhetherItCanReplace) {
+  const TempDir dir;
+  const std::string file = std::filesystem::path(dir.path()) / "file";
+  std::ofstream(file) << "a file, not a folder";
+  try {
+    TuneCache(file + "/cache.txt", "unused").require_writable();
+    FAIL() << "could not write";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::io_error);
+    EXPECT_NE(std::string(error.what()).find(file), std::string::npos) << error.what();
+    EXPECT_NE(error.hint().find("XDG_CACHE_HOME"), std::string::npos) << error.hint();
+  }
+  const std::string path = std::filesystem::path(dir.path()) / "new" / "cache.txt";
+  TuneCache cache(path, "unused");
+  EXPECT_NO_THROW(cache.require_writable());
+  cache.replace("key", "1");
+  EXPECT_NO_THROW(TuneCache(path, "unused").require_writable());
+  EXPECT_EQ(TuneCache(path, "unused").find("key"), "1");
+}
+
 // A killed run leaves half a line; another program's file has none of ours.
 TEST(TuneCache, IgnoresTornAndForeignLines) {
   const TempDir dir;
@@ -96,10 +121,52 @@ TEST(TuneCache, IgnoresTornAndForeignLines) {
   EXPECT_FALSE(again.find("torn"));
 }
 
+// Lines of the message log, while this object lives.
+class LogLines {
+ public:
+  LogLines() : before_(spdlog::default_logger()) {
+    spdlog::set_default_logger(std::make_shared<spdlog::logger>(
+        "captured", std::make_shared<spdlog::sinks::ostream_sink_mt>(text_)));
+    spdlog::set_pattern("%l: %v");
+  }
+  ~LogLines() { spdlog::set_default_logger(before_); }
+  LogLines(const LogLines&) = delete;
+  LogLines& operator=(const LogLines&) = delete;
+
+  std::string text() const { return text_.str(); }
+  int64_t warnings() const {
+    const std::string all = text_.str();
+    int64_t count = 0;
+    for (size_t at = 0; (at = all.find("warning: ", at)) != std::string::npos; ++at) ++count;
+    return count;
+  }
+
+ private:
+  std::ostringstream text_;
+  std::shared_ptr<spdlog::logger> before_;
+};
+
+// It costs the memory only, but with it that two runs choose alike, which must not go unsaid.
 TEST(TuneCache, AFileThatCannotBeWrittenCostsNothing) {
-  TuneCache cache("/proc/no/such/folder/cache.txt", "unused");
+  const std::string path = "/proc/no/such/folder/cache.txt";
+  const LogLines log;
+  TuneCache cache(path, "unused"), of_another_rank(path, "unused");
   EXPECT_EQ(cache.settle("a", "b"), "b");
   EXPECT_EQ(cache.find("a"), "b");
+  EXPECT_EQ(cache.settle("c", "d"), "d");
+  EXPECT_EQ(of_another_rank.settle("a", "e"), "e");
+  EXPECT_EQ(log.warnings(), 1) << log.text();
+  for (const char* word : {path.c_str(), "XDG_CACHE_HOME", "repeatable"}) {
+    EXPECT_NE(log.text().find(word), std::string::npos) << word << ": " << log.text();
+  }
+}
+
+TEST(TuneCache, AFileThatIsWrittenIsNoNews) {
+  const TempDir dir;
+  const LogLines log;
+  TuneCache cache(std::filesystem::path(dir.path()) / "cache.txt", "unused");
+  EXPECT_EQ(cache.settle("a", "b"), "b");
+  EXPECT_EQ(log.text(), "");
 }
 
 }  // namespace

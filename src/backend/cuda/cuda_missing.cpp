@@ -14,6 +14,8 @@ std::unique_ptr<Backend> make_cuda_backend(int device, const CudaOptions&) {
 std::unique_ptr<Backend> make_cuda_backend(int device) { return make_cuda_backend(device, {}); }
 
 void release_cuda_device(int) {}
+void require_tune_cache(int) {}
+
 int cuda_device_count() { return 0; }
 
 std::string cuda_device_name(int) { return ""; }

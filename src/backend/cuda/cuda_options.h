@@ -29,6 +29,10 @@ struct CudaOptions {
 // Throws Error when the build has no CUDA, or the machine no usable GPU.
 std::unique_ptr<Backend> make_cuda_backend(int device, const CudaOptions& options);
 
+// Throws Error(io_error) where Backend::remember_tunables() could not store what was found for this
+// GPU. To be asked before minutes of measuring.
+void require_tune_cache(int device);
+
 int cuda_device_count();  // 0 without a driver, and in a build without CUDA
 
 // As its driver calls it: "NVIDIA H100 80GB HBM3"; empty without such a GPU.

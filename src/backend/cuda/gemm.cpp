@@ -280,3 +280,12 @@ bool Gemm::restore(Plan& p, const GemmProblem& problem) {
 }
 
 }  // namespace stretto::cuda
+
+namespace stretto {
+
+void require_tune_cache(int device) {
+  const std::string name = cuda_device_name(device);
+  if (!name.empty()) cuda::TuneCache("", cuda::cache_name(name)).require_writable();
+}
+
+}  // namespace stretto

@@ -7,6 +7,8 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <mutex>
+#include <set>
 #include <system_error>
 
 #include "base/error.h"
@@ -23,6 +25,24 @@ std::filesystem::path user_cache_folder() {
   std::error_code none;
   const std::filesystem::path folder = std::filesystem::temp_directory_path(none);
   return none ? "/tmp" : folder;
+}
+
+[[noreturn]] void cannot_write(const std::string& path) {
+  throw Error(ExitCode::io_error, fmt::format("cannot write {}", path),
+              "set the environment variable XDG_CACHE_HOME to a folder that can be written");
+}
+
+// Ranks may be threads with a cache each: one of them speaks.
+void warn_once_that_unwritten(const std::string& path) {
+  static std::mutex mutex;
+  static std::set<std::string> said;
+  const std::lock_guard lock(mutex);
+  if (!said.insert(path).second) return;
+  spdlog::warn(
+      "cuda: cannot write {}: each process measures by itself which algorithms are fastest, "
+      "so two runs may differ in their last bits in spite of repeatable=true; "
+      "the environment variable XDG_CACHE_HOME names another folder",
+      path);
 }
 
 // The format's own mark: lines of another format, or a torn last line, are not taken for ours.
@@ -88,20 +108,19 @@ std::string TuneCache::settle(const std::string& key, const std::string& value,
   if (file.open()) read();
   if (const auto first = find(key); first && first != refused) return *first;
   entries_[key] = value;
-  if (!file.append(key + '\t' + value + kEnd + '\n')) {
-    spdlog::debug("cuda: cannot remember measurements in {}", path_);
-  }
+  if (!file.append(key + '\t' + value + kEnd + '\n')) warn_once_that_unwritten(path_);
   return value;
+}
+
+void TuneCache::require_writable() const {
+  if (!Locked(path_).open()) cannot_write(path_);
 }
 
 // A later line of the file outdoes an earlier one.
 void TuneCache::replace(const std::string& key, const std::string& value) {
   const Locked file(path_);
   entries_[key] = value;
-  if (!file.append(key + '\t' + value + kEnd + '\n')) {
-    throw Error(ExitCode::io_error, fmt::format("cannot write {}", path_),
-                "XDG_CACHE_HOME names another folder");
-  }
+  if (!file.append(key + '\t' + value + kEnd + '\n')) cannot_write(path_);
 }
 
 }  // namespace stretto::cuda

@@ -1,5 +1,6 @@
 // Remembered measurements: key -> value lines in one small text file per GPU and library version.
-// A file that cannot be read or written costs the memory only, never the run.
+// A file that cannot be read or written costs the memory only, never the run: a warning says once
+// that runs may choose differently.
 #pragma once
 
 #include <map>
@@ -19,6 +20,8 @@ class TuneCache {
   // useless (`refused`) gives way.
   std::string settle(const std::string& key, const std::string& value,
                      const std::optional<std::string>& refused = std::nullopt);
+  // Throws Error(io_error), as replace() would; makes the file.
+  void require_writable() const;
   void replace(const std::string& key, const std::string& value);  // whatever is there
   const std::string& path() const { return path_; }
 
