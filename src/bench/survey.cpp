@@ -54,8 +54,6 @@ void measure_gpus(GpuDriver& driver) {
     } catch (const Error& error) {
       spdlog::warn("GPU {} was not measured: {}", i, error.what());
     }
-    // Those whose runs are measured next, other processes among them, need the card for themselves.
-    release_cuda_device(static_cast<int>(i));
   }
 }
 
@@ -120,6 +118,12 @@ MachineInfo survey_machine(bool measure, const std::string& directory) {
     measure_products(*machine.rates, static_cast<int>(std::max<int64_t>(1, machine.cpu.usable)));
   }
   return machine;
+}
+
+void release_gpus(const MachineInfo& machine) {
+  for (size_t i = 0; i < machine.gpu.gpus.size(); ++i) {
+    if (machine.gpu.gpus[i].bf16_measured) release_cuda_device(static_cast<int>(i));
+  }
 }
 
 }  // namespace stretto

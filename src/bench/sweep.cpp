@@ -201,6 +201,7 @@ std::string prepare_sweep(const std::string& directory) {
   make_dirs(posix_fs(), join_path(directory, "points"));
   if (!posix_fs().info(machine_path(directory))) {
     const MachineInfo machine = survey_machine(true, directory);
+    release_gpus(machine);  // points are processes of their own
     warn_if_disturbed(machine, fmt::format("remove {} to measure again", machine_path(directory)));
     write_file_atomic(posix_fs(), machine_path(directory), to_json(machine).dump(2) + "\n");
   }

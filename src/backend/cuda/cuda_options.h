@@ -42,8 +42,8 @@ std::string cuda_device_name(int device);
 std::string cuda_bus_id(int device);
 
 // Gives back what the driver holds on the GPU for this process, half a gibibyte, which would else
-// stay until the process ends. No backend of that GPU may exist; one that is made later starts it
-// anew.
+// stay until the process ends. No backend of that GPU may exist, nor be made later: nothing says
+// that cuBLASLt notices when the kernels are gone that it has loaded.
 void release_cuda_device(int device);
 
 // Whether it is a Hopper, and this build has code for it.
