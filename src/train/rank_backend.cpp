@@ -25,8 +25,9 @@ int gpu_of(const Comm& world) {
 }
 
 double promised_peak(const Config& config, const Comm& world) {
+  if (config.device == Device::cpu) return 0;  // asking for GPUs would start their driver
   const bool shared = !gpus_per_task() && ranks_here(config) > cuda_device_count();
-  if (config.device == Device::cpu || shared) return 0;
+  if (shared) return 0;
   return device_peak(cuda_device_name(gpu_of(world)), peak_format(config.precision, config.tf32))
       .value_or(0);
 }
