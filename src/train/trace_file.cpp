@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
+#include <utility>
+#include <vector>
 
 #include "base/log.h"
 #include "train/gather.h"
@@ -92,11 +95,19 @@ std::string trace_events(const TraceBuffer& buffer, const TraceRank& rank) {
 }
 
 double bubble_share(const TraceBuffer& buffer) {
-  double waited = 0, total = 0;
+  std::vector<std::pair<double, double>> waits;
+  double total = 0;
   for (const TraceEvent& e : buffer.events()) {
     if (e.kind != TraceEvent::Kind::span) continue;
-    if (e.lane == TraceLane::pp) waited += e.end - e.start;
+    if (e.lane == TraceLane::pp) waits.emplace_back(e.start, e.end);
     if (e.lane == TraceLane::step) total += e.end - e.start;
+  }
+  // Messages of a GPU that travel through the host are two slices, one inside the other.
+  std::sort(waits.begin(), waits.end());
+  double waited = 0, last = -std::numeric_limits<double>::infinity();
+  for (const auto& [start, end] : waits) {
+    waited += std::max(0.0, end - std::max(start, last));
+    last = std::max(last, end);
   }
   return total > 0 ? waited / total : 0;
 }

@@ -102,6 +102,8 @@ void Trainer::load_batch(size_t chunk, const MicroBatch& mb) {
 }
 
 StepRecord Trainer::step() {
+  // What was timed before, such as an evaluation, is no part of this step's times.
+  if (config_.trace > 0 && !backend_->host_memory()) backend_->synchronize();
   const TraceSpan span(TraceLane::step, "step", state_.step + 1);
   const double start = clock_seconds();
   data_seconds_ = 0;

@@ -171,8 +171,8 @@ TEST_F(OnDevice, EightBitGradientsShareTheirOperand) {
 
 // As a rank of several whose process drives a GPU for each: workspaces from the driver's pool,
 // which grow while the stream works, products timed into memory of the pool, and an error on its
-// way out, after which nobody has freed what a later rank could be given. Last: it stays so in this
-// process.
+// way out, after which nobody has freed what a later rank could be given. The process stays in that
+// state, which changes nothing for the tests after this one.
 TEST_F(OnDevice, MemoryInTheOrderOfItsStream) {
   const std::string cache = testing::TempDir() + "stretto_stream_memory.txt";
   const int64_t k = 64;

@@ -231,6 +231,17 @@ TEST(Trace, ATimelineThatCannotBeWrittenEndsNoRun) {
   EXPECT_TRUE(std::filesystem::exists(dir / "run/checkpoints/step-3"));
 }
 
+// On GPUs without NCCL a wait of the device's communicator holds one of the host's.
+TEST(Trace, TimeWaitedForAStageCountsOnce) {
+  TraceBuffer buffer(8, TraceDetail::operators);
+  buffer.span(TraceLane::step, "step", 0, 10);
+  buffer.span(TraceLane::pp, "recv", 2, 3);  // the inner one ends first, and so comes first
+  buffer.span(TraceLane::pp, "recv", 1, 4);
+  buffer.span(TraceLane::pp, "send", 6, 8);
+  buffer.span(TraceLane::dp, "all_reduce", 8, 9);
+  EXPECT_DOUBLE_EQ(bubble_share(buffer), 0.5);
+}
+
 TEST(Trace, AFullBufferCountsWhatItDrops) {
   TraceBuffer buffer(3, TraceDetail::operators);
   for (int i = 0; i < 10; ++i) buffer.span(TraceLane::compute, "add", i, i + 0.5);

@@ -34,8 +34,8 @@ cudaEvent_t DeviceTimer::take() {
 }
 
 void DeviceTimer::begin(const TraceSlice& slice, double* seconds, cudaStream_t stream) {
-  open_.push_back(spans_.size());
   spans_.push_back({slice, seconds, take(), take()});
+  open_.push_back(spans_.size() - 1);
   CUDA_CHECK(cudaEventRecord(spans_.back().begin, stream));
 }
 
@@ -79,10 +79,12 @@ void DeviceTimer::resolve(cudaStream_t stream) {
       span.slice.span.end = now.time - seconds_between(span.end, now.event);
       trace->add(span.slice);
     }
+  }
+  if (trace != nullptr) idle_.push_back(now.event);
+  for (const Span& span : spans_) {  // not above, where an error would leave them in both lists
     idle_.push_back(span.begin);
     idle_.push_back(span.end);
   }
-  if (trace != nullptr) idle_.push_back(now.event);
   spans_.clear();
 }
 
