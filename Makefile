@@ -43,9 +43,10 @@ test: $(SETUP)test
 	@cmake --build $(BUILD) -j$(JOBS)
 	@cd $(BUILD) && ctest --output-on-failure -j$(JOBS)
 
-# Under sudo only what was built before: nothing of root's is left in build/.
+# Under sudo only what was built before: nothing of root's is left in build/, CMake's list included.
 install: $(if $(SUDO_UID),,build)
-	@DESTDIR="$(DESTDIR)" cmake --install $(BUILD) --prefix "$(PREFIX)"
+	@DESTDIR="$(DESTDIR)" cmake --install $(BUILD) --prefix "$(PREFIX)"; \
+	  code=$$?; rm -f $(BUILD)/install_manifest.txt; exit $$code
 
 package: $(SETUP)package build
 	@cd $(BUILD) && cpack

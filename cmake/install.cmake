@@ -7,12 +7,22 @@ add_custom_command(TARGET stretto POST_BUILD
   COMMAND ${CMAKE_COMMAND} -E rm -rf ${CMAKE_BINARY_DIR}/share
   COMMAND stretto __share ${CMAKE_BINARY_DIR}/share COMMENT "Writing the manual" VERBATIM)
 # Installed, it finds libraries outside the system's folders (CUDA's), but none in a build folder.
-set_target_properties(stretto PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
+# In the build folder it has the same path: CMake's own there may end in an empty element, which is
+# the current folder, whose libraries would then come before the system's.
+set_target_properties(stretto PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON BUILD_WITH_INSTALL_RPATH ON)
 
 install(TARGETS stretto RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-install(DIRECTORY ${CMAKE_BINARY_DIR}/share/ DESTINATION ${CMAKE_INSTALL_DATAROOTDIR})
+install(DIRECTORY ${CMAKE_BINARY_DIR}/share/ DESTINATION ${CMAKE_INSTALL_DATAROOTDIR} PATTERN zsh EXCLUDE)
+# Debian's zsh looks for what packages bring in a folder of its own.
+install(CODE "
+  set(functions site-functions)
+  if(CMAKE_INSTALL_PREFIX STREQUAL /usr AND EXISTS /etc/debian_version)
+    set(functions vendor-completions)
+  endif()
+  file(INSTALL \"${CMAKE_BINARY_DIR}/share/zsh/site-functions/_stretto\"
+    DESTINATION \"\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_DATAROOTDIR}/zsh/\${functions}\")")
 install(DIRECTORY configs DESTINATION ${CMAKE_INSTALL_DATADIR}/stretto)
-install(FILES LICENSE README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(FILES LICENSE README.md ARCHITECTURE.md CONTRIBUTING.md SECURITY.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
 # `make package`: a .deb that depends on the libraries of this system.

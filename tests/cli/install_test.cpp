@@ -44,6 +44,28 @@ TEST(Install, TheProgramNeedsNothingButItself) {
   }
 }
 
+// Debian's zsh has another folder for what packages bring (`make package` installs there).
+TEST(Install, ZshFindsWhatAPackageBrings) {
+  const TempDir dir;
+  const ShellAnswer installed =
+      shell("DESTDIR=" + dir.path() + " " + kInstall + " --prefix /usr 2>&1");
+  ASSERT_EQ(installed.code, 0) << installed.out;
+  const char* folder =
+      std::filesystem::exists("/etc/debian_version") ? "vendor-completions" : "site-functions";
+  const std::string script = dir.path() + "/usr/share/zsh/" + folder + "/_stretto";
+  EXPECT_TRUE(std::filesystem::is_regular_file(script)) << script;
+}
+
+// An empty element would be the current folder, in which anybody may have put a library.
+TEST(Install, TheProgramThatWasBuiltSearchesNoCurrentFolder) {
+  if (!has_command("readelf")) GTEST_SKIP() << "apt-get install binutils";
+  const ShellAnswer dynamic = shell("readelf -d '" STRETTO_PROGRAM "'");
+  EXPECT_NE(dynamic.out.find("libc.so"), std::string::npos) << dynamic.out;
+  for (const char* empty : {"[:", "::", ":]"}) {
+    EXPECT_EQ(dynamic.out.find(empty), std::string::npos) << dynamic.out;
+  }
+}
+
 // It finds its libraries where the system has them, or the build found them: not in the build.
 TEST(Install, NoPathOfTheBuildIsSearchedForLibraries) {
   if (!has_command("readelf")) GTEST_SKIP() << "apt-get install binutils";
