@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "account/rank_order.h"
 #include "base/ceil_div.h"
 #include "base/error.h"
 #include "base/fs.h"
@@ -75,7 +76,7 @@ ResolvedConfig read_words(const PlanOptions& o) {
 plan::Workload workload_of(const PlanOptions& o, const Config& config,
                            const plan::Cluster& cluster) {
   plan::Workload w = plan::workload_of(config);
-  w.model_words = fmt::format("{}", fmt::join(o.model, " "));
+  w.model_words = o.model;
   w.seq_len = o.seq_len.value_or(w.seq_len);
   w.model.positions = std::max(w.model.positions, w.seq_len);
   w.precision = precision_from(o.precision);
@@ -232,7 +233,7 @@ void warn_of_unmodelled(const Config& words, const plan::Cluster& cluster) {
   if (words.tf32 && cluster.has_gpus()) keys.emplace_back("tf32=true");
   if (words.deterministic) keys.emplace_back("deterministic=true");
   const Config by_default;
-  if (words.parallel.order != by_default.parallel.order) {
+  if (parse_rank_order(words.parallel.order) != parse_rank_order(by_default.parallel.order)) {
     keys.push_back("parallel.order=" + words.parallel.order);
   }
   if (keys.empty()) return;

@@ -72,10 +72,13 @@ Cluster local_cluster(const MachineFigures& m, int64_t threads, int64_t ranks) {
   set("device.matrix_rate", c.matrix_flops, m.bf16_gemm * share, "GFLOP/s", 1e9,
       "matrix product in 16 bits, this rank's cores");
   set("device.vector_rate", c.vector_flops, m.gemm * share, "GFLOP/s", 1e9, "the same in fp32");
-  // As in `bench`: a few cores may run at a higher clock than all of them together.
+  // As in `bench`: a few cores may run at a higher clock than all of them together, and all ranks
+  // together have no more than all cores.
   const double one = m.fma > 0 ? m.fma_one_core / m.fma : 0;
   const double core = std::max(1 / static_cast<double>(m.cores), one);
-  c.fma_flops = m.fma * std::min(1.0, core * static_cast<double>(per_rank));
+  const auto at_once = std::clamp<int64_t>(ranks, 1, std::max<int64_t>(1, m.cores / per_rank));
+  c.fma_flops = m.fma * std::min(1.0, core * static_cast<double>(per_rank * at_once)) /
+                static_cast<double>(at_once);
   set("device.memory_bandwidth", c.memory_bandwidth, m.bandwidth * share, "GB/s", 1e9,
       "triad, this rank's share");
   const double memory_share = std::min(share, 1 / static_cast<double>(std::max<int64_t>(1, ranks)));

@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <utility>
 #include <vector>
 
 #include "account/flops.h"
+#include "base/shell_text.h"
 #include "base/units.h"
 #include "config/registry.h"
 #include "plan/advice.h"
@@ -37,9 +37,7 @@ std::string header(const Plan& p) {
 // it are replaced. Default values are left out, unless a word or a file may have set another one.
 std::string train_words(const Plan& p, const Layout& l) {
   const Workload& w = p.work;
-  std::vector<std::string> given;
-  std::istringstream words(w.model_words);
-  for (std::string each; words >> each;) given.push_back(each);
+  const std::vector<std::string>& given = w.model_words;
   const RegistryModel* const named = given.empty() ? nullptr : lookup_model(given.front());
   const auto sets = [](const std::string& each, const std::string& key) {
     return each.starts_with(key + "=");
@@ -77,11 +75,11 @@ std::string train_words(const Plan& p, const Layout& l) {
   word("parallel.zero_group", l.zero_group, l.zero_group == 0);
   std::string out = "stretto train";
   if (p.cluster.time_shared && l.devices() > 1) out += fmt::format(" -n {}", l.devices());
-  if (w.model_words.empty()) out += " MODEL";
+  if (given.empty()) out += " MODEL";
   for (const std::string& each : given) {
     const bool replaced =
         std::any_of(set.begin(), set.end(), [&](const auto& s) { return sets(each, s.first); });
-    if (!replaced) out += " " + each;
+    if (!replaced) out += " " + shell_word(each);
   }
   for (const auto& [key, value] : set) out += fmt::format(" {}={}", key, value);
   return out;

@@ -18,7 +18,7 @@ struct Workload {
   int64_t global_batch = 0;  // sequences per iteration
   Precision precision = Precision::amp_bf16;
   // The model as `stretto train` would take it, if the user named it so.
-  std::string model_words = {};
+  std::vector<std::string> model_words = {};
   // Options of our own runtime.
   DType gradient_type = DType::f32;
   DType reduce_type = DType::f32;  // of gradients while they are sent over dp

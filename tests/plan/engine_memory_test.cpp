@@ -55,6 +55,11 @@ std::string difference(const Config& config) {
     }
     if (m.working != working) return unequal("working", m.working, working);
     if (m.logits != term(MemoryTerm::logits)) return where + "logits";
+    Coordinates at;
+    at.pp = stage;
+    const auto beside =
+        static_cast<double>(device_overhead(config, rank_shape(config, at), p.cluster.is_hopper()));
+    if (gpu && m.fixed != beside) return unequal("beside the plan", m.fixed, beside);
     most = std::max(most, static_cast<double>(want.total) + m.fixed);
   }
   return all.largest.total() == most ? "" : "the largest of all stages";
