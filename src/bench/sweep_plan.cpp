@@ -14,16 +14,15 @@
 namespace stretto {
 namespace {
 
-// Equal for points that would run the same steps. An invalid point keeps a hash of its own, so that
-// a valid one after it is not left out as its twin.
-std::string hash_of_run(const Config& config) {
-  if (zero_in_effect(config) == config.parallel.zero || !is_valid(config)) {
-    return config_hash(config);
-  }
-  Config plain = config;
-  plain.parallel.zero = 0;
-  plain.parallel.zero_group = 0;
-  return config_hash(plain);
+// What tables call the ZeRO stage is what runs: with one replica it is none. A point that cannot
+// run stays as it was written.
+bool drop_idle_zero(SweepPoint& point, ResolvedConfig& resolved) {
+  const Config& config = resolved.config;
+  const bool idle = zero_in_effect(config) != config.parallel.zero;
+  if (!idle || !point.reason.empty() || !is_valid(config)) return false;
+  point.words.insert(point.words.end(), {"parallel.zero=0", "parallel.zero_group=0"});
+  resolved = load_config(point.words, point.places);
+  return true;
 }
 
 // Directory of a point: its label, shortened in the middle, the hash of its configuration and, for
@@ -77,21 +76,19 @@ void require_readable(const std::vector<SweepPoint>& points) {
 std::vector<PlannedPoint> plan_points(const std::vector<SweepPoint>& points,
                                       const std::string& machine, const std::string& launcher) {
   std::vector<PlannedPoint> planned;
-  // Label and hash, by the hash of the run.
-  std::map<std::string, std::pair<std::string, std::string>> seen;
+  std::map<std::string, std::string> labels;  // by the work
   for (const SweepPoint& point : points) {
     PlannedPoint p;
     p.point = point;
-    const ResolvedConfig resolved = load_config(point.words, point.places);
+    ResolvedConfig resolved = load_config(point.words, point.places);
+    const bool plain = drop_idle_zero(p.point, resolved);
     p.config = resolved.config;
     const std::string hash = config_hash(p.config);
-    const std::string work = point.reason.empty() ? hash_of_run(p.config) : hash + point.reason;
-    const auto [at, first] = seen.emplace(work, std::pair(point.label, hash));
+    const auto [twin, first] = labels.emplace(hash + point.reason, point.label);
     if (!first) {
-      const auto& [twin, its_hash] = at->second;
-      if (point.label != twin) {
-        spdlog::info("{}: left out, since it is the same as {}{}", point.label, twin,
-                     hash == its_hash ? "" : ": with dp 1, ZeRO has nothing to shard");
+      if (point.label != twin->second) {
+        spdlog::info("{}: left out, since it is the same as {}{}", point.label, twin->second,
+                     plain ? ": with dp 1, ZeRO has nothing to shard" : "");
       }
       continue;
     }

@@ -15,6 +15,7 @@
 #include "base/random.h"
 #include "base/shell_text.h"
 #include "base/strict_json.h"
+#include "bench/figures.h"
 #include "bench/launcher.h"
 #include "bench/report.h"
 #include "bench/safe_text.h"
@@ -277,7 +278,11 @@ TEST(SweepPlan, ZeroOfOneReplicaIsMeasuredOnce) {
   EXPECT_EQ(planned.size(), 15u);  // of 18: what cannot be cut has its row whatever the stage
   std::set<std::string> runs;
   for (const PlannedPoint& p : planned) {
-    if (p.reason.empty()) runs.insert(p.point.label);
+    if (!p.reason.empty()) continue;
+    runs.insert(p.point.label);
+    EXPECT_EQ(p.config.parallel.zero, zero_in_effect(p.config))
+        << p.point.label;  // what tables say
+    EXPECT_EQ(load_config(p.point.words).config.parallel.zero, p.config.parallel.zero);
   }
   EXPECT_EQ(runs, (std::set<std::string>{"tiny_tp1_pp1_zero0_g2", "tiny_tp1_pp1_zero1_g2",
                                          "tiny_tp1_pp1_zero3_g2", "tiny_tp1_pp2_zero0_g2",
