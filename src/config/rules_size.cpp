@@ -21,7 +21,8 @@ void world_size(const Config& c, Report& report) {
 }
 
 // An upper bound for a rank's activations: everything that layers keep of every token that may be
-// in flight, at 4 bytes each, and attention's copies of dq on a GPU (account/memory.cpp).
+// in flight, at 4 bytes each, and what attention's backward pass needs on a GPU (gpu_overhead in
+// account/memory.cpp): sums and dq, or the gradients of all scores.
 double most_activation_bytes(const Config& c) {
   const auto d = [](int64_t n) { return static_cast<double>(n); };
   const double samples = d(ceil_div(c.global_batch, c.parallel.dp));
@@ -30,7 +31,8 @@ double most_activation_bytes(const Config& c) {
   const double token = 14 * hidden + 3 * d(c.model.ffn) + heads + 16;
   double bytes = 4 * (samples + micro_batch) * seq * token * (d(c.model.layers) + 4);
   if (c.device == Device::cuda) {
-    bytes += 4 * micro_batch * seq * (hidden + 2 * heads) * (seq / 128 + 1);
+    bytes += 4 * micro_batch * seq * (2 * hidden + 3 * heads) +
+             2 * micro_batch * heads * (seq + 64) * (seq + 128);
   }
   return bytes;
 }

@@ -261,6 +261,13 @@ const std::vector<Case>& cases() {
         "model.hidden=1048576"},
        "with micro_batch: 16777216 (command line), global_batch: 16777216 (command line) and",
        "use shorter or fewer sequences"},
+      {"countable",  // by the gradients of all scores of attention that is repeatable
+       E,
+       {"device=cuda", "precision=amp_bf16", "model.layers=1", "model.hidden=1024",
+        "model.heads=128", "model.positions=134217728", "seq_len=134217728", "micro_batch=4",
+        "global_batch=4"},
+       "makes more activations than can be counted",
+       "use shorter or fewer sequences"},
       {"batch-dp",
        E,
        {"parallel.dp=3", "global_batch=8"},

@@ -42,6 +42,9 @@ void require_countable(Config config) {
     const auto counted = static_cast<double>(memory_totals(plan).total);
     const double rounding = 1e-9 * total + 256.0 * static_cast<double>(plan.size());
     if (std::abs(counted - total) > rounding) throw std::logic_error("sum of the plan");
+    if (config.device == Device::cuda && gpu_overhead(shape, config.repeatable, false) >> 62 != 0) {
+      throw std::logic_error("too large: what a GPU needs beside the plan");
+    }
   }
 }
 
