@@ -68,9 +68,11 @@ Config reference(const Config& base, int64_t steps) {
   }
   config.train.eval_every = 0;
   config.train.audit_every = std::max<int64_t>(1, steps / 4);
-  config.checkpoint.every = 0;
   config.gpu_clock = 0;
-  config.output.clear();
+  config.output.clear();  // and whatever needs one
+  config.checkpoint = {};
+  config.log = {};
+  config.trace = 0;
   // Enough micro-batches for four ranks and for a pipeline of four stages.
   const int64_t most = std::max<int64_t>(1, config.global_batch / 4);
   config.micro_batch = config.micro_batch == kAuto ? most : std::min(config.micro_batch, most);

@@ -31,6 +31,12 @@ TEST(Verify, GridHoldsWhatFitsTheModel) {
   config.train.schedule = LrSchedule::wsd;
   config.train.decay = 50;
   EXPECT_TRUE(has(verify_grid(config, 4, 3), "tp4"));
+  config.output = "runs/a";  // what a run writes is no part of a proof
+  config.log.tensorboard = true;
+  config.trace = 2;
+  config.checkpoint.every = 2;
+  config.checkpoint.keep_every = 4;
+  EXPECT_TRUE(has(verify_grid(config, 4, 3), "tp4"));
   config.train.beta1 = 2;
   EXPECT_THROW(verify_grid(config, 4, 3), Error);
   config = tiny_config();
