@@ -89,7 +89,7 @@ void read_points(const YamlNode& list, const GridChoice& base, std::vector<Sweep
       } else if (key == "name") {
         point.label = scalar(item.items[k], key);
         if (!is_safe_name(point.label)) {
-          wrong(item.items[k], "the name holds other characters than letters, digits, . _ -",
+          wrong(item.items[k], "the name is no safe file name",
                 "use letters, digits, single dots, dashes and underscores, 128 at most");
         }
       } else {

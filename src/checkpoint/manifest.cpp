@@ -91,7 +91,7 @@ FileRecord record_from(const json& object, const std::string& name) {
     return std::isalnum(c) != 0 || c == '.' || c == '-' || c == '_';
   });
   if (!plain || record.name.empty() || record.name[0] == '.' || record.name.size() > 128) {
-    refuse(name, "a file name leads out of the directory");
+    refuse(name, "a file has a name that none of a checkpoint has");
   }
   record.bytes = size_at(object, "bytes", name);
   record.head = digest_in(member(object, "head", name), name);

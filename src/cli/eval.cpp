@@ -45,7 +45,7 @@ struct Options {
 std::unique_ptr<TokenSource> tokens_of(const Options& o, const Checkpoint& checkpoint) {
   const TokenFormat format = parse_token_format(o.format);
   auto source = open_tokens(o.file, format);
-  const std::string note = json_note(o.file, format);
+  const std::string note = json_note(o.file, format, "--format bytes");
   if (!note.empty()) spdlog::warn("{}", note);
   if (source->format() != "bytes") return source;
   const std::string name = tokenizer_name(checkpoint, o.tokenizer);

@@ -176,6 +176,11 @@ Body body_of(const Outline& verb) {
   return BodyReader().read(verb.help.substr(std::min(verb.help.find('\n'), verb.help.size())));
 }
 
+bool takes_settings(const Outline& verb) {
+  return std::ranges::any_of(verb.options, [](const auto& o) { return o.values.settings; }) ||
+         std::ranges::any_of(verb.verbs, takes_settings);
+}
+
 std::string verb_page(const Outline& verb) {
   const std::string command = "stretto " + verb.name;
   const Body body = body_of(verb);
@@ -197,9 +202,7 @@ std::string verb_page(const Outline& verb) {
   if (!body.examples.empty()) text += ".SH EXAMPLES\n" + body.examples;
   text += ".SH SEE ALSO\n" + reference_to("stretto", 1) +
           ", of options that all verbs have and exit codes";
-  for (const OutlineOption& option : verb.options) {
-    if (option.values.settings) text += ",\n" + reference_to("stretto-config", 5);
-  }
+  if (takes_settings(verb)) text += ",\n" + reference_to("stretto-config", 5);
   return text + "\n";
 }
 

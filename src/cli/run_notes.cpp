@@ -57,20 +57,20 @@ std::string zero_note(const Config& config) {
   return "";
 }
 
-std::string json_note(const std::string& path, TokenFormat format) {
+std::string json_note(const std::string& path, TokenFormat format, const char* as_text) {
   const bool json = named_json_lines(path) || path.ends_with(".json");
   if (!json || format != TokenFormat::detect || !posix_fs().info(path)) return "";
   return fmt::format(
       "{0} is read as plain text, JSON's brackets and quotes included; `stretto data prepare {0}` "
-      "extracts its documents; data.format=bytes says that plain text is what you want",
-      printable(path));
+      "extracts its documents; {1} says that plain text is what you want",
+      printable(path), as_text);
 }
 
 const char* stop_note(bool saves) {
   if (detect_launch().rank != 0) return nullptr;
   // The terminal has put ^C at the end of the current line.
-  return saves ? "\nfinishing this step; Ctrl-C again ends without saving\n"
-               : "\nfinishing this step; Ctrl-C again ends at once\n";
+  return saves ? "\nstopping after the work at hand; Ctrl-C again ends without saving\n"
+               : "\nstopping after the work at hand; Ctrl-C again ends at once\n";
 }
 
 std::string busy_note(const CoreUse& use) {

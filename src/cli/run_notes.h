@@ -20,7 +20,8 @@ std::string warmup_note(const TrainConfig& train);
 std::string zero_note(const Config& config);
 
 // Says that a file of JSON documents is read as one text, brackets and quotes included.
-std::string json_note(const std::string& path, TokenFormat format);
+// `as_text`: the words that would say that this is meant.
+std::string json_note(const std::string& path, TokenFormat format, const char* as_text);
 
 // What to print at once at the first Ctrl-C; nullptr on ranks that leave this to the first one.
 const char* stop_note(bool saves);

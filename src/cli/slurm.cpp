@@ -71,8 +71,9 @@ void warn_of_many_gpus(const SbatchJob& job) {
   const int64_t ranks = job.nodes * job.tasks_per_node;
   int64_t nodes = ceil_div(ranks, kUsual);
   while (ranks % nodes != 0) ++nodes;
-  spdlog::warn("{} GPUs on each node, more than nodes usually have; -N {} puts {} on each",
-               job.gpus_per_node, nodes, ranks / nodes);
+  const std::string better =
+      nodes < ranks ? fmt::format("; -N {} puts {} on each", nodes, ranks / nodes) : "";
+  spdlog::warn("{} GPUs on each node, more than nodes usually have{}", job.gpus_per_node, better);
 }
 
 void slurm(const Options& options) {

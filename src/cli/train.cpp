@@ -76,12 +76,13 @@ class BusyCores {
 };
 
 void print_notes(const Config& config, Trainer& trainer) {
+  constexpr const char* kAsText = "data.format=bytes";
   if (trainer.state().step >= config.train.steps) return;  // it does nothing
   const auto bytes = static_cast<double>(trainer.gpt().memory().planned_bytes());
   spdlog::info("{}", start_note(config, bytes));
   for (const std::string& note : {warmup_note(config.train), zero_note(config),
-                                  json_note(config.data.path, config.data.format),
-                                  json_note(config.data.eval_path, config.data.format)}) {
+                                  json_note(config.data.path, config.data.format, kAsText),
+                                  json_note(config.data.eval_path, config.data.format, kAsText)}) {
     if (!note.empty()) spdlog::warn("{}", note);
   }
 }

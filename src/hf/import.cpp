@@ -53,8 +53,8 @@ class SourceTensors {
     for (const std::string& name : names) {
       if (name.find('/') != std::string::npos || name.empty() || name[0] == '.') {
         throw Error(ExitCode::bad_data,
-                    fmt::format("{}: file '{}' leads out of the directory", index, name),
-                    "download the model again");
+                    fmt::format("{}: '{}' is not the name of a file beside it", index, name),
+                    "put all files of the model into one directory, and name them so");
       }
       add(fs, name);
     }

@@ -24,7 +24,9 @@ bool has_control_characters(const std::string& text) {
 }
 
 void require_safe(const SbatchJob& job) {
-  constexpr const char* kLetters = "use letters, digits, '.', '_' and '-', at most 128 of them";
+  constexpr const char* kLetters =
+      "use letters, digits, '.', '_' and '-', at most 128 of them, no '..', and a letter, digit or "
+      "'_' first";
   require(is_safe_name(job.name), "run name", job.name, kLetters);
   const auto limit = seconds_of_limit(job.time);
   require(limit.has_value(), "time limit", job.time,

@@ -114,6 +114,28 @@ TEST(Import, BiasesThatOthersHaveTrainedAreNotLost) {
   EXPECT_EQ(values_of(imported, "h.0.mlp.up.bias").at(1), 0.0f);
 }
 
+// Instead of becoming an infinity of the model that is read back.
+TEST(Export, AValueBeyondF16IsRefused) {
+  const TempDir dir(Where::memory);
+  const Config config = config_for(dir, Positions::learned, true, true);
+  run(config);
+  export_hf(posix_fs(), checkpoint_of(config, 3), dir / "hf");
+  const Safetensors stored = open_safetensors(*posix_fs().map(dir / "hf/model.safetensors"));
+  const float large = 1e6f;
+  std::fstream file(dir / "hf/model.safetensors", std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(stored.tensors.front().begin);
+  file.write(reinterpret_cast<const char*>(&large), sizeof(large));
+  file.close();
+  import_hf(posix_fs(), dir / "hf", dir / "run2");
+  const Checkpoint with_large = checkpoint_at(posix_fs(), dir / "run2");
+  EXPECT_ERROR(
+      export_hf(posix_fs(), with_large, dir / "f16", {.tokenizer = "", .dtype = DType::f16}),
+      ExitCode::bad_data, "fp16 cannot represent");
+  EXPECT_FALSE(std::filesystem::exists(dir / "f16/model.safetensors"));
+  EXPECT_NO_THROW(
+      export_hf(posix_fs(), with_large, dir / "bf16", {.tokenizer = "", .dtype = DType::bf16}));
+}
+
 // What narrow training computes with is what is written: nearest, halves to even.
 TEST(Export, NarrowTypesAreRoundedToNearestEven) {
   const TempDir dir(Where::memory);

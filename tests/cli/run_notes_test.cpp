@@ -34,12 +34,13 @@ TEST(RunNotes, DocumentsReadAsOneTextAreSaid) {
   const TempDir dir;
   for (const char* name : {"a.jsonl", "a.ndjson", "a.json"}) {
     const std::string file = dir.write(name, "[{\"text\": \"one\"}]");
-    EXPECT_NE(json_note(file, TokenFormat::detect).find("stretto data prepare " + file),
-              std::string::npos);
-    EXPECT_EQ(json_note(file, TokenFormat::bytes), "");  // asked for
+    const std::string note = json_note(file, TokenFormat::detect, "--format bytes");
+    EXPECT_NE(note.find("stretto data prepare " + file), std::string::npos) << note;
+    EXPECT_NE(note.find("; --format bytes says that"), std::string::npos) << note;
+    EXPECT_EQ(json_note(file, TokenFormat::bytes, ""), "");  // asked for
   }
-  EXPECT_EQ(json_note(dir.write("a.txt", "one"), TokenFormat::detect), "");
-  EXPECT_EQ(json_note(dir / "corpus.json", TokenFormat::detect), "");  // corpus.json.bin, .idx
+  EXPECT_EQ(json_note(dir.write("a.txt", "one"), TokenFormat::detect, ""), "");
+  EXPECT_EQ(json_note(dir / "corpus.json", TokenFormat::detect, ""), "");  // corpus.json.bin, .idx
 }
 
 TEST(RunNotes, BusyCoresAreSaid) {

@@ -57,7 +57,7 @@ class AtTerminal {
   std::string text_;
 };
 
-constexpr const char* kNote = "finishing this step; Ctrl-C again ends ";
+constexpr const char* kNote = "stopping after the work at hand; Ctrl-C again ends ";
 
 TEST(Terminal, CtrlCIsAnsweredAtOnce) {
   const TempDir dir{Where::memory};
@@ -84,7 +84,7 @@ TEST(Terminal, LogsHaveNoNoteOfCtrlC) {
   run.signal(SIGINT);
   const Answer answer = run.wait();
   EXPECT_TRUE(answer.says("stopped after step")) << answer.err;
-  EXPECT_FALSE(answer.says("finishing this step")) << answer.err;
+  EXPECT_FALSE(answer.says("Ctrl-C again")) << answer.err;
 }
 
 }  // namespace

@@ -348,6 +348,10 @@ TEST(SlurmVerb, NodesAreThoseThatRanksCanBeDealtTo) {
                             "each"),
             std::string::npos)
       << answer.err;
+  answer = with({"parallel.dp=13", "global_batch=13"});  // which nothing divides
+  EXPECT_NE(answer.err.find("13 GPUs on each node, more than nodes usually have\n"),
+            std::string::npos)
+      << answer.err;
   answer = with({"-N", "8"});
   EXPECT_EQ(answer.code, 0) << answer.err;
   EXPECT_EQ(answer.err.find("GPUs on each node"), std::string::npos) << answer.err;

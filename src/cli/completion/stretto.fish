@@ -9,9 +9,13 @@ function __stretto_complete
     switch "$lines[1]"
         case words
         case directories
-            printf "$kept%s\n" (__fish_complete_directories "$rest")
+            for found in (__fish_complete_directories "$rest")
+                printf '%s%s\n' "$kept" $found
+            end
         case '*'
-            printf "$kept%s\n" (__fish_complete_path "$rest")
+            for found in (__fish_complete_path "$rest")
+                printf '%s%s\n' "$kept" $found
+            end
     end
 end
 complete -c stretto -f -a '(__stretto_complete)'
