@@ -2,13 +2,16 @@
 #include <fmt/color.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "backend/cuda/cuda_options.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/units.h"
 #include "cli/key_text.h"
+#include "cli/memory_table.h"
 #include "cli/text_table.h"
 #include "cli/verbs.h"
 #include "config/reader.h"
@@ -16,6 +19,8 @@
 #include "config/schema.h"
 #include "config/serialize.h"
 #include "config/suggest.h"
+#include "data/token_source.h"
+#include "train/launch.h"
 
 namespace stretto::cli {
 namespace {
@@ -69,24 +74,72 @@ void print_finding(const Finding& finding, const ResolvedConfig& resolved) {
              describe(finding, resolved), finding.fix);
 }
 
+// Of the rank that holds most.
+size_t most_memory(const Config& config) {
+  size_t most = 0;
+  for (const StageMemory& stage : stage_memory(config)) {
+    most = std::max(most, stage.totals.total + stage.overhead);
+  }
+  return most;
+}
+
+// What keeps a valid configuration from running on this machine. It may be meant for another one,
+// so this is no error.
+std::vector<std::string> missing_here(const Config& config) {
+  std::vector<std::string> missing;
+  const auto attempt = [&](const auto& work) {
+    try {
+      work();
+    } catch (const Error& error) {
+      missing.push_back(fmt::format("{}; {}", error.what(), error.hint()));
+    }
+  };
+  if (config.device == Device::cuda && cuda_device_count() == 0) {
+    missing.emplace_back("there is no GPU that this program can use; `stretto doctor` says why");
+  } else {
+    attempt([&] {
+      Config fitted = config;
+      fit_memory(fitted);
+    });
+  }
+  for (const std::string& path : {config.data.path, config.data.eval_path}) {
+    if (!path.empty()) attempt([&] { open_tokens(path, config.data.format); });
+  }
+  return missing;
+}
+
 void check(const Options& options) {
   const ResolvedConfig resolved = load_config(options.words);
   const std::vector<Finding> findings = check_config(resolved.config);
-  size_t errors = 0;
+  size_t errors = 0, advice = 0;
   nlohmann::json list = nlohmann::json::array();
   for (const Finding& finding : findings) {
-    if (finding.severity == Severity::error) ++errors;
+    const bool error = finding.severity == Severity::error;
+    // Advice is about values that errors may change.
+    if (!error && errors > 0) break;
+    ++(error ? errors : advice);
     if (options.json) {
       list.push_back(finding_json(finding, resolved));
     } else {
       print_finding(finding, resolved);
     }
   }
+  nlohmann::json answer = {{"ok", errors == 0}, {"findings", list}};
+  std::string verdict =
+      fmt::format("not valid: {}\n", counted(static_cast<int64_t>(errors), "error"));
+  if (errors == 0) {
+    const size_t bytes = most_memory(resolved.config);
+    const std::vector<std::string> missing = missing_here(resolved.config);
+    answer["memory_per_rank"] = bytes;
+    answer["missing_here"] = missing;
+    verdict = fmt::format("valid: 0 errors, {} advice; {} per rank\n", advice,
+                          format_bytes(static_cast<double>(bytes)));
+    for (const std::string& what : missing) verdict += "not on this machine: " + what + "\n";
+  }
   if (options.json) {
-    print_json(nlohmann::json({{"ok", errors == 0}, {"findings", list}}));
+    print_json(answer);
   } else {
-    fmt::print("{}: {}, {} advice\n", errors == 0 ? "valid" : "not valid",
-               counted(static_cast<int64_t>(errors), "error"), findings.size() - errors);
+    fmt::print("{}", verdict);
   }
   std::fflush(stdout);
   if (errors > 0) {

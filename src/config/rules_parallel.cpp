@@ -11,21 +11,35 @@
 namespace stretto {
 namespace {
 
-void divides(const Config& c, Report& report, int64_t size, const char* key) {
-  if (size % c.parallel.tp == 0) return;
-  report.add("parallel.tp", "does not divide " + shown(c, key),
-             "use " + divisors_near(size, c.parallel.tp));
+// Degrees that suit all that tensor parallelism cuts of a layer, so that one fix is enough.
+std::string degrees_near(const Config& c) {
+  const int64_t common = std::gcd(std::gcd(c.model.heads, c.model.hidden), c.model.ffn);
+  return "use " + divisors_near(common, c.parallel.tp);
 }
 
-void heads_tp(const Config& c, Report& report) { divides(c, report, c.model.heads, "model.heads"); }
-void hidden_tp(const Config& c, Report& report) {
-  divides(c, report, c.model.hidden, "model.hidden");
+bool cuts_heads(const Config& c) { return c.model.heads % c.parallel.tp == 0; }
+
+void heads_tp(const Config& c, Report& report) {
+  if (cuts_heads(c)) return;
+  report.add("parallel.tp", "does not divide " + shown(c, "model.heads"), degrees_near(c));
 }
-void ffn_tp(const Config& c, Report& report) { divides(c, report, c.model.ffn, "model.ffn"); }
+
+// A degree that cannot cut the heads has to change, and with it what else it does not divide.
+void hidden_tp(const Config& c, Report& report) {
+  if (!cuts_heads(c) || c.model.hidden % c.parallel.tp == 0) return;
+  report.add("parallel.tp", "does not divide " + shown(c, "model.hidden"), degrees_near(c));
+}
+
+void ffn_tp(const Config& c, Report& report) {
+  if (!cuts_heads(c) || c.model.ffn % c.parallel.tp == 0) return;
+  report.add("parallel.tp", "does not divide " + shown(c, "model.ffn"),
+             fmt::format("{}, or model.ffn={}", degrees_near(c),
+                         multiples_near(c.model.ffn, c.parallel.tp)));
+}
 
 void sequence_tp(const Config& c, Report& report) {
   const int64_t tp = c.parallel.tp, shorter = c.seq_len / tp * tp;
-  if (!c.parallel.sequence_parallel || c.seq_len % tp == 0) return;
+  if (!cuts_heads(c) || !c.parallel.sequence_parallel || c.seq_len % tp == 0) return;
   // Suggests only lengths for which the model has positions.
   std::string lengths;
   if (shorter + tp <= c.model.positions) {

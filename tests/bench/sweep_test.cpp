@@ -242,10 +242,11 @@ TEST(SweepSpec, FlagsThatContradictEachOtherAreRefused) {
 }
 
 TEST(SweepPlan, RejectedPointsSayWhyAndDuplicatesVanish) {
-  const auto planned = plan_points(
-      parse("base: tiny\npoints: [{name: good}, {name: again}, {name: heads, parallel.tp: 3},\n"
-            "  {name: big, memory_limit: 1KiB},\n"
-            "  {name: auto, memory_limit: 1KiB, micro_batch: auto}]\n"));
+  const auto planned =
+      plan_points(parse("base: tiny\npoints: [{name: good}, {name: again}, {name: heads, "
+                        "parallel.tp: 3, train.lr: 0},\n"
+                        "  {name: big, memory_limit: 1KiB},\n"
+                        "  {name: auto, memory_limit: 1KiB, micro_batch: auto}]\n"));
   ASSERT_EQ(planned.size(), 4u);
   EXPECT_EQ(planned[3].status, RunStatus::oom);
   EXPECT_GT(planned[3].memory.predicted_total, 0);  // of the smallest micro-batch

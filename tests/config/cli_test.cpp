@@ -22,6 +22,29 @@ TEST(ConfigVerb, CheckPrintsEveryFinding) {
   EXPECT_EQ(document["findings"][0]["rule"], "vocab-padding");
 }
 
+// A configuration may be meant for another machine: its answer stays "valid".
+TEST(ConfigVerb, CheckSaysWhatThisMachineHasNot) {
+  const VerbAnswer here = run_verb({"config", "check", "tiny-100k"});
+  EXPECT_CONTAINS(here.out, "valid: 0 errors, 0 advice; ");
+  EXPECT_CONTAINS(here.out, "MiB per rank\n");
+  EXPECT_EQ(here.out.find("not on this machine"), std::string::npos) << here.out;
+  const VerbAnswer large = run_verb({"config", "check", "tiny-100k", "memory_limit=1KiB"});
+  EXPECT_EQ(large.code, 0);
+  EXPECT_CONTAINS(large.out, "not on this machine: tiny-100k with micro_batch");
+  const VerbAnswer json =
+      run_verb({"config", "check", "tiny-100k", "data.path=/no/such", "--json"});
+  const auto document = nlohmann::json::parse(json.out);
+  EXPECT_GT(document["memory_per_rank"], 100'000);
+  ASSERT_EQ(document["missing_here"].size(), 1u);
+  EXPECT_CONTAINS(document["missing_here"][0].get<std::string>(), "/no/such");
+}
+
+// Advice is about values that the fix of an error may change.
+TEST(ConfigVerb, CheckGivesNoAdviceBesideErrors) {
+  const VerbAnswer bad = run_verb({"config", "check", "gpt2-124m", "parallel.tp=5"});
+  EXPECT_EQ(bad.out.find("advice"), std::string::npos) << bad.out;
+}
+
 TEST(ConfigVerb, ShowAndSchema) {
   const VerbAnswer show = run_verb({"config", "show", "tiny", "train.lr=1e-3"});
   EXPECT_EQ(show.code, 0);

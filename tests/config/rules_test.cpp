@@ -152,12 +152,21 @@ const std::vector<Case>& cases() {
        {"parallel.tp=8"},
        "command line  parallel.tp: 8\n    does not divide model.heads: 4 (model tiny)",
        "use 1, 2 or 4"},
-      {"hidden-tp", E, {"parallel.tp=3"}, "does not divide model.hidden: 128", "use 1, 2, 4"},
+      {"heads-tp",  // of all that it does not divide
+       E,
+       {"parallel.tp=6", "model.heads=8", "model.ffn=516"},
+       "does not divide model.heads: 8",
+       "use 1, 2 or 4"},
+      {"hidden-tp",
+       E,
+       {"parallel.tp=2", "model.hidden=129"},
+       "does not divide model.hidden: 129",
+       "use 1"},
       {"ffn-tp",
        E,
        {"parallel.tp=2", "model.ffn=511"},
        "parallel.tp: 2\n    does not divide model.ffn: 511 (command line)",
-       "use 1, 7"},
+       "use 1, or model.ffn=510 or 512"},
       {"sequence-tp",
        E,
        {"parallel.tp=4", "seq_len=126"},
@@ -165,12 +174,12 @@ const std::vector<Case>& cases() {
        "use seq_len=124 or 128, or parallel.sequence_parallel=false"},
       {"sequence-tp",  // the model has 128 positions, 129 would be refused
        E,
-       {"parallel.tp=3"},
+       {"parallel.tp=3", "model.heads=3", "model.hidden=129", "model.ffn=513"},
        "does not divide seq_len: 128",
        "use seq_len=126, or parallel.sequence_parallel=false"},
       {"sequence-tp",
        E,
-       {"parallel.tp=256", "seq_len=100"},
+       {"parallel.tp=256", "model.heads=256", "model.hidden=256", "seq_len=100"},
        "does not divide seq_len: 100",
        "set parallel.sequence_parallel=false"},
       {"layers-pp",
@@ -440,6 +449,15 @@ TEST(Rules, EveryBrokenConfigurationIsExplained) {
   }
 }
 
+TEST(Rules, ADegreeThatDividesNothingIsOneError) {
+  const Config c = load_config({"tiny", "parallel.tp=3"}).config;
+  std::vector<std::string> errors;
+  for (const Finding& f : check_config(c)) {
+    if (f.severity == Severity::error) errors.emplace_back(f.rule);
+  }
+  EXPECT_EQ(errors, std::vector<std::string>{"heads-tp"});
+}
+
 TEST(Rules, EveryRuleHasACase) {
   std::set<std::string> tested;
   for (const Case& c : cases()) tested.insert(c.rule);
@@ -452,8 +470,8 @@ TEST(Rules, MessagesPointIntoTheFile) {
   const Error error = error_of([&] { require_valid(resolved); });
   EXPECT_CONTAINS(std::string(error.what()),
                   "configs/my.yaml:6:7  parallel.tp: 3\n"
-                  "    does not divide model.heads: 8 (configs/my.yaml:4)\n"
-                  "  fix: use 1, 2, 4 or 8\n");
+                  "    does not divide model.heads: 8 (configs/my.yaml:4)");
+  EXPECT_EQ(error.hint(), "use 1, 2, 4 or 8");
 }
 
 TEST(Rules, WithoutOriginsThereAreNoPlaces) {
