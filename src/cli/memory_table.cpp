@@ -82,8 +82,9 @@ std::string memory_text(const Config& config, const std::vector<StageMemory>& st
                         bytes(shared));
   }
   if (const size_t overhead = stages.back().overhead; overhead > 0) {  // the same on every stage
-    text += fmt::format("  beside it the GPU's driver and libraries take {}{}\n", bytes(overhead),
-                        cuda_device_count() > 0 ? "" : " (no GPU is here: as before Hopper)");
+    text += fmt::format(
+        "  beside it the GPU's driver and libraries take {}{}\n", bytes(overhead),
+        cuda_device_count() > 0 ? "" : " (with no GPU here to ask: of one older than Hopper)");
   }
   return text;
 }

@@ -5,6 +5,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <utility>
 
 #include "account/rank_order.h"
 #include "base/ceil_div.h"
@@ -240,6 +241,30 @@ void warn_of_unmodelled(const Config& words, const plan::Cluster& cluster) {
   spdlog::warn("plan: the cost model does not include {}", fmt::join(keys, ", "));
 }
 
+// Says which words are not taken, since they are what is planned, and the option that keeps each.
+// In files they are what a run had before.
+void note_replaced_words(const PlanOptions& o) {
+  constexpr std::pair<const char*, const char*> kPlanned[] = {
+      {"parallel.dp", "--dp"},
+      {"parallel.tp", "--tp"},
+      {"parallel.pp", "--pp"},
+      {"parallel.zero", "--zero"},
+      {"parallel.schedule", "--schedule"},
+      {"parallel.interleave", "--interleave"},
+      {"micro_batch", "--micro-batch"},
+      {"activation_checkpointing", "--recompute"}};
+  for (const std::string& word : o.model) {
+    const size_t equals = word.find('=');
+    if (equals == std::string::npos) continue;
+    const std::string key = word.substr(0, equals), value = word.substr(equals + 1);
+    for (const auto& [planned, option] : kPlanned) {
+      if (key != planned) continue;
+      spdlog::info("plan: {} is chosen anew; {} {} keeps it", printable(word), option,
+                   printable(value));
+    }
+  }
+}
+
 // Checks the settings that the words make for our own runtime.
 void check_runtime_options(const plan::Workload& work, const Config& words,
                            const plan::Cluster& cluster, const plan::Stack& stack) {
@@ -280,6 +305,7 @@ void run_plan(const PlanOptions& asked) {
   }
   plan::Cluster cluster = local ? measured_cluster(asked) : plan::find_cluster(asked.cluster);
   const ResolvedConfig words = read_words(asked);
+  note_replaced_words(asked);
   if (const auto limit = static_cast<double>(words.config.memory_limit); limit > 0) {
     cluster.memory_bytes = std::min(cluster.memory_bytes, limit);
   }

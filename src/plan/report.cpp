@@ -73,7 +73,10 @@ std::string train_words(const Plan& p, const Layout& l) {
        !embedding_counts);
   word("parallel.zero", l.zero, l.zero == 0);
   word("parallel.zero_group", l.zero_group, l.zero_group == 0);
-  std::string out = "stretto train";
+  // One process drives all GPUs of its machine, but no other machine's.
+  const bool one_machine = p.cluster.time_shared || l.devices() <= p.cluster.devices_per_node;
+  std::string out = one_machine ? "" : fmt::format("mpirun -n {} ", l.devices());
+  out += "stretto train";
   if (p.cluster.time_shared && l.devices() > 1) out += fmt::format(" -n {}", l.devices());
   if (given.empty()) out += " MODEL";
   for (const std::string& each : given) {
@@ -148,6 +151,7 @@ std::string table(const Plan& p, size_t top) {
         "  = cannot be told apart from the line above; ties are ordered by memory, a layout before "
         "the same one that recomputes more\n";
   }
+  out += "  MFU and HFU by the mpt convention, which counts attention as if it had no mask\n";
   return out + fmt::format("  ({})\n", legend_of(shown));
 }
 
@@ -234,7 +238,8 @@ nlohmann::json memory_json(const StageMemory& m) {
 
 std::string memory_line(const char* name, const StageMemory& m) {
   return fmt::format(
-      "  {:<8}{:>7.2f} GiB = weights {:.2f} + states {:.2f} + activations {:.2f} + working set "
+      "  {:<8}{:>7.2f} GiB = weights and gradients {:.2f} + states {:.2f} + activations {:.2f} + "
+      "working set "
       "{:.2f} + logits {:.2f} + fixed {:.2f}\n",
       name, m.total() / kGiB, m.weights / kGiB, m.states / kGiB, m.checkpoints / kGiB,
       m.working / kGiB, m.logits / kGiB, m.fixed / kGiB);

@@ -214,6 +214,12 @@ TEST(PlanVerb, NothingThatFitsAtAnyScaleIsNoSuccess) {
   EXPECT_EQ(run_verb({"plan", "mpt-7b", "--scale"}).code, 0);
 }
 
+TEST(PlanVerb, RanksOfSeveralMachinesAreProcesses) {
+  const VerbAnswer answer = run_verb({"plan", "mpt-1b", "--gpus", "16", "--top", "1"});
+  EXPECT_NE(answer.out.find("\n  mpirun -n 16 stretto train mpt-1b"), std::string::npos)
+      << answer.out;
+}
+
 TEST(PlanVerb, WordsChangeTheModel) {
   const VerbAnswer answer = run_verb({"plan", "mpt-7b", "model.heads=64", "--top", "1"});
   EXPECT_EQ(answer.code, 0) << answer.err;
@@ -229,6 +235,10 @@ TEST(PlanVerb, WordsSayWhatIsTrained) {
   EXPECT_EQ(said.code, 0) << said.err;
   EXPECT_NE(said.out.find("64 sequences of 512 tokens, bf16\n"), std::string::npos) << said.out;
   EXPECT_NE(said.out.find("parallel.tp=1 "), std::string::npos) << said.out;
+  EXPECT_NE(said.err.find("parallel.tp=4 is chosen anew; --tp 4 keeps it"), std::string::npos);
+  EXPECT_NE(said.err.find("micro_batch=3 is chosen anew; --micro-batch 3"), std::string::npos);
+  EXPECT_EQ(said.err.find("seq_len"), std::string::npos) << said.err;
+  EXPECT_NE(said.out.find("\n  stretto train mpt-1b"), std::string::npos) << "one process";
   std::vector<std::string> more = words;
   more.insert(more.end(), {"--seq-len", "1024", "--precision", "amp_bf16", "--global-batch", "32"});
   const VerbAnswer options = run_verb(more);
