@@ -30,7 +30,11 @@ constexpr const char* kHelp =
     "  stretto train configs/runs/tiny.yaml data.path=my.txt    your text, byte by byte\n"
     "  stretto train -n 4 configs/runs/tiny.yaml                four ranks, no launcher needed\n"
     "  mpirun -n 2 stretto train configs/runs/tiny.yaml         two processes over MPI\n"
-    "  stretto train mpt-125m seq_len=256 train.steps=10        a registry model\n";
+    "  stretto train mpt-125m seq_len=256 train.steps=10        a registry model\n"
+    "  stretto train configs/runs/tiny.yaml output=runs/a       keeps checkpoints and records\n\n"
+    "The same command continues a run that has an output. Ctrl-C saves it and exits with 75.\n"
+    "`stretto config keys` lists all that can be set, `stretto flops CONFIG` its memory and "
+    "work.\n";
 
 struct Options {
   std::vector<std::string> words;

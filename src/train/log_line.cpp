@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <utility>
 
 #include "account/flops.h"
 #include "base/units.h"
@@ -63,6 +64,30 @@ std::string bytes_by_call_json(const StepRecord& r) {
 }
 
 }  // namespace
+
+void LineMeans::add(const StepRecord& record) {
+  last_ = record;
+  loss_ += record.loss;
+  ++steps_;
+  // The first step of a run is slow, and its time counts only where it is the only one.
+  if (std::exchange(warm_, true)) {
+    seconds_ += record.times.total;
+    tokens_ += record.tokens;
+    ++timed_;
+  }
+}
+
+StepRecord LineMeans::take() {
+  StepRecord mean = last_;
+  mean.loss = loss_ / static_cast<double>(steps_);
+  if (timed_ > 0) {
+    mean.times.total = seconds_ / static_cast<double>(timed_);
+    mean.tokens = tokens_ / timed_;
+  }
+  loss_ = seconds_ = 0;
+  steps_ = timed_ = tokens_ = 0;
+  return mean;
+}
 
 std::string json_number(double value) {
   return std::isfinite(value) ? fmt::format("{:.17g}", value) : "null";

@@ -11,6 +11,20 @@
 
 namespace stretto {
 
+// What a line on the console is about: the steps since the line before.
+class LineMeans {
+ public:
+  void add(const StepRecord& record);
+  // The last record with the mean loss, and the seconds and tokens of the mean step; begins anew.
+  StepRecord take();
+
+ private:
+  StepRecord last_;
+  double loss_ = 0, seconds_ = 0;
+  int64_t steps_ = 0, timed_ = 0, tokens_ = 0;
+  bool warm_ = false;
+};
+
 // `step 10/100 | loss 5.5412 | norm 1.23 | lr 6.0e-04 | 41.2k tok/s | ...`
 std::string compact_line(const Config& config, const StepRecord& record, double eta_seconds);
 

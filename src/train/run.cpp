@@ -27,17 +27,19 @@ namespace {
 
 constexpr int kLastTries = 10;  // tries of a last save that has failed
 
-void print_line(const Config& config, const StepRecord& record, double seconds_so_far,
-                int64_t steps_so_far) {
+void print_line(const Config& config, LineMeans& means, const StepRecord& record,
+                double seconds_so_far, int64_t steps_so_far) {
+  means.add(record);
   if (record.step % config.log.every != 0 && record.step != record.steps) return;
+  const StepRecord mean = means.take();
   const double per_step = seconds_so_far / static_cast<double>(steps_so_far);
   const double eta = per_step * static_cast<double>(record.steps - record.step);
   switch (config.log.format) {
     case LogFormat::compact:
-      fmt::print("{}\n", compact_line(config, record, eta));
+      fmt::print("{}\n", compact_line(config, mean, eta));
       break;
     case LogFormat::megatron:
-      fmt::print("{}\n", megatron_line(config, record));
+      fmt::print("{}\n", megatron_line(config, mean));
       break;
     case LogFormat::json:
       fmt::print("{}\n", json_line(config, record));
@@ -233,6 +235,7 @@ RunResult run_training(const Config& config, Comm& world, const RunOptions& opti
   StepTracer tracer(config, trainer.state().step, trace_path(config, options), options.keep_tasks,
                     fs);
   if (options.on_start) options.on_start(trainer);
+  LineMeans means;
   double seconds = 0;
   int64_t taken = 0;  // taken by this call
   while (trainer.state().step < config.train.steps) {
@@ -242,7 +245,7 @@ RunResult run_training(const Config& config, Comm& world, const RunOptions& opti
     seconds += record.times.total;
     ++taken;
     log.step(record);
-    if (speaks) print_line(trainer.config(), record, seconds, taken);
+    if (speaks) print_line(trainer.config(), means, record, seconds, taken);
     if (options.on_step) options.on_step(record);
     require_progress(config, trainer);
     watch_stragglers(stragglers, record, world, speaks, log);

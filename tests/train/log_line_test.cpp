@@ -27,6 +27,32 @@ StepRecord record() {
   return r;
 }
 
+StepRecord step_of(int64_t step, double loss, double seconds, int64_t tokens) {
+  StepRecord r = record();
+  r.step = step;
+  r.loss = loss;
+  r.times.total = seconds;
+  r.tokens = tokens;
+  return r;
+}
+
+TEST(LogLine, IsAboutTheStepsSinceTheLineBefore) {
+  LineMeans means;
+  means.add(step_of(1, 9, 50, 100));  // slow: its loss alone counts
+  means.add(step_of(2, 8, 2, 100));
+  means.add(step_of(3, 4, 4, 200));
+  const StepRecord first = means.take();
+  EXPECT_EQ(first.step, 3);
+  EXPECT_DOUBLE_EQ(first.loss, 7);
+  EXPECT_DOUBLE_EQ(first.times.total, 3);
+  EXPECT_DOUBLE_EQ(first.tokens_per_second(), 50);
+  means.add(step_of(4, 3, 5, 200));
+  EXPECT_DOUBLE_EQ(means.take().loss, 3);
+  LineMeans one;
+  one.add(step_of(1, 9, 50, 100));
+  EXPECT_DOUBLE_EQ(one.take().times.total, 50);
+}
+
 TEST(LogLine, MegatronFieldsInOrder) {
   const std::string line = megatron_line(tiny_config(), record());
   size_t at = 0;
