@@ -67,8 +67,7 @@ std::string bytes_by_call_json(const StepRecord& r) {
 
 void LineMeans::add(const StepRecord& record) {
   last_ = record;
-  loss_ += record.loss;
-  ++steps_;
+  (record.skipped ? skipped_ : learned_).add(record.loss);
   // The first step of a run is slow, and its time counts only where it is the only one.
   if (std::exchange(warm_, true)) {
     seconds_ += record.times.total;
@@ -79,13 +78,14 @@ void LineMeans::add(const StepRecord& record) {
 
 StepRecord LineMeans::take() {
   StepRecord mean = last_;
-  mean.loss = loss_ / static_cast<double>(steps_);
+  mean.loss = (learned_.count > 0 ? learned_ : skipped_).mean();
   if (timed_ > 0) {
     mean.times.total = seconds_ / static_cast<double>(timed_);
     mean.tokens = tokens_ / timed_;
   }
-  loss_ = seconds_ = 0;
-  steps_ = timed_ = tokens_ = 0;
+  learned_ = skipped_ = {};
+  seconds_ = 0;
+  timed_ = tokens_ = 0;
   return mean;
 }
 
@@ -121,8 +121,9 @@ std::string compact_line(const Config& config, const StepRecord& r, double eta_s
 }
 
 std::string megatron_line(const Config& config, const StepRecord& r) {
+  // Not from the batch, which is the last step's; tokens are a mean, as the time is.
   const double samples_per_second =
-      r.times.total > 0 ? static_cast<double>(r.global_batch) / r.times.total : 0;
+      r.tokens_per_second() / static_cast<double>(config.seq_len);
   return fmt::format(
       " iteration {:8d}/{:8d} | consumed samples: {:12d} | consumed tokens: {:12d} | "
       "elapsed time per iteration (s): {:.2f} | learning rate: {:.3E} | global batch size: {:5d} | "

@@ -16,12 +16,20 @@ class LineMeans {
  public:
   void add(const StepRecord& record);
   // The last record with the mean loss, and the seconds and tokens of the mean step; begins anew.
+  // The losses of skipped steps count only where all were skipped.
   StepRecord take();
 
  private:
+  struct Losses {
+    void add(double loss) { sum += loss, ++count; }
+    double mean() const { return sum / static_cast<double>(count); }
+    double sum = 0;
+    int64_t count = 0;
+  };
   StepRecord last_;
-  double loss_ = 0, seconds_ = 0;
-  int64_t steps_ = 0, timed_ = 0, tokens_ = 0;
+  Losses learned_, skipped_;
+  double seconds_ = 0;
+  int64_t timed_ = 0, tokens_ = 0;
   bool warm_ = false;
 };
 

@@ -53,8 +53,35 @@ TEST(LogLine, IsAboutTheStepsSinceTheLineBefore) {
   EXPECT_DOUBLE_EQ(one.take().times.total, 50);
 }
 
+TEST(LogLine, LossesOfSkippedStepsCountOnlyWhereThereAreNoOthers) {
+  LineMeans means;
+  StepRecord skipped = step_of(2, NAN, 1, 100);
+  skipped.skipped = true;
+  means.add(step_of(1, 9, 1, 100));
+  means.add(skipped);
+  means.add(step_of(3, 7, 1, 100));
+  EXPECT_DOUBLE_EQ(means.take().loss, 8);
+  skipped.loss = 6;
+  means.add(skipped);
+  EXPECT_DOUBLE_EQ(means.take().loss, 6);
+}
+
+TEST(LogLine, MegatronsSamplesPerSecondAreThoseOfTheMeanStep) {
+  Config config = tiny_config();
+  LineMeans means;
+  means.add(step_of(1, 9, 50, config.seq_len));
+  means.add(step_of(2, 8, 2, 4 * config.seq_len));
+  StepRecord grown = step_of(3, 8, 6, 12 * config.seq_len);
+  grown.global_batch = 12;
+  means.add(grown);
+  const std::string line = megatron_line(config, means.take());
+  EXPECT_NE(line.find("samples per second: 2.000 "), std::string::npos) << line;
+}
+
 TEST(LogLine, MegatronFieldsInOrder) {
-  const std::string line = megatron_line(tiny_config(), record());
+  Config config = tiny_config();
+  config.seq_len = 16;
+  const std::string line = megatron_line(config, record());
   size_t at = 0;
   for (const char* field :
        {"iteration        2/   95367", "consumed samples:         4096",
