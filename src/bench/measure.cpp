@@ -265,6 +265,10 @@ LossVerdict judge_losses(const std::vector<StepSample>& steps, bool synthetic) {
                   first / n, last / n)};
 }
 
+int64_t scheduled_steps(int64_t steps, int64_t warmup) {
+  return std::max(kMostSteps, steps + warmup);
+}
+
 std::optional<RunRecord> measure(Config config, const MeasureOptions& options) {
   RunRecord record;
   record.label = options.label;
@@ -273,8 +277,7 @@ std::optional<RunRecord> measure(Config config, const MeasureOptions& options) {
   record.launcher = launcher_here();  // before MPI adds variables of its own to the environment
   record.build = build_info();
   record.started = utc_now();
-  // Equal for all runs of a configuration, however long, so that learning rates and losses agree.
-  config.train.steps = std::max(kMostSteps, planned_steps(options));
+  config.train.steps = scheduled_steps(options.steps, options.warmup);
   record.config = std::move(config);
   // Only the first rank makes a record. If others measured as well, they would take its cores.
   const LaunchInfo launch = detect_launch();

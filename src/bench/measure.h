@@ -32,6 +32,10 @@ struct MeasureOptions {
   std::string turns;
 };
 
+// The `train.steps` of a timed configuration: equal for all runs of up to kMostSteps steps, so that
+// learning rates and losses agree, and records of them compare.
+int64_t scheduled_steps(int64_t steps, int64_t warmup);
+
 // Runs `config` (valid; on the ranks of a launcher, else on threads of this process) and describes
 // what happened. Empty in processes without the first rank. Running out of memory, divergence and
 // other failures are results, not exceptions: the record describes them. micro_batch=auto becomes

@@ -164,6 +164,7 @@ RunRecord record_for(const PlannedPoint& point, const SweepOptions& options) {
   RunRecord record;
   record.label = point.point.label;
   record.config = point.config;
+  record.config.train.steps = scheduled_steps(options.steps, kWarmupSteps);  // as of a run that ends
   // Flags that contradict each other leave a configuration that nobody asked for.
   const bool uneven = !point.point.reason.empty();
   if (!uneven) {

@@ -172,6 +172,12 @@ void print_page(const RunRecord& r) {
 Config load(const Options& options) {
   if (!options.from.empty() && options.words.empty()) {
     const RunRecord record = read_record(posix_fs(), options.from);
+    if (record.status == RunStatus::rejected && record.command.empty()) {
+      throw Error(ExitCode::bad_config,
+                  fmt::format("{} holds no configuration that can be run: {}",
+                              printable(options.from), printable(record.reason)),
+                  "run a point of the sweep that was timed, or name the configuration");
+    }
     const bool told = !record.launcher.empty() && detect_launch().rank == 0;
     if (told && record.launcher != launcher_here()) {
       spdlog::warn("the ranks of {} were started by {}, these by {}", printable(options.from),
