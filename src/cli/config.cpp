@@ -11,7 +11,6 @@
 #include "base/log.h"
 #include "base/units.h"
 #include "cli/key_text.h"
-#include "cli/memory_table.h"
 #include "cli/text_table.h"
 #include "cli/verbs.h"
 #include "config/reader.h"
@@ -21,6 +20,7 @@
 #include "config/suggest.h"
 #include "data/token_source.h"
 #include "train/launch.h"
+#include "train/rank_plan.h"
 
 namespace stretto::cli {
 namespace {
@@ -74,38 +74,50 @@ void print_finding(const Finding& finding, const ResolvedConfig& resolved) {
              describe(finding, resolved), finding.fix);
 }
 
-// Of the rank that holds most.
-size_t most_memory(const Config& config) {
-  size_t most = 0;
-  for (const StageMemory& stage : stage_memory(config)) {
-    most = std::max(most, stage.totals.total + stage.overhead);
-  }
-  return most;
-}
-
-// What keeps a valid configuration from running on this machine. It may be meant for another one,
-// so this is no error.
-std::vector<std::string> missing_here(const Config& config) {
+// What a run needs of a machine, and what of that this one has not. The configuration may be meant
+// for another one, so this is no error.
+struct Needs {
+  int64_t micro_batch = 1;  // that `auto` chose; 1 where this machine cannot tell
+  size_t per_rank = 0;
+  size_t host_per_rank = 0;  // beside the memory of a GPU
   std::vector<std::string> missing;
+};
+
+Needs needs_of(const Config& config) {
+  Needs needs;
   const auto attempt = [&](const auto& work) {
     try {
       work();
     } catch (const Error& error) {
-      missing.push_back(fmt::format("{}; {}", error.what(), error.hint()));
+      needs.missing.push_back(fmt::format("{}; {}", error.what(), error.hint()));
     }
   };
+  Config fitted = config;
   if (config.device == Device::cuda && cuda_device_count() == 0) {
-    missing.emplace_back("there is no GPU that this program can use; `stretto doctor` says why");
+    needs.missing.emplace_back(
+        "there is no GPU that this program can use; `stretto doctor` says why");
   } else {
-    attempt([&] {
-      Config fitted = config;
-      fit_memory(fitted);
-    });
+    attempt([&] { fit_memory(fitted); });
   }
   for (const std::string& path : {config.data.path, config.data.eval_path}) {
     if (!path.empty()) attempt([&] { open_tokens(path, config.data.format); });
   }
-  return missing;
+  fitted.micro_batch = std::max<int64_t>(1, fitted.micro_batch);
+  needs.micro_batch = fitted.micro_batch;
+  needs.per_rank = largest_need(fitted);
+  needs.host_per_rank = largest_host_need(fitted);
+  return needs;
+}
+
+// "18.24 MiB per rank"
+std::string memory_text(const Config& config, const Needs& needs) {
+  std::string text = format_bytes(static_cast<double>(needs.per_rank)) + " per rank";
+  if (needs.host_per_rank > 0) {
+    text += fmt::format(" and {} of host memory",
+                        format_bytes(static_cast<double>(needs.host_per_rank)));
+  }
+  if (config.micro_batch == kAuto) text += fmt::format(" with micro_batch={}", needs.micro_batch);
+  return text;
 }
 
 void check(const Options& options) {
@@ -128,13 +140,14 @@ void check(const Options& options) {
   std::string verdict =
       fmt::format("not valid: {}\n", counted(static_cast<int64_t>(errors), "error"));
   if (errors == 0) {
-    const size_t bytes = most_memory(resolved.config);
-    const std::vector<std::string> missing = missing_here(resolved.config);
-    answer["memory_per_rank"] = bytes;
-    answer["missing_here"] = missing;
-    verdict = fmt::format("valid: 0 errors, {} advice; {} per rank\n", advice,
-                          format_bytes(static_cast<double>(bytes)));
-    for (const std::string& what : missing) verdict += "not on this machine: " + what + "\n";
+    const Needs needs = needs_of(resolved.config);
+    answer["micro_batch"] = needs.micro_batch;
+    answer["memory_per_rank"] = needs.per_rank;
+    answer["host_memory_per_rank"] = needs.host_per_rank;
+    answer["missing_here"] = needs.missing;
+    verdict = fmt::format("valid: 0 errors, {} advice; {}\n", advice,
+                          memory_text(resolved.config, needs));
+    for (const std::string& what : needs.missing) verdict += "not on this machine: " + what + "\n";
   }
   if (options.json) {
     print_json(answer);

@@ -30,28 +30,6 @@ Config with_micro_batch(Config config, int64_t micro_batch) {
   return config;
 }
 
-// Bytes of the rank that needs most: first and last pipeline stage differ from those between.
-size_t largest_plan(const Config& config) {
-  size_t most = 0;
-  for (const RankShape& shape : stage_shapes(config)) {
-    size_t bytes = memory_totals(memory_plan(shape)).total;
-    if (config.device == Device::cpu) {
-      bytes += memory_totals(host_plan(shape)).total + save_bytes(config, shape);
-    }
-    most = std::max(most, bytes + device_overhead(config, shape));
-  }
-  return most;
-}
-
-// Host memory of a rank on a GPU: offloaded tensors, and the copies that saving makes.
-size_t largest_host_plan(const Config& config) {
-  size_t most = 0;
-  for (const RankShape& shape : stage_shapes(config)) {
-    most = std::max(most, memory_totals(host_plan(shape)).total + save_bytes(config, shape));
-  }
-  return most;
-}
-
 std::string part_for_saves(const Config& config) {
   if (config.output.empty()) return "";
   return fmt::format(", {} of it for saves", gib(save_bytes(config, rank_shape(config, {}))));
@@ -83,12 +61,12 @@ std::string what_fits(const Config& config, size_t bytes) {
   Config tried = config;
   const auto fits = [&](const char* name) -> std::string {
     tried.micro_batch = 1;
-    const size_t need = largest_plan(tried);
+    const size_t need = largest_need(tried);
     return need <= bytes ? fmt::format("{} micro_batch=1 fits ({})", name, gib(need)) : "";
   };
   if (const int64_t most = largest_micro_batch(config, bytes); most > 0) {
     return fmt::format("micro_batch={} fits ({})", most,
-                       gib(largest_plan(with_micro_batch(config, most))));
+                       gib(largest_need(with_micro_batch(config, most))));
   }
   tried.activation_checkpointing = Checkpointing::full;
   std::string hint = fits("activation_checkpointing=full");
@@ -171,10 +149,31 @@ std::vector<RankShape> stage_shapes(const Config& config) {
   return shapes;
 }
 
+size_t largest_need(const Config& config) {
+  size_t most = 0;
+  for (const RankShape& shape : stage_shapes(config)) {
+    size_t bytes = memory_totals(memory_plan(shape)).total;
+    if (config.device == Device::cpu) {
+      bytes += memory_totals(host_plan(shape)).total + save_bytes(config, shape);
+    }
+    most = std::max(most, bytes + device_overhead(config, shape));
+  }
+  return most;
+}
+
+size_t largest_host_need(const Config& config) {
+  if (config.device == Device::cpu) return 0;
+  size_t most = 0;
+  for (const RankShape& shape : stage_shapes(config)) {
+    most = std::max(most, memory_totals(host_plan(shape)).total + save_bytes(config, shape));
+  }
+  return most;
+}
+
 int64_t largest_micro_batch(const Config& config, size_t bytes) {
   int64_t most = std::max<int64_t>(1, config.global_batch / config.parallel.dp);
   if (config.device == Device::cuda) most = std::min(most, kGpuSequences);
-  const auto fits = [&](int64_t b) { return largest_plan(with_micro_batch(config, b)) <= bytes; };
+  const auto fits = [&](int64_t b) { return largest_need(with_micro_batch(config, b)) <= bytes; };
   if (!fits(1)) return 0;
   int64_t low = 1, high = most;  // memory grows with the micro-batch
   while (low < high) {
@@ -221,8 +220,8 @@ size_t memory_budget(const Config& config, int64_t ranks_here) {
 }
 
 void require_fits(const Config& config, size_t bytes) {
-  const size_t need = largest_plan(config);
-  const size_t outside = config.device == Device::cpu ? 0 : largest_host_plan(config);
+  const size_t need = largest_need(config);
+  const size_t outside = largest_host_need(config);
   if (const size_t host = share_of_this_host(ranks_here(config)); outside > host) {
     throw Error(
         ExitCode::out_of_memory,

@@ -25,6 +25,12 @@ RankShape rank_shape(const Config& config, const Coordinates& at);
 // The shape of one rank of each pipeline stage; all ranks of a stage have the same.
 std::vector<RankShape> stage_shapes(const Config& config);
 
+// What the rank that needs most (first and last pipeline stage differ from those between) takes of
+// the memory of its tensors: the plan, `device_overhead`, and on a CPU `save_bytes`.
+size_t largest_need(const Config& config);
+// Its host memory beside that: what a GPU offloads, and the copies that saving makes. 0 on a CPU.
+size_t largest_host_need(const Config& config);
+
 // The largest micro-batch whose plan fits `bytes` on every rank; 0 if not even one sequence fits.
 int64_t largest_micro_batch(const Config& config, size_t bytes);
 

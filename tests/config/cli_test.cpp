@@ -39,6 +39,25 @@ TEST(ConfigVerb, CheckSaysWhatThisMachineHasNot) {
   EXPECT_CONTAINS(document["missing_here"][0].get<std::string>(), "/no/such");
 }
 
+int64_t memory_per_rank(std::vector<std::string> words) {
+  words.insert(words.begin(), {"config", "check", "tiny-100k", "global_batch=64", "--json"});
+  return nlohmann::json::parse(run_verb(words).out)["memory_per_rank"];
+}
+
+// What a run will hold: with the micro-batch that `auto` chooses, and with the copies of a save.
+TEST(ConfigVerb, CheckCountsWhatARunNeeds) {
+  EXPECT_EQ(memory_per_rank({"micro_batch=auto"}), memory_per_rank({"micro_batch=64"}));
+  EXPECT_LT(memory_per_rank({"micro_batch=1"}), memory_per_rank({"micro_batch=auto"}));
+  EXPECT_LT(memory_per_rank({"micro_batch=1"}), memory_per_rank({"micro_batch=1", "output=x"}));
+  const VerbAnswer said =
+      run_verb({"config", "check", "tiny-100k", "micro_batch=auto", "global_batch=64"});
+  EXPECT_CONTAINS(said.out, " per rank with micro_batch=64\n");
+  // Where this machine cannot tell, one sequence is counted, and named.
+  const VerbAnswer large = run_verb(
+      {"config", "check", "tiny-100k", "micro_batch=auto", "global_batch=64", "memory_limit=1KiB"});
+  EXPECT_CONTAINS(large.out, " per rank with micro_batch=1\nnot on this machine: ");
+}
+
 // Advice is about values that the fix of an error may change.
 TEST(ConfigVerb, CheckGivesNoAdviceBesideErrors) {
   const VerbAnswer bad = run_verb({"config", "check", "gpt2-124m", "parallel.tp=5"});
