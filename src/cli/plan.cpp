@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -120,11 +121,9 @@ plan::Constraints constraints_of(const PlanOptions& o) {
         "--recompute");
   }
   if (!o.schedule.empty()) {
-    c.schedule =
-        enum_from<PipelineSchedule>(o.schedule,
-                                    {PipelineSchedule::one_f_one_b, PipelineSchedule::interleaved,
-                                     PipelineSchedule::zero_bubble},
-                                    "--schedule");
+    c.schedule = enum_from<PipelineSchedule>(
+        o.schedule, {plan::kSearchedSchedules.begin(), plan::kSearchedSchedules.end()},
+        "--schedule");
   }
   c.allow_tight = o.tight;
   c.keep_rejected = o.rejected;
@@ -241,26 +240,35 @@ void warn_of_unmodelled(const Config& words, const plan::Cluster& cluster) {
   spdlog::warn("plan: the cost model does not include {}", fmt::join(keys, ", "));
 }
 
+// Whether the search can be held to the value that this key has.
+bool can_be_kept(const std::string& key, const Config& config) {
+  const ParallelConfig& p = config.parallel;
+  if (key == "parallel.schedule") return std::ranges::count(plan::kSearchedSchedules, p.schedule);
+  if (key == "parallel.interleave") return std::ranges::count(plan::kChunksPerStage, p.interleave);
+  return key != "micro_batch" || config.micro_batch != kAuto;
+}
+
 // Says which words are not taken, since they are what is planned, and the option that keeps each.
 // In files they are what a run had before.
-void note_replaced_words(const PlanOptions& o) {
-  constexpr std::pair<const char*, const char*> kPlanned[] = {
-      {"parallel.dp", "--dp"},
-      {"parallel.tp", "--tp"},
-      {"parallel.pp", "--pp"},
-      {"parallel.zero", "--zero"},
-      {"parallel.schedule", "--schedule"},
-      {"parallel.interleave", "--interleave"},
-      {"micro_batch", "--micro-batch"},
-      {"activation_checkpointing", "--recompute"}};
+void note_replaced_words(const PlanOptions& o, const Config& config) {
+  const struct {
+    const char *key, *option;
+    bool given;
+  } planned[] = {{"parallel.dp", "--dp", o.dp.has_value()},
+                 {"parallel.tp", "--tp", o.tp.has_value()},
+                 {"parallel.pp", "--pp", o.pp.has_value()},
+                 {"parallel.zero", "--zero", o.zero.has_value()},
+                 {"parallel.schedule", "--schedule", !o.schedule.empty()},
+                 {"parallel.interleave", "--interleave", o.interleave.has_value()},
+                 {"micro_batch", "--micro-batch", o.micro_batch.has_value()},
+                 {"activation_checkpointing", "--recompute", !o.recompute.empty()}};
   for (const std::string& word : o.model) {
-    const size_t equals = word.find('=');
-    if (equals == std::string::npos) continue;
-    const std::string key = word.substr(0, equals), value = word.substr(equals + 1);
-    for (const auto& [planned, option] : kPlanned) {
-      if (key != planned) continue;
-      spdlog::info("plan: {} is chosen anew; {} {} keeps it", printable(word), option,
-                   printable(value));
+    const std::string key = word.substr(0, word.find('='));
+    for (const auto& p : planned) {
+      if (key != p.key || p.given) continue;
+      const std::string keep = fmt::format("; {} {} keeps it", p.option, render_key(key, config));
+      spdlog::info("plan: {} is chosen anew{}", printable(word),
+                   can_be_kept(key, config) ? keep : "");
     }
   }
 }
@@ -305,7 +313,7 @@ void run_plan(const PlanOptions& asked) {
   }
   plan::Cluster cluster = local ? measured_cluster(asked) : plan::find_cluster(asked.cluster);
   const ResolvedConfig words = read_words(asked);
-  note_replaced_words(asked);
+  note_replaced_words(asked, words.config);
   if (const auto limit = static_cast<double>(words.config.memory_limit); limit > 0) {
     cluster.memory_bytes = std::min(cluster.memory_bytes, limit);
   }

@@ -62,7 +62,7 @@ void check_abilities(const Stack& stack, const Constraints& c) {
   need(stack.can.zero_bubble, c.schedule == PipelineSchedule::zero_bubble, "zero-bubble schedule",
        "--schedule");
   const int64_t chunks = c.interleave.value_or(1);
-  if (chunks != 1 && chunks != 2 && chunks != 4) {
+  if (std::ranges::count(kChunksPerStage, chunks) == 0) {
     refuse(fmt::format("{} model chunks per stage are not searched", chunks),
            "give --interleave 1, 2 or 4");
   }

@@ -118,7 +118,7 @@ void Enumerator::micro_batch_sizes(Layout layout) {
 }
 
 void Enumerator::variants(Layout layout) {
-  for (int64_t v : {int64_t{1}, int64_t{2}, int64_t{4}}) {
+  for (const int64_t v : kChunksPerStage) {
     if (!allowed(limits_.interleave, v)) continue;
     if (v > 1 && (layout.pp == 1 || !stack_.can.interleave)) continue;
     layout.interleave = v;

@@ -13,6 +13,11 @@
 
 namespace stretto::plan {
 
+// What the search tries, unless it is held to one of them.
+inline constexpr std::array<int64_t, 3> kChunksPerStage = {1, 2, 4};
+inline constexpr std::array<PipelineSchedule, 3> kSearchedSchedules = {
+    PipelineSchedule::one_f_one_b, PipelineSchedule::interleaved, PipelineSchedule::zero_bubble};
+
 struct Constraints {
   int64_t devices = 8;
   std::optional<int64_t> dp, tp, pp, micro_batch, interleave;

@@ -4,6 +4,7 @@
 
 #include "base/fs.h"
 #include "config/reader.h"
+#include "config/support.h"
 #include "support/run_verb.h"
 #include "support/temp_dir.h"
 
@@ -244,6 +245,20 @@ TEST(PlanVerb, WordsSayWhatIsTrained) {
   const VerbAnswer options = run_verb(more);
   EXPECT_NE(options.out.find("32 sequences of 1024 tokens, amp_bf16\n"), std::string::npos)
       << options.out;
+}
+
+// The option that is named is one that `plan` takes, and not one that was given.
+TEST(PlanVerb, NamesOptionsThatKeepAWord) {
+  const auto note = [](std::vector<std::string> words) {
+    words.insert(words.begin(), {"plan", "tiny", "--gpus", "2", "--top", "1"});
+    return run_verb(words).err;
+  };
+  EXPECT_CONTAINS(note({"parallel.zero=FULL_SHARD"}), "FULL_SHARD is chosen anew; --zero 3 keeps");
+  EXPECT_CONTAINS(note({"parallel.schedule=zero_bubble"}), "; --schedule zero_bubble keeps it");
+  EXPECT_CONTAINS(note({"parallel.schedule=gpipe"}), "parallel.schedule=gpipe is chosen anew\n");
+  EXPECT_CONTAINS(note({"micro_batch=auto"}), "micro_batch=auto is chosen anew\n");
+  EXPECT_CONTAINS(note({"parallel.interleave=3"}), "parallel.interleave=3 is chosen anew\n");
+  EXPECT_EQ(note({"parallel.tp=2", "--tp", "2"}).find("chosen anew"), std::string::npos);
 }
 
 // 1376 s, not 1.38e+03; one layout, one micro-batch.
