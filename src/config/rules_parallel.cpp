@@ -13,7 +13,8 @@ namespace {
 
 // Degrees that suit all that tensor parallelism cuts of a layer, so that one fix is enough.
 std::string degrees_near(const Config& c) {
-  const int64_t common = std::gcd(std::gcd(c.model.heads, c.model.hidden), c.model.ffn);
+  int64_t common = std::gcd(std::gcd(c.model.heads, c.model.hidden), c.model.ffn);
+  if (c.parallel.sequence_parallel) common = std::gcd(common, c.seq_len);
   return "use " + divisors_near(common, c.parallel.tp);
 }
 

@@ -157,6 +157,11 @@ const std::vector<Case>& cases() {
        {"parallel.tp=6", "model.heads=8", "model.ffn=516"},
        "does not divide model.heads: 8",
        "use 1, 2 or 4"},
+      {"heads-tp",  // of the sequence, too, where that is cut
+       E,
+       {"parallel.tp=3", "seq_len=126"},
+       "does not divide model.heads: 4",
+       "use 1 or 2"},
       {"hidden-tp",
        E,
        {"parallel.tp=2", "model.hidden=129"},
