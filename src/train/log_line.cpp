@@ -24,8 +24,29 @@ double unsigned_nan(double value) { return std::isnan(value) ? std::abs(value) :
 
 // Share of the step in which the rank waited for another stage, transfers included.
 std::optional<double> bubble(const Config& config, const StepRecord& r) {
-  if (config.parallel.pp == 1 || !(r.times.total > 0)) return std::nullopt;
+  if (config.parallel.pp == 1 || !r.times.waits_known || !(r.times.total > 0)) return std::nullopt;
   return r.times.comm_pp / r.times.total;
+}
+
+// What the parts of the step took, as far as they were timed.
+std::string times_json(const StepTimes& t) {
+  std::string parts;
+  const auto add = [&](const char* name, double seconds) {
+    parts += fmt::format("{}\"{}\":{}", parts.empty() ? "" : ",", name, json_number(seconds));
+  };
+  if (t.ops_known) {
+    for (int c = 0; c < kOpClasses; ++c) {
+      add(name_of(static_cast<OpClass>(c)), t.ops[static_cast<size_t>(c)]);
+    }
+  }
+  if (t.waits_known) {
+    add("comm_dp", t.comm_dp);
+    add("comm_tp", t.comm_tp);
+    add("comm_pp", t.comm_pp);
+  }
+  add("data", t.data);
+  if (t.ops_known && t.waits_known) add("host", t.host());
+  return parts;
 }
 
 // Clocks, power and what held the GPU back while the step ran.
@@ -122,8 +143,7 @@ std::string compact_line(const Config& config, const StepRecord& r, double eta_s
 
 std::string megatron_line(const Config& config, const StepRecord& r) {
   // Not from the batch, which is the last step's; tokens are a mean, as the time is.
-  const double samples_per_second =
-      r.tokens_per_second() / static_cast<double>(config.seq_len);
+  const double samples_per_second = r.tokens_per_second() / static_cast<double>(config.seq_len);
   return fmt::format(
       " iteration {:8d}/{:8d} | consumed samples: {:12d} | consumed tokens: {:12d} | "
       "elapsed time per iteration (s): {:.2f} | learning rate: {:.3E} | global batch size: {:5d} | "
@@ -136,11 +156,6 @@ std::string megatron_line(const Config& config, const StepRecord& r) {
 }
 
 std::string json_line(const Config& config, const StepRecord& r) {
-  std::string ops;
-  for (int c = 0; c < kOpClasses; ++c) {
-    ops += fmt::format("\"{}\":{},", name_of(static_cast<OpClass>(c)),
-                       json_number(r.times.ops[static_cast<size_t>(c)]));
-  }
   std::string operators;  // calls, seconds, FLOPs and bytes of each
   for (int op = 0; op < kOps; ++op) {
     const OpTotals& totals = r.operators[static_cast<size_t>(op)];
@@ -162,18 +177,13 @@ std::string json_line(const Config& config, const StepRecord& r) {
       "{{\"step\":{},\"updates\":{},\"consumed_samples\":{},\"consumed_tokens\":{},"
       "\"global_batch\":{},\"loss\":{},\"learning_rate\":{},\"loss_scale\":{},\"grad_norm\":{},"
       "\"zeros\":{},\"skipped\":{},\"skipped_total\":{},\"nan_total\":{},\"seconds\":{},"
-      "\"tokens_per_second\":{},\"model_flops_per_second_per_rank\":{},\"times\":{{{}\"comm_dp\":{}"
-      ","
-      "\"comm_tp\":{},\"comm_pp\":{},\"data\":{},\"host\":{}}},\"comm_bytes\":{{\"dp\":{},\"tp\":{}"
-      ","
-      "\"pp\":{}}}{}}}",
+      "\"tokens_per_second\":{},\"model_flops_per_second_per_rank\":{},\"times\":{{{}}},"
+      "\"comm_bytes\":{{\"dp\":{},\"tp\":{},\"pp\":{}}}{}}}",
       r.step, r.updates, r.consumed_samples, r.consumed_tokens, r.global_batch, json_number(r.loss),
       json_number(r.learning_rate), json_number(r.loss_scale), json_number(r.grad_norm),
       json_number(r.zeros), r.skipped, r.skipped_total, r.nan_total, json_number(r.times.total),
-      json_number(r.tokens_per_second()), json_number(model_flops_per_rank(config, r)), ops,
-      json_number(r.times.comm_dp), json_number(r.times.comm_tp), json_number(r.times.comm_pp),
-      json_number(r.times.data), json_number(r.times.host()), r.comm_dp.bytes(), r.comm_tp.bytes(),
-      r.comm_pp.bytes(), more);
+      json_number(r.tokens_per_second()), json_number(model_flops_per_rank(config, r)),
+      times_json(r.times), r.comm_dp.bytes(), r.comm_tp.bytes(), r.comm_pp.bytes(), more);
 }
 
 // Megatron's second set of curves, over samples, is left out: TensorBoard would take those numbers

@@ -135,10 +135,11 @@ std::vector<int> stages_of(const Mesh& mesh) {
 }
 
 // When a window of steps is full, gathers all ranks' compute times; rank 0 names slow ranks and
-// logs the times.
+// logs the times. Steps whose waiting was not timed tell nothing.
 void watch_stragglers(StragglerWatch& watch, const StepRecord& record, Comm& world, bool speaks,
                       RunLog& log) {
-  if (world.size() == 1 || !watch.add(record.times.compute(), record.tokens)) return;
+  if (world.size() == 1 || !record.times.waits_known) return;
+  if (!watch.add(record.times.compute(), record.tokens)) return;
   const double mine = watch.window_seconds();
   std::vector<double> all(static_cast<size_t>(world.size()));
   world.all_gather(Tensor(all.data(), DType::f64, {world.size()}),

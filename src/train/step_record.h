@@ -17,6 +17,9 @@ struct StepTimes {
   double comm_dp = 0, comm_tp = 0;       // exposed: time this rank waited
   double comm_pp = 0;                    // for another stage: bubble and transfers
   double data = 0;                       // reading samples
+  // GPUs time operators, and what they wait for NCCL, only in steps with `trace` and where
+  // Trainer::time_operators was called. Elsewhere `ops` and `comm_...` are 0.
+  bool ops_known = true, waits_known = true;
   // Without waiting for others.
   double compute() const { return total - comm_dp - comm_tp - comm_pp; }
   double host() const {  // everything else

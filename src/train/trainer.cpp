@@ -193,7 +193,8 @@ void Trainer::time_operators(bool on) {
 
 void Trainer::take_times(StepRecord& record, double start) {
   record.by_operator = by_operator_;
-  if (by_operator_ || config_.trace > 0 || backend_->host_memory()) {
+  const bool timed = by_operator_ || config_.trace > 0 || backend_->host_memory();
+  if (timed) {
     backend_->synchronize();  // device times are complete after this
     for (int op = 0; op < kOps; ++op) {
       record.operators[static_cast<size_t>(op)] = backend_->profile().of(static_cast<Op>(op));
@@ -203,12 +204,13 @@ void Trainer::take_times(StepRecord& record, double start) {
   for (int c = 0; c < kOpClasses; ++c) {
     t.ops[static_cast<size_t>(c)] = backend_->profile().of(static_cast<OpClass>(c)).seconds;
   }
-  t.comm_dp = t.comm_tp = t.comm_pp = 0;
+  t.ops_known = timed;
   for (const Comm* comm : counted_) {
     // "embedding" joins first and last stage: its time belongs to the pipeline.
     const bool tp = comm->name() == "tp";
     const bool pp = comm->name() == "pp" || comm->name() == "embedding";
     if (comm->size() == 1) continue;  // there is nobody to wait for
+    t.waits_known = t.waits_known && (timed || !comm->waits_on_device());
     (tp ? t.comm_tp : pp ? t.comm_pp : t.comm_dp) += comm->counters().seconds;
     (tp ? record.comm_tp : pp ? record.comm_pp : record.comm_dp) += comm->counters();
   }

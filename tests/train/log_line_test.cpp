@@ -53,6 +53,24 @@ TEST(LogLine, IsAboutTheStepsSinceTheLineBefore) {
   EXPECT_DOUBLE_EQ(one.take().times.total, 50);
 }
 
+// A GPU without `trace` times neither operators nor what it waits for NCCL: 0 would be a claim.
+TEST(LogLine, WhatWasNotTimedIsAbsent) {
+  Config config;
+  config.parallel.pp = 2;
+  StepRecord r = record();
+  r.times.comm_pp = 0.5;
+  r.times.ops_known = false;
+  auto times = nlohmann::json::parse(json_line(config, r))["times"];
+  EXPECT_EQ(times["comm_pp"], 0.5);
+  EXPECT_FALSE(times.contains("matmul"));
+  EXPECT_FALSE(times.contains("host"));
+  r.times.waits_known = false;
+  const auto line = nlohmann::json::parse(json_line(config, r));
+  EXPECT_EQ(line["times"].size(), 1u) << line["times"];
+  EXPECT_FALSE(line.contains("bubble"));
+  for (const Scalar& scalar : step_scalars(config, r)) EXPECT_NE(scalar.tag, "bubble");
+}
+
 TEST(LogLine, LossesOfSkippedStepsCountOnlyWhereThereAreNoOthers) {
   LineMeans means;
   StepRecord skipped = step_of(2, NAN, 1, 100);
