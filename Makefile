@@ -48,6 +48,8 @@ install: $(if $(SUDO_UID),,build)
 	@DESTDIR="$(DESTDIR)" cmake --install $(BUILD) --prefix "$(PREFIX)"; \
 	  code=$$?; rm -f $(BUILD)/install_manifest.txt; exit $$code
 
+# One after the other: both may install packages.
+$(SETUP)package: $(SETUP)build
 package: $(SETUP)package build
 	@cd $(BUILD) && cpack
 

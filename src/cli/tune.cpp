@@ -53,7 +53,11 @@ void tune(const Options& options) {
     settings.progress = [&](int64_t done) { line.update(done); };
     const TuneResult result = tune_steps(config, world, settings);
     line.finish();
-    fmt::print("{}\n", options.json ? tune_json(result).dump(2) : tune_text(result));
+    if (options.json) {
+      print_json(tune_json(result));
+    } else {
+      fmt::print("{}\n", tune_text(result));
+    }
     if (result.not_written) throw Error(*result.not_written);
   });
 }
