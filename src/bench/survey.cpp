@@ -120,10 +120,8 @@ MachineInfo survey_machine(bool measure, const std::string& directory) {
   return machine;
 }
 
-void release_gpus(const MachineInfo& machine) {
-  for (size_t i = 0; i < machine.gpu.gpus.size(); ++i) {
-    if (machine.gpu.gpus[i].bf16_measured) release_cuda_device(static_cast<int>(i));
-  }
+void release_gpus() {
+  for (int device = 0; device < cuda_device_count(); ++device) release_cuda_device(device);
 }
 
 }  // namespace stretto

@@ -13,9 +13,9 @@ namespace stretto {
 // has units for it, and of each GPU that this program can use (a second or two each).
 MachineInfo survey_machine(bool measure, const std::string& directory = ".");
 
-// Gives back what measuring left on each GPU, which processes that are measured next would find in
-// use. This process may use no GPU afterwards (release_cuda_device).
-void release_gpus(const MachineInfo& machine);
+// Gives back what this process has on each GPU, which processes that are measured next would find
+// in use. It may compute on none afterwards (release_cuda_device).
+void release_gpus();
 
 // Warns if other programs took cores while the machine was measured, because predictions from it
 // come out too slow.

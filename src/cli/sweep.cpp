@@ -92,11 +92,15 @@ void print_sum(const std::vector<PlannedPoint>& points, const SweepOptions& how)
                  : fmt::format("Nothing is left: stretto collect {}", shell_word(how.directory)));
 }
 
+bool uses_gpus(const PlannedPoint& point) { return point.config.device == Device::cuda; }
+
 // Returns false if every point has a row and none of them could be measured.
 bool run_all(const std::vector<PlannedPoint>& points, SweepOptions how) {
   bool measured = false;
   install_stop_signals();
   how.machine = prepare_sweep(how.directory);
+  // Points are processes of their own; planning them asked their GPUs what is free.
+  if (std::ranges::any_of(points, uses_gpus)) release_gpus();
   SweepProgress progress(points, how, stderr_is_terminal());
   how.stop = [] { return stop_signal() != 0; };
   how.waiting = [&](const PlannedPoint& p, double s) { progress.waiting(p, s); };
