@@ -152,6 +152,12 @@ TEST(Attention, BlocksOf128Keys) {
   }
 }
 
+// Whether the kernel under test promises the same bits in every run: atomics add in any order.
+bool repeats() {
+  const char* kernel = std::getenv("STRETTO_TEST_ATTENTION");
+  return kernel == nullptr || std::string_view(kernel) != "cudnn-atomic";
+}
+
 // The column sums of dq come on top of what is there; dqkv is the same with them.
 TEST(Attention, SumsTheColumnsOfDq) {
   for (const Case& c :
@@ -180,6 +186,7 @@ TEST(Attention, SumsTheColumnsOfDq) {
     const Results again = operands(c);
     backend->attention_backward(again.dqkv, r.dout, r.qkv, r.out, r.lse, options_of(c), rounded);
     EXPECT_TRUE(close(rounded, expected, DType::bf16, 2, scale + max_abs(expected)));
+    if (!repeats()) continue;
     const Results without = operands(c);
     backend->attention_backward(without.dqkv, r.dout, r.qkv, r.out, r.lse, options_of(c));
     EXPECT_TRUE(r.dqkv.same_bits(without.dqkv) && r.dqkv.same_bits(again.dqkv));
