@@ -15,6 +15,12 @@ bool reducible(DType type) {
          type == DType::i32;
 }
 
+TraceLane lane_of(const std::string& group) {
+  if (group.starts_with("dp")) return TraceLane::dp;
+  if (group == "tp") return TraceLane::tp;
+  return group == "pp" || group == "embedding" ? TraceLane::pp : TraceLane::job;
+}
+
 }  // namespace
 
 class Comm::Exposed {
@@ -79,13 +85,10 @@ class TrackedRequest final : public Request {
 };
 
 Comm::Comm(std::string name, std::shared_ptr<RankMonitor> monitor)
-    : name_(std::move(name)), tag_(group_tag(name_)), monitor_(std::move(monitor)) {}
-
-TraceLane Comm::lane() const {
-  if (name_.starts_with("dp")) return TraceLane::dp;
-  if (name_ == "tp") return TraceLane::tp;
-  return name_ == "pp" || name_ == "embedding" ? TraceLane::pp : TraceLane::job;
-}
+    : name_(std::move(name)),
+      lane_(lane_of(name_)),
+      tag_(group_tag(name_)),
+      monitor_(std::move(monitor)) {}
 
 template <typename Start>
 void Comm::run_blocking(CommKind kind, uint64_t bytes, Start&& start) {

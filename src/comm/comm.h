@@ -128,6 +128,9 @@ class Comm {
   // to waited(), and to the timeline, how long that took.
   virtual bool waits_on_device() const { return false; }
 
+  // The lane of a timeline that shows this rank's waiting; by default that of the group's axis.
+  void show_waits_on(TraceLane lane) { lane_ = lane; }
+
   // What the watchdog knows about this rank. Communicators split from one another share it.
   RankMonitor& monitor() const { return *monitor_; }
 
@@ -135,7 +138,7 @@ class Comm {
   Comm(std::string name, std::shared_ptr<RankMonitor> monitor);
   const std::shared_ptr<RankMonitor>& shared_monitor() const { return monitor_; }
   double* waited() { return &counters_.seconds; }
-  TraceLane lane() const;  // of waiting in this group
+  TraceLane lane() const { return lane_; }
 
   // Each starts one operation; nullptr means that it is complete already. Destroying a request that
   // nobody waited for gives it up: the destructor must not block for ever.
@@ -162,6 +165,7 @@ class Comm {
   void check_peer(ConstTensor t, int peer) const;
 
   std::string name_;
+  TraceLane lane_;
   GroupTag tag_;
   std::shared_ptr<RankMonitor> monitor_;
   CommCounters counters_;

@@ -81,7 +81,10 @@ RankComms Trainer::tensor_comms() {
     // A rank that is alone needs no NCCL, unless NCCL was asked for by name.
     const bool staged = !nccl || (host->size() == 1 && !required);
     own = staged ? make_device_comm(*host, *backend_) : make_nccl_comm(*host, *backend_, ring);
-    if (!staged) counted_.push_back(own.get());
+    if (!staged) {
+      counted_.push_back(own.get());
+      host->show_waits_on(TraceLane::job);  // its own lane has what the GPU waits for
+    }
     return own.get();
   };
   return {face(device_comms_.dp, dp, false), face(device_comms_.tp, comms_.tp.get(), false),
@@ -102,8 +105,11 @@ void Trainer::load_batch(size_t chunk, const MicroBatch& mb) {
 }
 
 StepRecord Trainer::step() {
-  // What was timed before, such as an evaluation, is no part of this step's times.
-  if (config_.trace > 0 && !backend_->host_memory()) backend_->synchronize();
+  // What was timed before, such as an evaluation, is no part of this step's times and timeline.
+  if (config_.trace > 0 && !backend_->host_memory()) {
+    const TraceScope nowhere(nullptr);
+    backend_->synchronize();
+  }
   const TraceSpan span(TraceLane::step, "step", state_.step + 1);
   const double start = clock_seconds();
   data_seconds_ = 0;

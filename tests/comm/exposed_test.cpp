@@ -47,5 +47,16 @@ TEST(Exposed, IsCountedHereUnlessADeviceWaits) {
   }
 }
 
+// The host's few waits beside a device that waits on the axis' own lane.
+TEST(Exposed, IsShownOnTheLaneAskedFor) {
+  Pair pair(false);
+  pair.show_waits_on(TraceLane::job);
+  TraceBuffer trace(8, TraceDetail::operators);
+  const TraceScope scope(&trace);
+  pair.barrier();
+  ASSERT_EQ(trace.events().size(), 1u);
+  EXPECT_EQ(trace.events()[0].lane, TraceLane::job);
+}
+
 }  // namespace
 }  // namespace stretto
