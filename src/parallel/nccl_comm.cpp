@@ -57,6 +57,7 @@ ncclUniqueId shared_id(Comm& host, int root) {
 // made theirs, and one communicator's work may wait for another's. What the GPU has queued ends as
 // soon as the calls have begun; they themselves are waited for no longer than this.
 void abort_all(const std::vector<ncclComm_t>& comms) {
+  if (comms.empty()) return;  // a run on CPUs, where not even the driver is to be asked
   struct Leaving {
     std::mutex mutex;
     std::condition_variable one_less;
@@ -235,14 +236,18 @@ class NcclComm final : public Comm {
         backend_(backend),
         staged_(make_device_comm(host, backend)),
         all_(cuda_of(backend), shared_id(host, 0), host.size(), host.rank(), waits()) {
-    if (ring && size() > 1) connect_ring();
+    if (!ring || size() == 1) return;
+    try {
+      connect_ring();
+    } catch (...) {
+      let_go();
+      throw;
+    }
   }
   // To destroy a communicator may wait for the peer: both take links away in the same order.
   ~NcclComm() override {
     if (std::uncaught_exceptions() > exceptions_) {
-      std::vector<ncclComm_t> all;
-      release(all);
-      abort_all(all);
+      let_go();
       return;
     }
     for_each_link([&](int kind, int from, int to) {
@@ -334,6 +339,11 @@ class NcclComm final : public Comm {
   }
 
  private:
+  void let_go() {
+    std::vector<ncclComm_t> all;
+    release(all);
+    abort_all(all);
+  }
   Waits waits() { return {lane(), waited()}; }
   static size_t size_of(ConstTensor t) { return static_cast<size_t>(t.count()); }
 

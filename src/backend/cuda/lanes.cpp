@@ -27,6 +27,9 @@ Lanes::Lanes() {
 }
 
 Lanes::~Lanes() {
+  if (!leave_memory()) {  // what workspaces have given to the driver's pool leaves it here
+    for (cudaStream_t stream : streams_) cudaStreamSynchronize(stream);
+  }
   for (auto& ring : events_) {
     for (cudaEvent_t event : ring) cudaEventDestroy(event);
   }
