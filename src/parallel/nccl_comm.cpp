@@ -1,19 +1,14 @@
 #include "parallel/nccl_comm.h"
 
 #include <algorithm>
-#include <array>
-#include <chrono>
-#include <condition_variable>
 #include <cstring>
 #include <exception>
-#include <mutex>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "backend/cuda/cuda_backend.h"
-#include "backend/cuda/cuda_check.h"
 #include "parallel/device_comm.h"
+#include "parallel/nccl_channel.h"
 #include "parallel/nccl_library.h"
 #include "parallel/ordered_sum.h"
 
@@ -21,7 +16,10 @@ namespace stretto {
 namespace {
 
 using cuda::CudaBackend;
+using nccl::abort_all;
+using nccl::Channel;
 using nccl::check;
+using nccl::Waits;
 
 CudaBackend& cuda_of(Backend& backend) {
   auto* gpu = dynamic_cast<CudaBackend*>(&backend);
@@ -52,119 +50,6 @@ ncclUniqueId shared_id(Comm& host, int root) {
   host.broadcast(Tensor(&id, DType::u8, {static_cast<int64_t>(sizeof(id))}), root);
   return id;
 }
-
-// Aborts them all at the same time: within a machine a call may return only when all peers have
-// made theirs, and one communicator's work may wait for another's. What the GPU has queued ends as
-// soon as the calls have begun; they themselves are waited for no longer than this.
-void abort_all(const std::vector<ncclComm_t>& comms) {
-  if (comms.empty()) return;  // a run on CPUs, where not even the driver is to be asked
-  struct Leaving {
-    std::mutex mutex;
-    std::condition_variable one_less;
-    size_t left = 0;
-  };
-  const auto leaving = std::make_shared<Leaving>();
-  int device = 0;
-  cudaGetDevice(&device);
-  const auto leave = [leaving, device](ncclComm_t comm) {
-    cudaSetDevice(device);  // a thread begins with the first one, and would start the driver there
-    nccl::library().abort(comm);
-    const std::lock_guard lock(leaving->mutex);
-    --leaving->left;
-    leaving->one_less.notify_all();
-  };
-  for (ncclComm_t comm : comms) {
-    {
-      const std::lock_guard lock(leaving->mutex);
-      ++leaving->left;
-    }
-    try {
-      std::thread(leave, comm).detach();
-    } catch (...) {  // no thread: another error is on its way, and is the one to tell of
-      leave(comm);
-    }
-  }
-  std::unique_lock lock(leaving->mutex);
-  leaving->one_less.wait_for(lock, std::chrono::seconds(2), [&] { return leaving->left == 0; });
-}
-
-// Where the compute lane's waiting for a channel is counted and shown.
-struct Waits {
-  TraceLane lane;
-  double* seconds;
-};
-
-// One NCCL communicator with a stream of its own: what it does overlaps with everything else.
-// Events come from a ring; one whose slot was reused waits for later work, never for less.
-class Channel {
- public:
-  Channel(CudaBackend& gpu, const ncclUniqueId& id, int ranks, int rank, const Waits& waits)
-      : gpu_(gpu), waits_(waits) {
-    gpu_.make_current();
-    check(nccl::library().init_rank(&comm_, ranks, id, rank), "ncclCommInitRank");
-    int least = 0, greatest = 0;
-    CUDA_CHECK(cudaDeviceGetStreamPriorityRange(&least, &greatest));
-    CUDA_CHECK(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, greatest));
-    for (cudaEvent_t& event : events_) {
-      CUDA_CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
-    }
-  }
-  ~Channel() {
-    // While an error unwinds the stack the peers will not come: nothing may wait for them.
-    const bool lost = std::uncaught_exceptions() > exceptions_;
-    if (comm_ != nullptr && lost) abort_all({comm_});
-    if (comm_ != nullptr && !lost) nccl::library().destroy(comm_);
-    for (cudaEvent_t event : events_) cudaEventDestroy(event);
-    cudaStreamDestroy(stream_);
-  }
-  Channel(const Channel&) = delete;
-  Channel& operator=(const Channel&) = delete;
-
-  // The communicator is the caller's from now on.
-  ncclComm_t release() { return std::exchange(comm_, nullptr); }
-
-  // Runs `call` (with the communicator and the stream) after what the compute lane has queued so
-  // far; returns the number of its event.
-  template <typename Call>
-  uint64_t run(const char* what, Call&& call) {
-    gpu_.make_current();
-    ncclResult_t state = ncclSuccess;
-    check(nccl::library().async_error(comm_, &state), what, comm_);
-    check(state, what, comm_);
-    cudaEvent_t ready = event_at(used_++);
-    CUDA_CHECK(cudaEventRecord(ready, gpu_.stream()));
-    CUDA_CHECK(cudaStreamWaitEvent(stream_, ready, 0));
-    check(call(comm_, stream_), what, comm_);
-    const uint64_t done = used_++;
-    CUDA_CHECK(cudaEventRecord(event_at(done), stream_));
-    return done;
-  }
-  void wait(uint64_t done) {
-    gpu_.make_current();
-    gpu_.begin_wait(waits_.lane, waits_.seconds);
-    const cudaError_t status = cudaStreamWaitEvent(gpu_.stream(), event_at(done), 0);
-    gpu_.end_wait();
-    CUDA_CHECK(status);
-  }
-  bool done(uint64_t done) {
-    const cudaError_t state = cudaEventQuery(event_at(done));
-    if (state == cudaErrorNotReady) return false;
-    CUDA_CHECK(state);
-    return true;
-  }
-
- private:
-  static constexpr size_t kEvents = 256;
-  cudaEvent_t event_at(uint64_t number) const { return events_[number % kEvents]; }
-
-  CudaBackend& gpu_;
-  Waits waits_;
-  ncclComm_t comm_ = nullptr;
-  cudaStream_t stream_ = nullptr;
-  std::array<cudaEvent_t, kEvents> events_{};
-  uint64_t used_ = 0;
-  int exceptions_ = std::uncaught_exceptions();
-};
 
 class NcclRequest : public Request {
  public:
