@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -153,6 +154,13 @@ std::string megatron_line(const Config& config, const StepRecord& r) {
       r.step, r.steps, r.consumed_samples, r.consumed_tokens, r.times.total, r.learning_rate,
       r.global_batch, unsigned_nan(r.loss), r.loss_scale, unsigned_nan(r.grad_norm), r.zeros,
       r.skipped_total, r.nan_total, samples_per_second, megatron_flops_per_rank(config, r) / 1e12);
+}
+
+// Megatron caps what it takes e to the power of.
+std::string megatron_evaluation(int64_t step, double loss) {
+  return fmt::format(
+      " validation loss at iteration {} | lm loss value: {:.6E} | lm loss PPL: {:.6E} | ", step,
+      loss, std::exp(std::min(20.0, loss)));
 }
 
 std::string json_line(const Config& config, const StepRecord& r) {

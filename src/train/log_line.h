@@ -38,6 +38,7 @@ std::string compact_line(const Config& config, const StepRecord& record, double 
 
 // A line in the format of Megatron-DeepSpeed, so that existing parsers and dashboards work.
 std::string megatron_line(const Config& config, const StepRecord& record);
+std::string megatron_evaluation(int64_t step, double loss);
 
 // One JSON object with all digits; NaN and infinity become null.
 std::string json_line(const Config& config, const StepRecord& record);

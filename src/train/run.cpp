@@ -183,10 +183,18 @@ void evaluate(Trainer& trainer, RunLog& log, bool speaks) {
   const int64_t step = trainer.state().step;
   const double loss = trainer.evaluate(trainer.config().train.eval_batches);
   log.evaluation(step, loss);
-  if (speaks) {
-    fmt::print("eval at step {} | loss {:.4f} | perplexity {:.2f}\n", step, loss, std::exp(loss));
-    std::fflush(stdout);
+  if (!speaks) return;
+  switch (trainer.config().log.format) {
+    case LogFormat::compact:
+      fmt::print("eval at step {} | loss {:.4f} | perplexity {:.2f}\n", step, loss, std::exp(loss));
+      break;
+    case LogFormat::megatron:
+      fmt::print("{}\n", megatron_evaluation(step, loss));
+      break;
+    case LogFormat::json:
+      break;  // the log has printed its line
   }
+  std::fflush(stdout);
 }
 
 void say_stopped(const Config& config, int signal, int64_t step) {
@@ -231,7 +239,7 @@ RunResult run_training(const Config& config, Comm& world, const RunOptions& opti
   if (world.rank() == 0) keep_tokenizer(fs, config, resumed < 0, options.print);
   if (speaks) say_what_will_not_happen(config, trainer);
 
-  RunLog log(fs, trainer.config(), trainer.speaks(), trainer.state().step);
+  RunLog log(fs, trainer.config(), trainer.speaks(), speaks, trainer.state().step);
   StragglerWatch stragglers(stages_of(trainer.mesh()));
   StepTracer tracer(config, trainer.state().step, trace_path(config, options), options.keep_tasks,
                     fs);

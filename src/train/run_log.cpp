@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <cmath>
+#include <cstdio>
 
 #include "train/log_line.h"
 
@@ -17,9 +18,10 @@ std::string event_directory(const Config& config, int64_t step) {
 
 }  // namespace
 
-RunLog::RunLog(Fs& fs, const Config& config, bool writes, int64_t step)
+RunLog::RunLog(Fs& fs, const Config& config, bool writes, bool prints, int64_t step)
     : config_(config),
       writes_(writes && !config.output.empty()),
+      prints_(prints && config.log.format == LogFormat::json),
       metrics_(fs, writes_ ? config.output : "", step),
       events_(fs, writes_ ? event_directory(config, step) : "", step) {}
 
@@ -29,15 +31,22 @@ void RunLog::step(const StepRecord& record) {
   if (config_.log.tensorboard) events_.write(record.step, step_scalars(config_, record));
 }
 
+void RunLog::note(const std::string& line) {
+  metrics_.write(line);
+  if (!prints_) return;
+  fmt::print("{}\n", line);
+  std::fflush(stdout);
+}
+
 void RunLog::evaluation(int64_t step, double loss) {
-  metrics_.write(fmt::format("{{\"step\":{},\"eval_loss\":{}}}", step, json_number(loss)));
+  note(fmt::format("{{\"step\":{},\"eval_loss\":{}}}", step, json_number(loss)));
   const Scalar scalars[] = {{"lm loss validation", loss},
                             {"lm loss validation ppl", std::exp(loss)}};
   events_.write(step, scalars);
 }
 
 void RunLog::save(const SaveReport& save) {
-  metrics_.write(
+  note(
       fmt::format("{{\"step\":{},\"checkpoint\":{{\"bytes\":{},\"stall\":{:.4g},\"seconds\":{:.4g},"
                   "\"digest\":{:.4g},\"write\":{:.4g},\"sync\":{:.4g}}}}}",
                   save.step, save.bytes, save.stall, save.seconds, save.times.digest,
@@ -45,8 +54,8 @@ void RunLog::save(const SaveReport& save) {
 }
 
 void RunLog::compute_seconds(int64_t step, std::span<const double> by_rank) {
-  metrics_.write(fmt::format("{{\"step\":{},\"compute_seconds_by_rank\":[{:.6g}]}}", step,
-                             fmt::join(by_rank, ",")));
+  note(fmt::format("{{\"step\":{},\"compute_seconds_by_rank\":[{:.6g}]}}", step,
+                   fmt::join(by_rank, ",")));
 }
 
 void RunLog::sync() {

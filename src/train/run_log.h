@@ -15,8 +15,10 @@ namespace stretto {
 
 class RunLog {
  public:
-  // `writes`: whether this rank does. `step`: the last one that the run goes on from.
-  RunLog(Fs& fs, const Config& config, bool writes, int64_t step);
+  // `writes`: whether this rank does. `prints`: whether it also prints what is no step, where the
+  // console has the lines of metrics.jsonl (log.format=json); steps are printed by log.every.
+  // `step`: the last one that the run goes on from.
+  RunLog(Fs& fs, const Config& config, bool writes, bool prints, int64_t step);
 
   void step(const StepRecord& record);
   void evaluation(int64_t step, double loss);
@@ -26,8 +28,10 @@ class RunLog {
   void sync();
 
  private:
+  void note(const std::string& line);  // one that is no step
+
   const Config& config_;
-  const bool writes_;
+  const bool writes_, prints_;
   MetricsFile metrics_;
   EventFile events_;
 };

@@ -70,6 +70,30 @@ TEST(TrainVerb, SignalsStopItAndTheSameCommandContinues) {
   ::signal(SIGHUP, inherited);
 }
 
+// With log.format=json the console has the lines of metrics.jsonl, evaluations and saves too.
+TEST(TrainVerb, JsonLinesAreThoseOfTheMetrics) {
+  const TempDir dir(Where::memory);
+  std::vector<std::string> words = command(dir / "run");
+  std::string text;
+  for (int i = 0; i < 400; ++i) text += fmt::format("line {} of a text\n", i * i);
+  std::ofstream(dir / "text.txt") << text;
+  words.insert(words.end(), {"data.path=" + dir / "text.txt", "model.vocab=256", "parallel.dp=2",
+                             "train.eval_every=4", "log.format=json", "log.every=1"});
+  const Answer answer = stretto_run(words);
+  ASSERT_EQ(answer.code, 0) << answer.err;
+  std::map<std::string, int> kinds;
+  std::istringstream lines(answer.out);
+  for (std::string line; std::getline(lines, line);) {
+    const json parsed = json::parse(line);
+    for (const auto& [key, value] : parsed.items()) ++kinds[key];
+  }
+  EXPECT_EQ(answer.out, content_of(dir / "run/metrics.jsonl"));
+  EXPECT_EQ(kinds["loss"], kSteps);
+  EXPECT_EQ(kinds["eval_loss"], kSteps / 4);
+  EXPECT_EQ(kinds["checkpoint"], kSteps / 4);
+  EXPECT_GT(kinds["compute_seconds_by_rank"], 0);
+}
+
 TEST(TrainVerb, WhatNohupIgnoresStaysIgnored) {
   const TempDir dir(Where::memory);
   const auto inherited = ::signal(SIGHUP, SIG_IGN);

@@ -96,6 +96,13 @@ TEST(LogLine, MegatronsSamplesPerSecondAreThoseOfTheMeanStep) {
   EXPECT_NE(line.find("samples per second: 2.000 "), std::string::npos) << line;
 }
 
+TEST(LogLine, MegatronsLineOfAnEvaluation) {
+  EXPECT_EQ(megatron_evaluation(2, 4.914266),
+            " validation loss at iteration 2 | lm loss value: 4.914266E+00 | "
+            "lm loss PPL: 1.362193E+02 | ");
+  EXPECT_NE(megatron_evaluation(2, 30).find("PPL: 4.851652E+08"), std::string::npos);
+}
+
 TEST(LogLine, MegatronFieldsInOrder) {
   Config config = tiny_config();
   config.seq_len = 16;
