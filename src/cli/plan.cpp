@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
+#include "base/ceil_div.h"
 #include "base/error.h"
 #include "base/fs.h"
 #include "base/log.h"
@@ -39,10 +41,26 @@ constexpr const char* kExamples =
     "  stretto plan clusters                     what clusters and software are known\n"
     "  stretto plan exam                         accuracy on the published tables\n";
 
+// Why all layouts were rejected, where there is one reason.
+std::optional<plan::Reject> only_reason(const plan::Plan& p) {
+  const auto some = [](size_t n) { return n > 0; };
+  if (std::ranges::count_if(p.rejected, some) != 1) return std::nullopt;
+  return static_cast<plan::Reject>(std::ranges::find_if(p.rejected, some) - p.rejected.begin());
+}
+
 [[noreturn]] void refuse_empty(const plan::Plan& p, bool scale) {
-  const std::string what = fmt::format(
+  std::string what = fmt::format(
       "plan: no layout of {} on {} can run", p.work.model.name,
       scale ? "any of these counts of devices" : counted(p.constraints.devices, "device"));
+  if (const auto reason = only_reason(p); reason && !p.nearest) {
+    what += ": " + plan::name_of(*reason);
+    if (*reason == plan::Reject::batch && p.constraints.micro_batch && !scale) {
+      const int64_t step = p.constraints.devices * *p.constraints.micro_batch;
+      throw Error(ExitCode::bad_config, what,
+                  fmt::format("give --global-batch {}, or another --micro-batch",
+                              round_up(p.work.global_batch, step)));
+    }
+  }
   if (!p.nearest) {
     const bool listed = p.constraints.keep_rejected;  // with this very plan
     throw Error(ExitCode::bad_config, what,

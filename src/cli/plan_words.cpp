@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "account/rank_order.h"
 #include "base/ceil_div.h"
@@ -88,7 +89,8 @@ plan::Workload workload_of(const PlanOptions& o, const Config& config,
   const int64_t wanted = std::max<int64_t>(1, (int64_t{4} << 20) / std::max<int64_t>(1, w.seq_len));
   int64_t share = ceil_div(wanted, gpus), even = 1;
   while (2 * even <= share / 8) even *= 2;
-  share = round_up(share, even);
+  const int64_t micro_batch = std::clamp<int64_t>(o.micro_batch.value_or(1), 1, 1 << 20);
+  share = round_up(share, std::lcm(even, micro_batch));
   w.global_batch = o.global_batch.value_or(o.scale ? wanted : share * gpus);
   if (cluster.max_devices > 0 && gpus > cluster.max_devices && !o.scale) {
     throw Error(ExitCode::bad_config,

@@ -66,7 +66,7 @@ std::optional<Candidate> price_run(const Config& config, const MachineFigures& m
   if (!cluster) return std::nullopt;
   const Stack stack = find_stack("stretto", *cluster);
   Candidate c = priced(*cluster, stack, config);
-  *interval = interval_of(stack, c.layout.devices());
+  *interval = interval_of(*cluster, stack, workload_of(config), c.layout.devices());
   return c;
 }
 

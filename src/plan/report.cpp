@@ -20,17 +20,19 @@ namespace {
 constexpr double kGiB = 0x1p30;
 
 std::string header(const Plan& p) {
-  const double half = interval_of(p.stack, p.constraints.devices);
+  const double half = interval_of(p.cluster, p.stack, p.work, p.constraints.devices);
+  const int64_t untold = untold_size(p.cluster, p.stack, p.work);
   return fmt::format(
       "{}: {}, hidden {}, {}, {} parameters; {} of {}, {}\n"
       "{} of {} ({}); software {}\n"
-      "constants: {}; interval +-{:.0f} %, most of it common to all lines\n",
+      "constants: {}; interval +-{:.0f} %, most of it common to all lines{}\n",
       p.work.model.name, counted(p.work.model.layers, "layer"), p.work.model.hidden,
       counted(p.work.model.heads, "head"),
       format_count(static_cast<double>(parameter_formula(p.work.model))),
       counted(p.work.global_batch, "sequence"), counted(p.work.seq_len, "token"),
       name_of(p.work.precision), counted(p.constraints.devices, "device"), p.cluster.name,
-      p.cluster.description, p.stack.name, p.stack.fit_source, 100 * half);
+      p.cluster.description, p.stack.name, p.stack.fit_source, 100 * half,
+      untold == 0 ? "" : fmt::format(": no run tells how fast products with {} are", untold));
 }
 
 // The words that make `stretto train` run this layout. Words that the user gave and that contradict
@@ -151,7 +153,9 @@ std::string table(const Plan& p, size_t top) {
         "  = cannot be told apart from the line above; ties are ordered by memory, a layout before "
         "the same one that recomputes more\n";
   }
-  out += "  MFU and HFU by the mpt convention, which counts attention as if it had no mask\n";
+  out += "  MFU and HFU by the mpt convention, which counts attention as if it had no mask";
+  const bool eight_bit = p.work.precision == Precision::amp_fp8 && p.cluster.matrix_flops_fp8 > 0;
+  out += eight_bit ? ", of the peak of 8-bit products\n" : "\n";
   return out + fmt::format("  ({})\n", legend_of(shown));
 }
 

@@ -68,18 +68,18 @@ std::optional<Reject> refusal(const MemoryEstimate& m, const Constraints& limits
   return std::nullopt;
 }
 
-void set_interval(Candidate& c, const Stack& stack) {
-  const double half = interval_of(stack, c.layout.devices());
+void set_interval(Candidate& c, const Cluster& cluster, const Stack& stack, const Workload& work) {
+  const double half = interval_of(cluster, stack, work, c.layout.devices());
   c.low = c.estimate.seconds * (1 - half);
   c.high = c.estimate.seconds * (1 + half);
 }
 
-void set_seconds(Candidate& c, const Stack& stack, const Workload& work) {
+void set_seconds(Candidate& c, const Cluster& cluster, const Stack& stack, const Workload& work) {
   if (c.simulated) return;
   c.simulated = true;
   const double before = c.estimate.seconds;
   refine_to_rank(c.estimate, work, c.layout);
-  set_interval(c, stack);
+  set_interval(c, cluster, stack, work);
   const double change = before / c.estimate.seconds;
   c.tokens_per_second *= change;
   c.mfu *= change;
@@ -103,7 +103,7 @@ void simulate_leaders(Plan& plan) {
   for (Candidate& c : plan.ranked) {
     const bool full = best.size() == leaders;
     if (full && (c.estimate.seconds > best.front() * tie || simulated == most)) break;
-    set_seconds(c, plan.stack, plan.work);
+    set_seconds(c, plan.cluster, plan.stack, plan.work);
     ++simulated;
     if (full && c.estimate.seconds >= best.front()) continue;
     if (full) {
@@ -177,6 +177,20 @@ std::string name_of(Reject reason) {
   return "?";
 }
 
+int64_t untold_size(const Cluster& cluster, const Stack& stack, const Workload& work) {
+  if (std::ranges::count(stack.free, Constant::misaligned) > 0) return 0;
+  for (const int64_t size : {work.model.vocab, work.model.hidden, work.model.ffn}) {
+    if (size % cluster.alignment != 0) return size;
+  }
+  return 0;
+}
+
+double interval_of(const Cluster& cluster, const Stack& stack, const Workload& work,
+                   int64_t devices) {
+  const double told = interval_of(stack, devices);
+  return untold_size(cluster, stack, work) == 0 ? told : std::max(told, 0.25);
+}
+
 double interval_of(const Stack& stack, int64_t devices) {
   // Held-out rows are off by three to six times as much as rows of the fit: a factor of five covers
   // nine of ten.
@@ -202,7 +216,7 @@ Candidate price(const Cluster& cluster, const Stack& stack, const Workload& work
   c.layout = layout;
   c.estimate = estimate(cluster, stack, work, layout);
   c.memory = estimate_memory(cluster, stack, work, layout);
-  set_interval(c, stack);
+  set_interval(c, cluster, stack, work);
   const double tokens = static_cast<double>(work.global_batch * work.seq_len);
   c.tokens_per_second = tokens / c.estimate.seconds;
   const FlopsPerToken flops =

@@ -261,6 +261,34 @@ TEST(PlanVerb, NamesOptionsThatKeepAWord) {
   EXPECT_EQ(note({"parallel.tp=2", "--tp", "2"}).find("chosen anew"), std::string::npos);
 }
 
+// The batch that is chosen suits the micro-batch that was asked for; one that was asked for may
+// not.
+TEST(PlanVerb, AMicroBatchThatDividesNoBatchIsNamed) {
+  const std::vector<std::string> words = {"plan", "mpt-3b",        "--cluster", "h200",  "--gpus",
+                                          "1",    "--micro-batch", "24",        "--top", "1"};
+  const VerbAnswer chosen = run_verb(words);
+  EXPECT_EQ(chosen.code, 0) << chosen.err;
+  EXPECT_CONTAINS(chosen.out, " mbs24 ");
+  std::vector<std::string> more = words;
+  more.insert(more.end(), {"--global-batch", "100"});
+  const VerbAnswer asked = run_verb(more);
+  EXPECT_EQ(asked.code, 78);
+  EXPECT_CONTAINS(asked.err, "can run: global batch not divisible by dp x micro-batch");
+  EXPECT_CONTAINS(asked.err, "give --global-batch 120, or another --micro-batch");
+}
+
+// No run of ours has such a vocabulary: +-5 % would be a claim.
+TEST(PlanVerb, ARateThatNoRunToldWidensTheInterval) {
+  const auto first_lines = [](const char* vocabulary) {
+    return run_verb({"plan", "gpt2-124m", "--cluster", "h200", "--gpus", "1", "--top", "1",
+                     std::string("model.vocab=") + vocabulary})
+        .out;
+  };
+  const std::string odd = first_lines("50257"), even = first_lines("50304");
+  EXPECT_CONTAINS(odd, "interval +-25 %, most of it common to all lines: no run tells how fast");
+  EXPECT_CONTAINS(even, "interval +-5 %, most of it common to all lines\n");
+}
+
 // 1376 s, not 1.38e+03; one layout, one micro-batch.
 TEST(PlanVerb, NumbersAreReadByPeople) {
   const VerbAnswer slow = run_verb(
