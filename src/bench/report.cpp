@@ -228,6 +228,7 @@ json row_json(const RunRecord& r, const RecordForecast& forecast, int64_t stretc
   return {{"label", without_control(shown_name(r))},
           {"status", name_of(r.status)},
           {"reason", without_control(r.reason)},
+          {"busy", r.disturbed() ? describe(r.cores) : ""},
           {"log_tail", without_control(r.log_tail, true)},
           {"command", command_line(r)},
           {"launcher", r.launcher},

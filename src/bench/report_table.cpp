@@ -33,9 +33,11 @@ std::string memory_text(const json& r) {
 std::string row_text(const json& r) {
   const auto tokens = r["tokens"].get<double>(), seconds = r["seconds"].get<double>();
   const auto text = [&](const char* key) { return r[key].get<std::string>(); };
-  const std::string reason = text("reason");
   std::string name = markup_text(text("label"));
-  if (!reason.empty()) name += fmt::format("<div class=\"why\">{}</div>", markup_text(reason));
+  for (const char* key : {"reason", "busy"}) {
+    const std::string why = text(key);
+    if (!why.empty()) name += fmt::format("<div class=\"why\">{}</div>", markup_text(why));
+  }
   const std::string cells[] = {
       text("status"),
       text("model"),

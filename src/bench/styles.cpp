@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "base/units.h"
 #include "bench/launcher.h"
 #include "bench/published.h"
 
@@ -110,7 +111,8 @@ Columns mosaicgpt_columns() {
 
 std::string notes(F f) {
   std::string text = f.record.status == RunStatus::ok ? "" : name_of(f.record.status);
-  for (const std::string& more : {f.record.reason, f.incomparable}) {
+  const std::string busy = f.record.disturbed() ? describe(f.record.cores) : "";
+  for (const std::string& more : {f.record.reason, f.incomparable, busy}) {
     if (!more.empty()) text += (text.empty() ? "" : "; ") + more;
   }
   return text;
@@ -139,7 +141,8 @@ std::string memory_cell(F f, double unit, const char* suffix) {
   const bool measured = m.grown_rank > 0;
   const auto bytes = static_cast<double>(measured ? m.grown_rank : m.predicted_rank);
   if (bytes <= 0) return "";
-  return fmt::format("{:.3g}{}{}", bytes / unit, suffix, measured ? "" : " (predicted)");
+  return fmt::format("{}{}{}", format_digits(bytes / unit, 3), suffix,
+                     measured ? "" : " (predicted)");
 }
 
 Columns bloom_columns() {

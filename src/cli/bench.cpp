@@ -38,7 +38,7 @@ constexpr const char* kHelp =
 struct Options {
   std::vector<std::string> words;
   std::string out, from, machine, label, turns;
-  int64_t steps = kTimedSteps, warmup = kWarmupSteps;
+  int64_t ranks = 0, steps = kTimedSteps, warmup = kWarmupSteps;
   double seconds = kTimedSeconds;
   bool json = false;
 };
@@ -46,6 +46,13 @@ struct Options {
 void line(const char* title, const std::string& text) { fmt::print("{:<14} {}\n", title, text); }
 
 std::string percent(double fraction) { return fmt::format("{:.2f} %", 100 * fraction); }
+
+std::string rate_text(double flops) {
+  const auto [unit, name] = flops < 1e12   ? std::pair(1e9, "GFLOP/s")
+                            : flops < 1e15 ? std::pair(1e12, "TFLOP/s")
+                                           : std::pair(1e15, "PFLOP/s");
+  return fmt::format("{} {}", format_digits(flops / unit, 4), name);
+}
 
 void print_speed(const RunRecord& r, const Figures& f) {
   line("step", fmt::format("{} median of {} (95 % interval {} to {}, +-{:.1f} %)",
@@ -67,8 +74,8 @@ void print_speed(const RunRecord& r, const Figures& f) {
                                  format_count(f.tokens_per_second), f.samples_per_second,
                                  format_count(f.tokens_per_second_per_device)));
   const ConventionFigures& mpt = f.of(Convention::mpt);
-  line("work", fmt::format("{:.4g} TFLOP/s per rank, {:.4g} PFLOP/s in all (model FLOPs, mpt)",
-                           mpt.model_flops / 1e12, f.aggregate_pflops));
+  line("work", fmt::format("{} per rank, {} in all (model FLOPs, mpt)", rate_text(mpt.model_flops),
+                           rate_text(1e15 * f.aggregate_pflops)));
   if (f.gemm_fraction) {
     line("", fmt::format("{} of the measured matrix product rate (executed FLOPs)",
                          percent(*f.gemm_fraction)));
@@ -77,7 +84,7 @@ void print_speed(const RunRecord& r, const Figures& f) {
 
 void print_utilization(const RunRecord& r, const Figures& f) {
   if (r.peak <= 0) return line("utilisation", "unknown peak");
-  line("peak", fmt::format("{:.4g} TFLOP/s per rank: {}", r.peak / 1e12, r.peak_source));
+  line("peak", fmt::format("{} per rank: {}", rate_text(r.peak), r.peak_source));
   for (const ConventionFigures& c : f.conventions) {
     if (!c.utilization) continue;
     line(
@@ -120,11 +127,16 @@ std::string batch_text(const Config& c) {
                      missing > 0 ? fmt::format(" - {}", missing) : "");
 }
 
-std::string memory_text(const RunMemory& m) {
+// Ranks that share a process are measured together: beside stages that differ, only sums compare.
+std::string memory_text(const RunMemory& m, int64_t ranks) {
   const auto text = [](int64_t bytes) { return format_bytes(static_cast<double>(bytes)); };
   if (m.grown_rank <= 0) {
     return fmt::format("{} per rank predicted, all ranks {}; not measured", text(m.predicted_rank),
                        text(m.predicted_total));
+  }
+  if (m.ranks_here > 1 && m.predicted_total < ranks * m.predicted_rank) {
+    return fmt::format("{} predicted for the largest rank; all ranks {}, {} measured",
+                       text(m.predicted_rank), text(m.predicted_total), text(m.grown_total));
   }
   return fmt::format("{} per rank predicted, {} measured; all ranks {}, {} measured",
                      text(m.predicted_rank), text(m.grown_rank), text(m.predicted_total),
@@ -152,7 +164,7 @@ void print_page(const RunRecord& r) {
   const RunMemory& m = r.memory;
   if (m.predicted_rank > 0) {
     const auto text = [](int64_t bytes) { return format_bytes(static_cast<double>(bytes)); };
-    line("memory", memory_text(m));
+    line("memory", memory_text(m, r.devices()));
     line("", fmt::format("limit {} per rank; {} peak {}, {} before the run", text(m.limit),
                          c.device == Device::cuda ? "GPU" : "process", text(m.measured),
                          text(m.before)));
@@ -183,7 +195,8 @@ Config load(const Options& options) {
       spdlog::warn("the ranks of {} were started by {}, these by {}", printable(options.from),
                    record.launcher, launcher_here());
     }
-    require_world(record.config, available_ranks(0));  // a record shows the dp that was chosen
+    // A record shows the dp that was chosen.
+    require_world(record.config, available_ranks(options.ranks));
     require_valid(record.config);
     return record.config;
   }
@@ -192,7 +205,7 @@ Config load(const Options& options) {
                 "stretto bench configs/runs/tiny.yaml");
   }
   ResolvedConfig resolved = load_config(options.words);
-  fit_world(resolved, available_ranks(0));
+  fit_world(resolved, available_ranks(options.ranks));
   require_valid(resolved);
   return resolved.config;
 }
@@ -200,6 +213,7 @@ Config load(const Options& options) {
 std::vector<std::string> command_of(const Options& options) {
   std::vector<std::string> command = {"stretto", "bench"};
   if (!options.from.empty()) command.insert(command.end(), {"--from", options.from});
+  if (options.ranks > 0) command.insert(command.end(), {"-n", fmt::format("{}", options.ranks)});
   command.insert(command.end(), options.words.begin(), options.words.end());
   if (options.steps != kTimedSteps)
     command.insert(command.end(), {"--steps", fmt::format("{}", options.steps)});
@@ -276,8 +290,10 @@ void add_bench(Command& app) {
   Command* verb = app.add_subcommand("bench", kHelp);
   auto options = std::make_shared<Options>();
   verb->add_settings(options->words);
+  verb->add_option("-n,--ranks", options->ranks, "Ranks in this process (threads)")
+      ->between(1, 4096);
   verb->add_option("--from", options->from, "Run again what this record describes")->file();
-  verb->add_option("--out", options->out, "Write the record (JSON) here")->file();
+  verb->add_option("-o,--out", options->out, "Write the record (JSON) here")->file();
   verb->add_option("--steps", options->steps, "Timed steps, at least")
       ->capture_default_str()
       ->between(1, 1e9);

@@ -226,7 +226,7 @@ void add_compare(Command& app) {
   verb->add_option("--runs", options->runs, "With --bench: fresh starts of both (5)");
   verb->add_option("--steps", options->steps, "With --bench: steps of a run, at least (12)");
   verb->add_option("--seconds", options->seconds, "With --bench: seconds of a run, at least (2)");
-  verb->add_option("--out", options->out, "With --bench: directory that keeps the records")
+  verb->add_option("-o,--out", options->out, "With --bench: directory that keeps the records")
       ->directory();
   verb->add_option("--tolerance", options->tolerance, "Smallest change that counts")
       ->capture_default_str()

@@ -41,7 +41,7 @@ void add_report(Command& app) {
   verb->add_option("directory", options->directory, "Where the records are, or one of them")
       ->required()
       ->file();
-  verb->add_option("--out", options->out, "File to write (DIR/report.html)")->file();
+  verb->add_option("-o,--out", options->out, "File to write (DIR/report.html)")->file();
   verb->add_option("--title", options->title, "Heading of the page");
   verb->callback([options] { report(*options); });
 }

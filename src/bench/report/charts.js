@@ -145,17 +145,21 @@ function attribution() {
 function memory() {
   const all = rows.filter(r => r.memory_rank > 0), list = all.slice(0, many);
   if (!list.length) return;
-  const most = Math.max(...list.map(r => Math.max(r.memory_rank, r.memory_grown))), limits = list.map(r => r.limit).filter(x => x > 0);
+  // The axis is for what ran; bars of what did not fit end at its edge, and their names say how long they are.
+  const ran = list.filter(r => r.tokens > 0), limits = list.map(r => r.limit).filter(x => x > 0);
+  const most = Math.max(...(ran.length ? ran : list).map(r => Math.max(r.memory_rank, r.memory_grown)));
   const limit = limits.length ? Math.min(...limits) : 0, near = limit && limit < 4 * most;
+  const end = 1.1 * Math.max(most, near ? limit : 0), cut = list.some(r => r.memory_rank > end);
+  const sized = r => named(r) + (r.memory_rank > end ? `: ${bytes(r.memory_rank)}` : '');
   const s = section('Memory per rank', 'Colours: what the plan gives each purpose on the rank that needs most (the engine allocates exactly that). ' +
-    'Outline: what the process really grew by, per rank. ' + (limit ? (near ? `Dashed: the smallest limit, ${bytes(limit)}.` : `The limit, ${bytes(limit)}, is far to the right.`) : '') + shown(list, all));
-  const mib = x => x / 2 ** 20;
-  const terms = data.terms.map((name, i) => ({ label: name, backgroundColor: TERMS[i], data: list.map(r => mib(r.terms[i])) }))
+    'Outline: what the process really grew by, per rank (of stages that differ, the mean). ' + (limit ? (near ? `Dashed: the smallest limit, ${bytes(limit)}.` : `The limit, ${bytes(limit)}, is far to the right.`) : '') + shown(list, all));
+  const [unit, name] = most < 10 * 2 ** 30 ? [2 ** 20, 'MiB'] : [2 ** 30, 'GiB'], in_unit = x => x / unit;
+  const terms = data.terms.map((name, i) => ({ label: name, backgroundColor: TERMS[i], data: list.map(r => in_unit(r.terms[i])) }))
     .filter(set => set.data.some(x => x > 0));
-  chart(s, 'memory', high(list.map(named), 110), { type: 'bar', plugins: [measuredBox], data: { labels: list.map(named), datasets: terms },
-    options: { indexAxis: 'y', outline: { measured: list.map(r => mib(r.memory_grown)), capacity: near ? mib(limit) : 0 },
+  chart(s, 'memory', high(list.map(sized), 110), { type: 'bar', plugins: [measuredBox], data: { labels: list.map(sized), datasets: terms },
+    options: { indexAxis: 'y', outline: { measured: list.map(r => in_unit(r.memory_grown)), capacity: near ? in_unit(limit) : 0 },
       plugins: { legend: { labels: { boxWidth: 12 } } },
-      scales: { x: axis('MiB', { stacked: true, suggestedMax: mib(near ? Math.max(most, limit) : most) }), y: Object.assign(names(), { stacked: true }) } } });
+      scales: { x: axis(name, Object.assign({ stacked: true }, cut ? { max: in_unit(end) } : { suggestedMax: in_unit(near ? Math.max(most, limit) : most) })), y: Object.assign(names(), { stacked: true }) } } });
 }
 function scatter(parent, name, unit, list, x, y, known) {
   const most = Math.max(...list.map(r => Math.max(x(r), y(r)))), least = Math.min(...list.map(r => Math.min(x(r), y(r))));

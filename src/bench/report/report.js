@@ -50,11 +50,13 @@ const median = list => { const s = list.slice().sort((a, b) => a - b), h = s.len
 function finding() {
   const failed = rows.length - good.length, what = data.continued ? 'part' : 'run', why = failed === 1 ? 'its row says why.' : 'their rows say why.';
   if (!good.length) return `None of ${rows.length} ${what}${rows.length === 1 ? '' : 's'} has figures: ${why}`;
+  const busy = good.filter(r => r.busy).length;
   const { best, rivals, others, close } = standing(good, () => 1), last = good.at(-1);
   return (data.continued ? `A training run in ${rows.length === 1 ? 'one part' : rows.length + ' parts'}; ${last.label} reached ${count(last.tokens)} tokens/s.`
     : rivals === 1 ? `${best.label}: ${count(best.tokens)} tokens/s.`
     : `${best.label} is the fastest of ${rivals} configurations ${others ? 'of the same work ' : ''}that ended well: ${count(best.tokens)} tokens/s${close}.`) +
     (others && !data.continued ? ` ${others} did other work (model, sequence, precision or batch) and ${others === 1 ? 'is' : 'are'} not compared.` : '') +
+    (busy ? ` Other programs took cores from ${busy} of them: figures of a quiet machine would be better.` : '') +
     (failed ? ` ${failed} ${failed === 1 ? 'has' : 'have'} no figures: ${why}` : '');
 }
 function header() {
@@ -86,7 +88,7 @@ const COLUMNS = [['run', r => r.label, 'text'], ['status', r => r.status, 'text'
   ['global', r => r.global], ['ranks by', r => r.launcher, 'text'], ['memory/rank', r => r.memory_rank, '', x => bytes(x)],
   ['measured', r => r.memory_grown, '', x => bytes(x)]];
 function nameCell(r) {
-  const cell = el('td'), why = [firstProblem(r.reason), r.apart].filter(Boolean).join('; ');
+  const cell = el('td'), why = [firstProblem(r.reason), r.apart, r.busy].filter(Boolean).join('; ');
   const name = el('div', undefined, 'name');
   for (const word of r.label.split(/(?<=[-_,])/)) name.append(word, el('wbr'));
   cell.append(name);
@@ -102,7 +104,7 @@ function table() {
   let sorted = -1, down = true;
   const draw = () => {
     const words = filter.value.toLowerCase().split(/\s+/).filter(Boolean);
-    let shown = rows.filter(r => { const all = JSON.stringify([r.label, r.status, r.model, r.precision, layout(r), r.launcher, r.reason, r.apart]).toLowerCase();
+    let shown = rows.filter(r => { const all = JSON.stringify([r.label, r.status, r.model, r.precision, layout(r), r.launcher, r.reason, r.apart, r.busy]).toLowerCase();
                                    return words.every(w => all.includes(w)); });
     if (sorted >= 0) {
       const of = COLUMNS[sorted][1];
