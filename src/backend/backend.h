@@ -139,8 +139,9 @@ class Backend {
   // Measures device times per operator; profile() has them after the next synchronize(). The CPU
   // always measures.
   virtual void time_operators(bool) {}
-  // What is queued between the two calls is a task (TaskSlice): profilers see its name, and a traced
-  // step a slice at the time at which the device does it. True if it will. Tasks are not nested.
+  // What is queued between the two calls is a task (TaskSlice): profilers see its name, and a
+  // traced step a slice at the time at which the device does it. True if it will. Tasks are not
+  // nested.
   virtual bool begin_task(const TraceSlice&) { return false; }
   virtual void end_task() {}
   // For amp_fp8: from now on, linear operators with bf16 operands may round these to 8 bits (CUDA,

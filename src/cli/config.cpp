@@ -136,9 +136,12 @@ void check(const Options& options) {
       print_finding(finding, resolved);
     }
   }
-  nlohmann::json answer = {{"ok", errors == 0}, {"findings", list}};
+  const bool some_left = leave_rules_out(findings);
+  nlohmann::json answer = {
+      {"ok", errors == 0}, {"findings", list}, {"all_rules_checked", !some_left}};
   std::string verdict =
-      fmt::format("not valid: {}\n", counted(static_cast<int64_t>(errors), "error"));
+      fmt::format("not valid: {}{}\n", counted(static_cast<int64_t>(errors), "error"),
+                  some_left ? "; other rules are checked once these hold" : "");
   if (errors == 0) {
     const Needs needs = needs_of(resolved.config);
     answer["micro_batch"] = needs.micro_batch;

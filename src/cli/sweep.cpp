@@ -126,6 +126,17 @@ bool run_all(const std::vector<PlannedPoint>& points, SweepOptions how) {
   return measured || points.empty();
 }
 
+// Points whose timed steps alone take longer than they may last, by their prediction.
+void warn_of_long_points(const std::vector<PlannedPoint>& points, const SweepOptions& how) {
+  for (const PlannedPoint& p : points) {
+    const double least = static_cast<double>(how.steps) * p.predicted.seconds;
+    if (least <= time_limit(p, how) || !would_run(p, how)) continue;
+    spdlog::warn("{}: {} of {} will not end within its limit of {}: raise timeout, or leave it out",
+                 printable(p.point.label), counted(how.steps, "timed step"),
+                 format_seconds(p.predicted.seconds), format_seconds(time_limit(p, how)));
+  }
+}
+
 // The machine on which points will run, for predictions; measured once per sweep. Nodes of a
 // cluster are other machines: until a job has measured one, nothing is predicted for an array.
 std::string machine_text(const Options& options) {
@@ -230,6 +241,7 @@ void sweep(const Options& options) {
   how.launcher = slurm ? "srun" : options.launcher;  // jobs of an array start their ranks with srun
   std::vector<PlannedPoint> points = plan(options, how);
   keep_only(options.only, points);
+  warn_of_long_points(points, how);
   if (!options.run) {
     print_plan(points);
     print_sum(points, how);
@@ -280,7 +292,7 @@ void add_sweep(Command& app) {
   verb->add_option("spec", options->spec, "YAML file: base, set, grid, points, steps, timeout")
       ->file();
   add_flags(verb, options->flags);
-  verb->add_option("--out", options->directory, "Directory of the sweep")
+  verb->add_option("-o,--out", options->directory, "Directory of the sweep")
       ->directory()
       ->capture_default_str();
   verb->add_option("--steps", options->steps, "Timed steps per point (12)")->between(1, 1e9);

@@ -94,6 +94,13 @@ std::vector<Finding> check_config(const Config& config) {
   return findings;
 }
 
+bool leave_rules_out(const std::vector<Finding>& findings) {
+  return std::any_of(findings.begin(), findings.end(), [](const Finding& f) {
+    return f.rule == kRangeRule ||
+           std::ranges::any_of(size_rules(), [&](const Rule& rule) { return f.rule == rule.name; });
+  });
+}
+
 bool is_valid(const Config& config) {
   const std::vector<Finding> findings = check_config(config);
   return std::none_of(findings.begin(), findings.end(),

@@ -23,6 +23,8 @@ struct Finding {
 // Everything that is wrong (errors first) or could be better (advice); empty if there is nothing.
 std::vector<Finding> check_config(const Config& config);
 bool is_valid(const Config& config);  // no finding is an error
+// Whether these are of the rules that come first: others are looked at where those hold.
+bool leave_rules_out(const std::vector<Finding>& findings);
 
 // Throws Error (bad_config) with all errors and their places. Advice does not throw.
 void require_valid(const ResolvedConfig& resolved);

@@ -92,6 +92,13 @@ void fit_memory(Config& config) {
   const size_t budget = memory_budget(config, ranks_here(config));
   choose_micro_batch(config, budget);
   require_fits(config, budget);
+  Config unlimited = config;
+  unlimited.memory_limit = 0;
+  const size_t there = memory_budget(unlimited, ranks_here(config)), need = largest_need(config);
+  if (config.memory_limit > 0 && need > there) {
+    spdlog::warn("memory_limit allows {} per rank, but this machine has {}: a run may be killed",
+                 format_bytes(static_cast<double>(need)), format_bytes(static_cast<double>(there)));
+  }
 }
 
 void run_ranks(const Config& config, const std::function<void(Comm&)>& run) {

@@ -73,7 +73,8 @@ void LogFile::flush(bool durable) {
 }
 
 void LogFile::take_note(const Error& error) {
-  if (!failing_) spdlog::warn("{}; records are kept in memory until they can be written", error.what());
+  if (!failing_)
+    spdlog::warn("{}; records are kept in memory until they can be written", error.what());
   failing_ = true;
   try {
     // The failed write may have ended inside a record: the next one goes on from there.

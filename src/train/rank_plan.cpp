@@ -78,10 +78,13 @@ std::string what_fits(const Config& config, size_t bytes) {
       hint = fits("activation_checkpointing=full optimizer_offload=true activation_offload=true");
     }
   }
-  return !hint.empty()
-             ? hint
-             : "not even micro_batch=1 with full checkpointing fits: use a smaller model, "
-               "more ranks with tp, pp or zero, or raise memory_limit";
+  if (!hint.empty()) return hint;
+  return fmt::format(
+      "not even micro_batch=1 with full checkpointing fits: use a smaller model, or more {} with "
+      "tp, "
+      "pp or zero{}",
+      config.device == Device::cpu ? "machines" : "GPUs",
+      config.memory_limit > 0 ? ", or raise memory_limit" : "");
 }
 
 }  // namespace

@@ -58,6 +58,22 @@ TEST(ConfigVerb, CheckCountsWhatARunNeeds) {
   EXPECT_CONTAINS(large.out, " per rank with micro_batch=1\nnot on this machine: ");
 }
 
+TEST(ConfigVerb, CheckSaysThatItDidNotCheckAllRules) {
+  const VerbAnswer range = run_verb({"config", "check", "tiny", "train.steps=-1", "parallel.tp=3"});
+  EXPECT_CONTAINS(range.out, "not valid: 1 error; other rules are checked once these hold\n");
+  const VerbAnswer all = run_verb({"config", "check", "tiny", "parallel.tp=3"});
+  EXPECT_CONTAINS(all.out, "not valid: 1 error\n");
+}
+
+// A limit that the machine does not have is no promise.
+TEST(ConfigVerb, ALimitAboveTheMachinesMemoryIsWarnedOf) {
+  const VerbAnswer above = run_verb(
+      {"config", "check", "mpt-70b", "memory_limit=100TiB", "micro_batch=1", "global_batch=1"});
+  EXPECT_CONTAINS(above.err, "but this machine has ");
+  EXPECT_EQ(run_verb({"config", "check", "mpt-70b"}).out.find("raise memory_limit"),
+            std::string::npos);
+}
+
 // Advice is about values that the fix of an error may change.
 TEST(ConfigVerb, CheckGivesNoAdviceBesideErrors) {
   const VerbAnswer bad = run_verb({"config", "check", "gpt2-124m", "parallel.tp=5"});
