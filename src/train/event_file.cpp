@@ -104,7 +104,9 @@ std::string next_name(Fs& fs, const std::string& directory) {
     std::from_chars(name.data() + kPrefix.size(), name.data() + name.size(), its_time);
     if (its_time < kEnd) time = std::max(time, its_time + 1);
   }
-  return fmt::format("{}{:010}.{}", kPrefix, time, host_name());
+  std::string name = fmt::format("{}{:010}.{}", kPrefix, time, host_name());
+  while (fs.info(join_path(directory, name))) name += "+";  // after the last second that has a name
+  return name;
 }
 
 }  // namespace

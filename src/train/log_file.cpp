@@ -26,6 +26,10 @@ LogFile::LogFile(Fs& fs, std::string path, std::string beginning)
 }
 
 LogFile::~LogFile() {
+  try {
+    if (records_ > 0) flush(false);  // there may be room again
+  } catch (...) {  // flush() takes note of errors; nothing else may leave a destructor
+  }
   if (records_ + lost_ == 0) return;
   spdlog::warn("{}: {} could not be written", path_, counted(records_ + lost_, "record"));
 }
@@ -43,10 +47,13 @@ void LogFile::write(std::string_view record) {
 void LogFile::sync() {
   flush(true);
   try {
-    if (!fs_.info(path_)) open();
+    if (fs_.info(path_)) return;
+    open();
+    spdlog::warn("{} has disappeared with what was in it; it begins anew", path_);
   } catch (const Error& error) {
     spdlog::warn("{} has disappeared and cannot be created again: {}", path_, error.what());
   }
+  if (!waiting_.empty()) flush(true);
 }
 
 void LogFile::open() {

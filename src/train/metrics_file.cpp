@@ -11,9 +11,10 @@
 namespace stretto {
 namespace {
 
+constexpr std::string_view kBegin = "{\"step\":";
+
 // The step of a line that json_line() or its neighbours wrote; -1 for any other line.
 int64_t step_of(std::string_view line) {
-  constexpr std::string_view kBegin = "{\"step\":";
   if (!line.starts_with(kBegin) || !line.ends_with('}')) return -1;
   int64_t step = -1;
   std::from_chars(line.data() + kBegin.size(), line.data() + line.size(), step);
@@ -35,6 +36,11 @@ std::uintmax_t bytes_up_to(const std::string& path, int64_t step) {
   return kept;
 }
 
+// Whether a line without an end may be the beginning of one of ours.
+bool may_become_ours(std::string_view line) {
+  return line.starts_with(kBegin) || kBegin.starts_with(line);
+}
+
 // Refuses a file that is not a metrics file, because it would be cut and written to.
 void require_ours(const std::string& path) {
   std::error_code ignored;
@@ -44,7 +50,8 @@ void require_ours(const std::string& path) {
   if (regular) {
     std::string line;
     std::ifstream file(path, std::ios::binary);
-    if (!std::getline(file, line) || file.eof() || step_of(line) >= 0) return;
+    if (!std::getline(file, line)) return;  // empty
+    if (file.eof() ? may_become_ours(line) : step_of(line) >= 0) return;
   }
   throw Error(
       ExitCode::cannot_create,

@@ -68,6 +68,9 @@ const Pipeline::Plan& Pipeline::plan(int micro_batches) {
   if (it != plans_.end()) return it->second;
   Schedule schedule = make_schedule(kind_, pp_.size(), micro_batches, chunks_);
   std::vector<bool> come = next_input_comes(schedule, pp_.rank());
+  for (int rank = 0; rank < pp_.size(); ++rank) {  // tasks of others may be many
+    if (rank != pp_.rank()) schedule.ranks[static_cast<size_t>(rank)] = {};
+  }
   return plans_[micro_batches] = {std::move(schedule), std::move(come)};
 }
 

@@ -117,6 +117,14 @@ TEST(EventFile, LaterStartsHaveLaterNames) {
   EXPECT_TRUE(in_order[4].starts_with("events.out.tfevents.4000000002.")) << in_order[4];
 }
 
+// After the last second that a name can hold, too, each start has a file of its own.
+TEST(EventFile, StartsDoNotShareAFile) {
+  const TempDir dir(Where::memory);
+  dir.write("events.out.tfevents.9999999998.x", "");
+  for (int i = 0; i < 3; ++i) EventFile(posix_fs(), dir.path(), 0);
+  EXPECT_EQ(test::event_files(dir.path()).size(), 4u);
+}
+
 // The disk is full from the start, takes a part of a record at times, and then has room again.
 TEST(EventFile, WhatCannotBeWrittenWaits) {
   const TempDir dir(Where::memory);
@@ -157,6 +165,9 @@ TEST(EventFile, AFileThatIsGoneIsBegunAnew) {
     write(file, 2);
     std::filesystem::remove(dir / *test::event_files(dir.path()).begin());
     file.sync();
+    if (!full) {
+      EXPECT_EQ(EventReader::read(content_in(dir)).size(), 2u) << "it has its beginning";
+    }
     fs.error_number = 0;
     write(file, 3);
     EXPECT_EQ(steps_in(content_in(dir)),

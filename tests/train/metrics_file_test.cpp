@@ -60,6 +60,12 @@ TEST(MetricsFile, WhatIsNotOursIsLeftAlone) {
   dir.write("metrics.jsonl", "my notes\n");
   EXPECT_ERROR(MetricsFile(posix_fs(), dir.path(), 0), ExitCode::cannot_create, "something other");
   EXPECT_EQ(content_of(dir / "metrics.jsonl"), "my notes\n");
+  dir.write("metrics.jsonl", "my only results: 42");  // no line that we began
+  EXPECT_ERROR(MetricsFile(posix_fs(), dir.path(), 0), ExitCode::cannot_create, "something other");
+  EXPECT_EQ(content_of(dir / "metrics.jsonl"), "my only results: 42");
+  for (const char* torn : {"{", "{\"ste", "{\"step\":1,\"lo"}) {
+    EXPECT_EQ(after(torn, 0), "{\"step\":99}\n") << torn;
+  }
   ASSERT_EQ(std::rename((dir / "metrics.jsonl").c_str(), (dir / "notes").c_str()), 0);
   ASSERT_EQ(mkfifo((dir / "metrics.jsonl").c_str(), 0600), 0);  // opening it would wait for ever
   EXPECT_ERROR(MetricsFile(posix_fs(), dir.path(), 0), ExitCode::cannot_create,
@@ -87,6 +93,24 @@ TEST(MetricsFile, WhatCannotBeWrittenWaits) {
   metrics.write("{\"step\":5}");
   EXPECT_EQ(content_of(dir / "metrics.jsonl"),
             "{\"step\":1}\n{\"step\":2}\n{\"step\":3}\n{\"step\":4}\n{\"step\":5}\n");
+}
+
+// There may be room again when a run ends, although nothing more is written.
+TEST(MetricsFile, WhatWaitsIsTriedOnceMoreAtTheEnd) {
+  const TempDir dir(Where::memory);
+  FaultFs fs(posix_fs());
+  {
+    MetricsFile metrics(fs, dir.path(), 0);
+    fs.fail_kind = "write";
+    fs.error_number = ENOSPC;
+    fs.fail_at = 0;
+    fs.fail_from_then_on = true;
+    metrics.write("{\"step\":1}");
+    metrics.sync();
+    EXPECT_EQ(content_of(dir / "metrics.jsonl"), "");
+    fs.error_number = 0;
+  }
+  EXPECT_EQ(content_of(dir / "metrics.jsonl"), "{\"step\":1}\n");
 }
 
 TEST(MetricsFile, NoDirectoryNoFile) {
