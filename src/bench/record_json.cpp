@@ -11,6 +11,7 @@
 #include "base/strict_json.h"
 #include "bench/figures.h"
 #include "bench/record.h"
+#include "config/rules.h"
 #include "config/serialize.h"
 
 namespace stretto {
@@ -177,6 +178,9 @@ void read_steps(const Reader& in, RunRecord& r) {
   r.steps.resize(seconds.size());
   for (size_t i = 0; i < seconds.size(); ++i) {
     r.steps[i].seconds = in.number_of(seconds[i], "seconds");
+    if (!(r.steps[i].seconds >= 1e-9 && r.steps[i].seconds <= 1e9)) {
+      in.fail("seconds", "a list of numbers from 1e-9 to 1e9");
+    }
     if (losses[i].is_null()) {
       r.steps[i].loss = std::numeric_limits<double>::quiet_NaN();
     } else {
@@ -292,7 +296,8 @@ RunStatus read_status(const Reader& in) {
   in.fail("status", "ok, OOM, fail, timeout, diverged, killed, stopped or rejected");
 }
 
-Config read_config(const Reader& in) {
+// `possible`: a run was made with it, so its numbers are in their ranges and can be counted.
+Config read_config(const Reader& in, bool possible) {
   Config config;
   try {
     config = config_from_json(in.member("config"));
@@ -305,6 +310,11 @@ Config read_config(const Reader& in) {
     in.fail("config.parallel", "degrees from 1 to 1048576");
   }
   if (config.micro_batch == kAuto) in.fail("config.micro_batch", "a definite number");
+  if (!possible) return config;
+  if (const std::vector<Finding> findings = check_config(config); leave_rules_out(findings)) {
+    in.fail("config." + findings.front().key,
+            fmt::format("possible: {}", findings.front().message));
+  }
   return config;
 }
 
@@ -379,7 +389,9 @@ RunRecord parse_record(std::string_view text, const std::string& name) {
   for (const json& word : in.list("command", kMaxWords)) {
     r.command.push_back(in.text_of(word, "command"));
   }
-  r.config = read_config(in);
+  r.status = read_status(in);
+  const bool tried = r.status != RunStatus::rejected && r.status != RunStatus::oom;
+  r.config = read_config(in, tried);
   const Reader build = in.at("build");
   r.build = {build.text("version"), build.text("commit"), build.text("compiler"),
              build.text("flags"), build.text("libraries")};
@@ -389,7 +401,6 @@ RunRecord parse_record(std::string_view text, const std::string& name) {
   r.peak_source = in.text("peak_source");
   r.started = in.text("started");
   r.wall_seconds = in.number("wall_seconds");
-  r.status = read_status(in);
   r.exit_code = static_cast<int>(in.integer("exit_code", 1 << 16));
   r.reason = in.text("reason");
   r.log_tail = in.text("log_tail");

@@ -16,7 +16,7 @@ using F = const RowFacts&;
 
 std::string whole(int64_t value) { return fmt::format("{}", value); }
 std::string whole(std::optional<int64_t> value) { return value ? whole(*value) : ""; }
-std::string truncated(double value) { return fmt::format("{}", static_cast<int64_t>(value)); }
+std::string truncated(double value) { return fmt::format("{:.0f}", std::trunc(value)); }
 std::string truth(bool value) { return value ? "True" : "False"; }
 std::string fixed(double value, int digits) { return fmt::format("{:.{}f}", value, digits); }
 

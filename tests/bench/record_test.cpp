@@ -94,12 +94,18 @@ TEST(Record, RefusesWhatItCannotTrust) {
   refused("/status", "fine", "status");
   refused("/steps/seconds/2", -1, "steps.seconds");
   refused("/steps/seconds/2", "1", "steps.seconds");
+  for (const double not_a_time : {0.0, 5e-324, 1e308}) {
+    refused("/steps/seconds/2", not_a_time, "steps.seconds");
+  }
   refused("/steps/warmup", 14, "steps.warmup");
   refused("/steps/warmup", -1, "steps.warmup");
   refused("/steps/skipped", json::array({13}), "steps.skipped");
   refused("/steps/loss", json::array(), "steps.loss");
   refused("/config/parallel/tp", 0, "config");
   refused("/config/micro_batch", "auto", "micro_batch");
+  refused("/config/seq_len", 0, "config.seq_len");
+  refused("/config/global_batch", int64_t{1} << 62, "config.global_batch");
+  refused("/config/model/hidden", int64_t{1} << 62, "config.model.hidden");
   refused("/memory/measured", 1e300, "memory.measured");
   refused("/launcher", "$(reboot)", "launcher");
   refused("/launcher", 3, "launcher");
@@ -107,6 +113,10 @@ TEST(Record, RefusesWhatItCannotTrust) {
   refused("/cores", json{{"usable", 2}, {"wanted", 2}, {"others", -1}, {"idle", 0}},
           "cores.others");
   refused("/cores", json{{"usable", 2}}, "cores");
+  json rejected = good;  // its configuration may be what it was rejected for
+  rejected["status"] = "rejected";
+  rejected["config"]["seq_len"] = 0;
+  EXPECT_EQ(parse_record(rejected.dump(), "r.json").config.seq_len, 0);
   json missing = good;
   missing.erase("device");
   EXPECT_ERROR(parse_record(missing.dump(), "r.json"), ExitCode::bad_data, "device");
