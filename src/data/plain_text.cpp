@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "base/fs.h"
 
 namespace stretto {
 
@@ -33,6 +34,9 @@ void require_plain_text(File& file, const char* otherwise) {
       {0, "PAR1\x15", "a Parquet table",
        "make JSON Lines of it first: python3 -c \"import pandas; pandas.read_parquet('{}')"
        ".to_json('NAME.jsonl', orient='records', lines=True)\""},
+      {0, "MMIDIDX", "an index of Megatron's tokens", "use the pair as it is: data.path={}"},
+      {0, "\x88\xd8\x34\x01\x01\0\0\0"sv, "a token file of llm.c", "use it as it is: data.path={}"},
+      {0, "\xa1\xd9\x34\x01\x07\0\0\0"sv, "a token file of llm.c", "use it as it is: data.path={}"},
       {0, "\x93NUMPY", "an array of NumPy",
        "if it holds tokens, write them without its header: python3 -c \"import numpy; "
        "a = numpy.load('{}'); assert a.max() < 65536; a.astype('uint16').tofile('NAME.u16')\""}};
@@ -42,6 +46,13 @@ void require_plain_text(File& file, const char* otherwise) {
     if (!begin.substr(std::min(other.at, begin.size())).starts_with(other.mark)) continue;
     throw Error(ExitCode::bad_data, fmt::format("{} is {}", file.path(), other.name),
                 fmt::format(fmt::runtime(other.fix), file.path()) + otherwise);
+  }
+  const std::string& path = file.path();
+  const std::string index = path.ends_with(".bin") ? path.substr(0, path.size() - 3) + "idx" : "";
+  if (!index.empty() && posix_fs().info(index)) {
+    throw Error(ExitCode::bad_data,
+                fmt::format("{} holds the tokens of Megatron's index {}", path, index),
+                fmt::format("use the pair as it is: data.path={}", path));
   }
 }
 

@@ -165,6 +165,18 @@ TEST(Prepare, TablesArraysAndPdfAreNoText) {
   EXPECT_EQ(prepare({{dir.write("c", "PAR1 is a word")}}, dir / "out").documents, 1);
 }
 
+TEST(Prepare, TokensAreNoText) {
+  const TempDir dir;
+  const auto refuse = [&](const std::string& path, const char* part) {
+    EXPECT_ERROR(prepare({{path}}, dir / "again"), ExitCode::bad_data, part);
+  };
+  prepare({{dir.write("t.txt", "some text")}}, dir / "pair");
+  refuse(dir / "pair.bin", "the tokens of Megatron's index");
+  refuse(dir / "pair.idx", "an index of Megatron's tokens");
+  refuse(dir.write("a", std::string("\x88\xd8\x34\x01\x01\0\0\0", 8)), "a token file of llm.c");
+  refuse(dir.write("b", std::string("\xa1\xd9\x34\x01\x07\0\0\0", 8)), "a token file of llm.c");
+}
+
 // Editors of one system put it in front of every file.
 TEST(Prepare, AByteOrderMarkIsNoPartOfTheText) {
   const TempDir dir;
