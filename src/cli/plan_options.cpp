@@ -40,10 +40,12 @@ void check_money(const PlanOptions& o) {
   const struct {
     const char* option;
     const std::optional<double>& value;
-  } amounts[] = {{"--budget", o.budget}, {"--price", o.price}};
+    double most;  // what is made of it can be counted
+  } amounts[] = {{"--budget", o.budget, 1e15}, {"--price", o.price, 1e6}};
   for (const auto& a : amounts) {
-    if (a.value && !(std::isfinite(*a.value) && *a.value > 0)) {
-      refuse(fmt::format("{} is {}", a.option, *a.value), "give an amount above zero");
+    if (a.value && !(*a.value > 0 && *a.value <= a.most)) {
+      refuse(fmt::format("{} is {}", a.option, *a.value),
+             fmt::format("give an amount above zero, {:.0f} at most", a.most));
     }
   }
 }

@@ -185,8 +185,10 @@ void derive(ResolvedConfig& out, bool from_registry, Problems& problems) {
       }
     }
   }
-  if (model.ffn == 0 && model.hidden > 0 && model.hidden < (int64_t{1} << 40)) {
-    model.ffn = 4 * model.hidden;
+  if (model.ffn == 0 && model.hidden > 0) {
+    // One that is out of range is refused itself, and once.
+    const auto most = static_cast<int64_t>(find_key("model.hidden")->most);
+    model.ffn = 4 * std::min(model.hidden, most);
     derived("model.ffn", "4 x model.hidden");
   }
   // ALiBi as an override also selects MPT's GELU; models of the registry state their own.

@@ -72,10 +72,11 @@ void require_text(std::string_view text, const std::string& name) {
     const bool control =
         (byte < 0x20 && byte != '\t' && byte != '\n' && byte != '\r') || byte == 0x7F;
     if (length == 0 || control) {
-      throw Error(ExitCode::bad_config,
-                  fmt::format("{}:{}:{}  byte 0x{:02x} is not UTF-8 text", printable(name), line,
-                              i - line_start + 1, byte),
-                  "give a YAML text file in UTF-8");
+      throw Error(
+          ExitCode::bad_config,
+          fmt::format("{}:{}:{}  byte 0x{:02x} is {}", printable(name), line, i - line_start + 1,
+                      byte, control ? "a control character" : "not UTF-8 text"),
+          control ? "remove it" : "give text in UTF-8");
     }
     if (byte == '\n') {
       ++line;

@@ -34,6 +34,7 @@ TEST(PlanVerb, QuestionsWithoutAnAnswerAreRefused) {
            {{"--scale", "--tokens", "0"}, "--tokens 0", "more than zero"},
            {{"--scale", "--tokens", "2T", "--deadline", "-5d"}, "--deadline -5", "more than zero"},
            {{"--scale", "--tokens", "2T", "--price", "nan"}, "--price is nan", "above zero"},
+           {{"--scale", "--tokens", "2T", "--price", "1e308"}, "--price is 1e+308", "1000000 at"},
            {{"--scale", "--explain"}, "do not go with --scale", "leave them out"},
            {{"--scale", "--cluster", "local"},
             "this machine has a fixed number",

@@ -454,6 +454,13 @@ TEST(Rules, EveryBrokenConfigurationIsExplained) {
   }
 }
 
+TEST(Rules, WhatFollowsFromAValueOutOfRangeIsNoErrorOfItsOwn) {
+  const Config c = load_config({"tiny", "model.hidden=4611686018427387904"}).config;
+  const std::vector<Finding> findings = check_config(c);
+  ASSERT_EQ(findings.size(), 1u);
+  EXPECT_EQ(findings[0].key, "model.hidden");
+}
+
 TEST(Rules, ADegreeThatDividesNothingIsOneError) {
   const Config c = load_config({"tiny", "parallel.tp=3"}).config;
   std::vector<std::string> errors;

@@ -55,7 +55,7 @@ TEST(Yaml, RefusesWithThePlace) {
       {"bad indent", "a: 1\n  b: 2\n", "my.yaml:2:4  not valid YAML"},
       {"open quote", "a: \"x\nb: \"y\"\n", "not valid YAML"},
       {"tab indent", "a:\n\tb: 1\n", "not valid YAML"},
-      {"binary", std::string("a: \x01\n"), "my.yaml:1:4  byte 0x01 is not UTF-8 text"},
+      {"binary", std::string("a: \x01\n"), "my.yaml:1:4  byte 0x01 is a control character"},
       {"nul", std::string("a\0b", 3), "byte 0x00"},
       {"latin-1", "a: caf\xe9\n", "my.yaml:1:7  byte 0xe9"},
       {"overlong", "a: \xc0\xaf\n", "byte 0xc0"},
