@@ -79,8 +79,17 @@ void run_exam_verb(const ExamOptions& o) {
 // another.
 void add_own_runs(const std::string& path, const plan::Cluster& cluster,
                   std::vector<plan::Observation>& rows) {
+  const std::vector<FoundRecord> found = find_records(posix_fs(), path);
+  const auto busy =
+      std::ranges::count_if(found, [](const FoundRecord& f) { return f.record.disturbed(); });
+  if (busy > 0) {
+    spdlog::warn(
+        "calibrate: other programs took cores from {}: the fit takes their times as they are; "
+        "better measure again when they are done",
+        counted(busy, "run"));
+  }
   std::set<std::string> elsewhere;
-  for (plan::Observation& o : observations_of(find_records(posix_fs(), path))) {
+  for (plan::Observation& o : observations_of(found)) {
     if (o.cluster->device == cluster.device) {
       rows.push_back(std::move(o));
     } else {

@@ -274,6 +274,20 @@ TEST(RecordVerbs, ADoubtfulFitIsNoSuccess) {
 }
 
 // A run without a label has the name of its file, which may be any bytes.
+// Times of a machine that others used are not passed on in silence.
+TEST(RecordVerbs, ADisturbedRunSaysSoEverywhere) {
+  const TempDir dir;
+  RunRecord r = run_on("");
+  r.cores = {2, 2, 1, 0};
+  write_record(posix_fs(), dir / "busy.json", r);
+  const char* const what = "other programs took 1.0 of 2 cores";
+  EXPECT_TRUE(says(run_verb({"collect", dir.path(), "--style", "full"}).out, what));
+  ASSERT_EQ(run_verb({"report", dir.path(), "-o", dir / "page.html"}).code, 0);
+  EXPECT_TRUE(says(content_of(dir / "page.html"), what));
+  const VerbAnswer fit = run_verb({"plan", "calibrate", dir / "busy.json"});
+  EXPECT_TRUE(says(fit.err, "took cores from 1 run")) << fit.err;
+}
+
 TEST(RecordVerbs, CalibrateNamesFilesThatAreNoText) {
   const TempDir dir;
   for (int i = 0; i < 5; ++i) {
