@@ -92,10 +92,11 @@ void fit_memory(Config& config) {
   const size_t budget = memory_budget(config, ranks_here(config));
   choose_micro_batch(config, budget);
   require_fits(config, budget);
-  Config unlimited = config;
+  if (config.memory_limit == 0) return;
+  Config unlimited = config;  // the limit may be more than there is
   unlimited.memory_limit = 0;
   const size_t there = memory_budget(unlimited, ranks_here(config)), need = largest_need(config);
-  if (config.memory_limit > 0 && need > there) {
+  if (need > there) {
     spdlog::warn("memory_limit allows {} per rank, but this machine has {}: a run may be killed",
                  format_bytes(static_cast<double>(need)), format_bytes(static_cast<double>(there)));
   }
