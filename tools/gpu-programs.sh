@@ -1,6 +1,7 @@
 # Sourced by gpu-check and gpu-bench: sets $programs (folder of the programs) and $logs, and finds
 # the CUDA libraries where no toolkit is installed but Python wheels carry them.
 logs=${OUT:-$(mktemp -d)}
+mkdir -p "$logs"
 if [ -n "${STRETTO_PROGRAMS:-}" ] || [ -f "$bundle" ]; then
   programs=${STRETTO_PROGRAMS:-$(mktemp -d)}  # unpacked before, or now
   [ -x "$programs/stretto" ] || tar -C "$programs" -xJf "$bundle" || exit 74

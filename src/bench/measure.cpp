@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "account/peaks.h"
+#include "backend/cuda/cuda_options.h"
 #include "base/clock.h"
 #include "base/cores.h"
 #include "base/log.h"
@@ -286,6 +287,10 @@ std::optional<RunRecord> measure(Config config, const MeasureOptions& options) {
   if (options.machine.empty()) {
     const MachineInfo machine = survey_machine(measures);
     warn_if_disturbed(machine, "repeat when they are done");
+    // Those of other processes were measured here, too.
+    if (measures && launch.wants_mpi() && !machine.gpu.gpus.empty()) {
+      release_gpus(launch.local_rank % std::max(1, cuda_device_count()));
+    }
     record.machine = to_json(machine).dump();
   }
   describe_device(record);

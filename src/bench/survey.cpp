@@ -120,8 +120,10 @@ MachineInfo survey_machine(bool measure, const std::string& directory) {
   return machine;
 }
 
-void release_gpus() {
-  for (int device = 0; device < cuda_device_count(); ++device) release_cuda_device(device);
+void release_gpus(int own) {
+  for (int device = 0; device < cuda_device_count(); ++device) {
+    if (device != own) release_cuda_device(device);
+  }
 }
 
 }  // namespace stretto

@@ -14,8 +14,8 @@ namespace stretto {
 MachineInfo survey_machine(bool measure, const std::string& directory = ".");
 
 // Gives back what this process has on each GPU, which processes that are measured next would find
-// in use. It may compute on none afterwards (release_cuda_device).
-void release_gpus();
+// in use, but for GPU `own`. It may compute on no other afterwards (release_cuda_device).
+void release_gpus(int own = -1);
 
 // Warns if other programs took cores while the machine was measured, because predictions from it
 // come out too slow.
