@@ -164,8 +164,8 @@ RunRecord record_for(const PlannedPoint& point, const SweepOptions& options) {
   RunRecord record;
   record.label = point.point.label;
   record.config = point.config;
-  record.config.train.steps =
-      scheduled_steps(options.steps, kWarmupSteps);  // as of a run that ends
+  // As of a run that ends.
+  record.config.train.steps = scheduled_steps(options.steps, kWarmupSteps);
   // Flags that contradict each other leave a configuration that nobody asked for.
   const bool uneven = !point.point.reason.empty();
   if (!uneven) {
@@ -203,7 +203,7 @@ std::string prepare_sweep(const std::string& directory) {
   make_dirs(posix_fs(), join_path(directory, "points"));
   if (!posix_fs().info(machine_path(directory))) {
     const MachineInfo machine = survey_machine(true, directory);
-    if (!machine.gpu.gpus.empty()) release_gpus();
+    if (!machine.gpu.gpus.empty()) release_gpus();  // also where all points are for CPUs
     warn_if_disturbed(machine, fmt::format("remove {} to measure again", machine_path(directory)));
     write_file_atomic(posix_fs(), machine_path(directory), to_json(machine).dump(2) + "\n");
   }

@@ -81,8 +81,7 @@ std::string what_fits(const Config& config, size_t bytes) {
   if (!hint.empty()) return hint;
   return fmt::format(
       "not even micro_batch=1 with full checkpointing fits: use a smaller model, or more {} with "
-      "tp, "
-      "pp or zero{}",
+      "tp, pp or zero{}",
       config.device == Device::cpu ? "machines" : "GPUs",
       config.memory_limit > 0 ? ", or raise memory_limit" : "");
 }

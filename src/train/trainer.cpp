@@ -76,15 +76,15 @@ RankComms Trainer::tensor_comms() {
         "CUDA_DEVICE_MAX_CONNECTIONS gives all streams of a GPU so few queues that messages wait "
         "for work they do not need, and a pipeline may stand still: unset it");
   }
+  if (nccl) {  // lanes of the axes have what the GPU waits for
+    for (Comm* host : counted_) host->show_waits_on(TraceLane::job);
+  }
   const auto face = [&](std::unique_ptr<Comm>& own, Comm* host, bool ring) -> Comm* {
     if (host == nullptr) return nullptr;
     // A rank that is alone needs no NCCL, unless NCCL was asked for by name.
     const bool staged = !nccl || (host->size() == 1 && !required);
     own = staged ? make_device_comm(*host, *backend_) : make_nccl_comm(*host, *backend_, ring);
-    if (!staged) {
-      counted_.push_back(own.get());
-      host->show_waits_on(TraceLane::job);  // its own lane has what the GPU waits for
-    }
+    if (!staged) counted_.push_back(own.get());
     return own.get();
   };
   return {face(device_comms_.dp, dp, false), face(device_comms_.tp, comms_.tp.get(), false),

@@ -273,7 +273,6 @@ TEST(RecordVerbs, ADoubtfulFitIsNoSuccess) {
   }
 }
 
-// A run without a label has the name of its file, which may be any bytes.
 // Times of a machine that others used are not passed on in silence.
 TEST(RecordVerbs, ADisturbedRunSaysSoEverywhere) {
   const TempDir dir;
@@ -288,6 +287,7 @@ TEST(RecordVerbs, ADisturbedRunSaysSoEverywhere) {
   EXPECT_TRUE(says(fit.err, "took cores from 1 run")) << fit.err;
 }
 
+// A run without a label has the name of its file, which may be any bytes.
 TEST(RecordVerbs, CalibrateNamesFilesThatAreNoText) {
   const TempDir dir;
   for (int i = 0; i < 5; ++i) {
