@@ -212,15 +212,14 @@ class Backend {
   // If given, dq_sums (H D) accumulates the column sums of dq.
   void attention_backward(Tensor dqkv, ConstTensor dout, ConstTensor qkv, ConstTensor out,
                           ConstTensor lse, const AttentionOptions& options, Tensor dq_sums = {});
-  // The gradient (3 C) of the bias of the qkv product, from that of the proj product, without dk
-  // and dv.
+  // What attention_backward() leaves of the gradient (3 C) of the qkv product's bias, from that of
+  // the proj product, without dk and dv.
   //
-  // A bias of the keys moves all scores of a row alike and so has no gradient: its part is left as
-  // it is. A bias of the values reaches `out` unchanged, since a row's probabilities sum to one:
-  // its part becomes proj_weight^T dproj_bias. The part of the queries accumulates the column sums
-  // of dq, or is left as it is without dqkv, because attention_backward() can do that, too.
-  void qkv_bias_backward(Tensor dbias, ConstTensor dqkv, ConstTensor proj_weight,
-                         ConstTensor dproj_bias);
+  // The part of the queries, the column sums of dq, is left as it is. A bias of the keys moves all
+  // scores of a row alike and so has no gradient: its part is left as it is, too. A bias of the
+  // values reaches `out` unchanged, since a row's probabilities sum to one: its part becomes
+  // proj_weight^T dproj_bias.
+  void qkv_bias_backward(Tensor dbias, ConstTensor proj_weight, ConstTensor dproj_bias);
   // One new token per sequence: qkv (B, 1, 3, H, D). Its key and value are stored at `position` of
   // the caches (B, Tmax, H, D), then its query attends to them.
   void attention_decode(Tensor out, Tensor k_cache, Tensor v_cache, ConstTensor qkv,
@@ -313,8 +312,8 @@ class Backend {
   virtual void do_attention_backward(Tensor dqkv, ConstTensor dout, ConstTensor qkv,
                                      ConstTensor out, ConstTensor lse,
                                      const AttentionOptions& options, Tensor dq_sums) = 0;
-  virtual void do_qkv_bias_backward(Tensor dbias, ConstTensor dqkv, ConstTensor proj_weight,
-                                    ConstTensor dproj_bias) = 0;  // dqkv: (rows, 3 C)
+  virtual void do_qkv_bias_backward(Tensor dbias, ConstTensor proj_weight,
+                                    ConstTensor dproj_bias) = 0;
   virtual void do_attention_decode(Tensor out, Tensor k_cache, Tensor v_cache, ConstTensor qkv,
                                    int64_t position, const AttentionOptions& options) = 0;
   virtual void do_cross_entropy_forward(Tensor lse, Tensor target, ConstTensor logits,

@@ -187,23 +187,14 @@ void Backend::attention_backward(Tensor dqkv, ConstTensor dout, ConstTensor qkv,
   do_attention_backward(dqkv, dout, qkv, out, lse, options, dq_sums);
 }
 
-void Backend::qkv_bias_backward(Tensor dbias, ConstTensor dqkv, ConstTensor proj_weight,
-                                ConstTensor dproj_bias) {
+void Backend::qkv_bias_backward(Tensor dbias, ConstTensor proj_weight, ConstTensor dproj_bias) {
   const int64_t n = proj_weight.rows(), c = proj_weight.last();
   check_count("qkv bias: dbias", dbias, 3 * c);
   check_count("qkv bias: dproj_bias", dproj_bias, n);
   check_type("qkv bias: dproj_bias", dproj_bias, dbias.dtype());
-  if (dqkv.none()) {
-    Range range(*this, Op::qkv_bias_backward, 2 * d(n) * d(c),
-                sizes_of(dbias, proj_weight, dproj_bias));
-    return do_qkv_bias_backward(dbias, {}, proj_weight, dproj_bias);
-  }
-  check_type("qkv bias: dqkv", dqkv, proj_weight.dtype());
-  STRETTO_CHECK(dqkv.count() % (3 * c) == 0, "qkv bias: dqkv {}, proj weight {}",
-                dqkv.shape().text(), proj_weight.shape().text());
   Range range(*this, Op::qkv_bias_backward, 2 * d(n) * d(c),
-              sizes_of(dbias, proj_weight, dproj_bias) + sizes_of(dqkv) / 3);
-  do_qkv_bias_backward(dbias, dqkv.view({dqkv.count() / (3 * c), 3 * c}), proj_weight, dproj_bias);
+              sizes_of(dbias, proj_weight, dproj_bias));
+  do_qkv_bias_backward(dbias, proj_weight, dproj_bias);
 }
 
 void Backend::attention_decode(Tensor out, Tensor k_cache, Tensor v_cache, ConstTensor qkv,

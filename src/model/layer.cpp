@@ -124,7 +124,7 @@ void Layer::backward(const LayerWeights& w, const LayerGrads& dw, const LayerAct
     const Tensor proj_bias = biases.summed ? Tensor() : tp_.once(dw.proj_bias);
     backend_.linear_backward(datt, dw.proj_weight, proj_bias, dout, a.att, w.proj_weight, {}, mode);
   }
-  const bool sums_dq = !deferred && qkv_bias_from_proj(dw);
+  const bool sums_dq = qkv_bias_from_proj(dw);
   backend_.attention_backward(g.dqkv, datt.view(a.att.shape()), a.qkv, a.att, a.lse, attention_,
                               sums_dq ? dw.qkv_bias.slice(0, dw.qkv_bias.count() / 3) : Tensor());
   if (deferred) {
@@ -132,7 +132,7 @@ void Layer::backward(const LayerWeights& w, const LayerGrads& dw, const LayerAct
   } else {
     backend_.linear_backward(partial, dw.qkv_weight, column_summed_qkv_bias(dw), g.dqkv,
                              tp_.gather(a.norm1, batch), w.qkv_weight, {}, mode);
-    if (sums_dq) backend_.qkv_bias_backward(dw.qkv_bias, {}, w.proj_weight, dw.proj_bias);
+    if (sums_dq) backend_.qkv_bias_backward(dw.qkv_bias, w.proj_weight, dw.proj_bias);
   }
   tp_.reduce(dnorm, partial);
   backend_.layernorm_backward(dstream, dw.ln1_weight, dw.ln1_bias, dnorm, a.stream, a.mean1,
@@ -151,7 +151,7 @@ void Layer::weight_gradients(const LayerWeights& w, const LayerGrads& dw, const 
   backend_.linear_backward_weight(dw.qkv_weight, column_summed_qkv_bias(dw),
                                   tp_.gather(a.norm1, batch), g.dqkv, mode);
   if (qkv_bias_from_proj(dw)) {
-    backend_.qkv_bias_backward(dw.qkv_bias, g.dqkv, w.proj_weight, dw.proj_bias);
+    backend_.qkv_bias_backward(dw.qkv_bias, w.proj_weight, dw.proj_bias);
   }
 }
 

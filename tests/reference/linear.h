@@ -67,14 +67,12 @@ inline Values column_sums(const Values& t, int64_t rows, int64_t columns) {
   return sums;
 }
 
-// The bias gradient (3 width) of qkv's product: column sums of dq, zero, weight^T dproj_bias.
-inline Values qkv_bias_backward(const Values& dqkv, const Values& weight, const Values& dproj_bias,
-                                int64_t rows, int64_t n, int64_t width) {
-  Values dbias = column_sums(dqkv, rows, 3 * width);
+// The gradient (3 width) of qkv's bias: `before` for queries and keys, weight^T dproj_bias.
+inline Values qkv_bias_backward(Values before, const Values& weight, const Values& dproj_bias,
+                                int64_t n, int64_t width) {
   const Values values = linear_backward_input(dproj_bias, weight, 1, n, width);
-  std::fill(dbias.begin() + width, dbias.end(), 0.0);
-  std::copy(values.begin(), values.end(), dbias.begin() + 2 * width);
-  return dbias;
+  std::copy(values.begin(), values.end(), before.begin() + 2 * width);
+  return before;
 }
 
 }  // namespace stretto::reference

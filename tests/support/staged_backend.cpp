@@ -173,10 +173,10 @@ class StagedBackend final : public Backend {
                                   s.out(dq_sums));
     });
   }
-  void do_qkv_bias_backward(Tensor dbias, ConstTensor dqkv, ConstTensor proj_weight,
+  void do_qkv_bias_backward(Tensor dbias, ConstTensor proj_weight,
                             ConstTensor dproj_bias) override {
     stage([&](Staged& s) {
-      device_->qkv_bias_backward(s.out(dbias), s.in(dqkv), s.in(proj_weight), s.in(dproj_bias));
+      device_->qkv_bias_backward(s.out(dbias), s.in(proj_weight), s.in(dproj_bias));
     });
   }
   void do_attention_decode(Tensor out, Tensor k_cache, Tensor v_cache, ConstTensor qkv,

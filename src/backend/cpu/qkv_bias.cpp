@@ -1,5 +1,4 @@
-// The gradient of the qkv bias: column sums of dq, and the gradient of the proj bias taken back
-// through proj.
+// The values' part of the qkv bias's gradient: that of the proj bias, taken back through proj.
 #include <algorithm>
 #include <cstddef>
 
@@ -9,12 +8,10 @@
 
 namespace stretto {
 
-void CpuBackend::do_qkv_bias_backward(Tensor dbias, ConstTensor dqkv, ConstTensor proj_weight,
+void CpuBackend::do_qkv_bias_backward(Tensor dbias, ConstTensor proj_weight,
                                       ConstTensor dproj_bias) {
   const int64_t n = proj_weight.rows(), c = proj_weight.last();
-  const Tensor queries = dbias.slice(0, c), values = dbias.slice(2 * c, 3 * c);
-  if (dqkv) column_sums(queries, dqkv, Grad::accumulate, gemm_);
-
+  const Tensor values = dbias.slice(2 * c, 3 * c);
   float* factors = gemm_.shared.floats(n);
   load_floats(factors, dproj_bias.data(), dproj_bias.dtype(), n);
   const size_t element = dtype_size(proj_weight.dtype());

@@ -1,5 +1,4 @@
-// The gradient of qkv's bias: column sums of dq, and proj's bias gradient taken back through proj.
-#include "backend/cuda/column_sum.h"
+// The values' part of the gradient of qkv's bias: that of proj's bias, taken back through proj.
 #include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/device.cuh"
 
@@ -39,11 +38,10 @@ __global__ void __launch_bounds__(kLanes* kRows)
 
 }  // namespace
 
-void CudaBackend::do_qkv_bias_backward(Tensor dbias, ConstTensor dqkv, ConstTensor proj_weight,
+void CudaBackend::do_qkv_bias_backward(Tensor dbias, ConstTensor proj_weight,
                                        ConstTensor dproj_bias) {
   const int64_t n = proj_weight.rows(), c = proj_weight.last();
-  const Tensor queries = dbias.slice(0, c), values = dbias.slice(2 * c, 3 * c);
-  if (dqkv && dqkv.count() > 0) leading_column_sum(queries, dqkv);
+  const Tensor values = dbias.slice(2 * c, 3 * c);
   with_float_type(proj_weight.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     with_float_type(values.dtype(), [&](auto gradient) {
