@@ -38,12 +38,20 @@ constexpr double kInitStd = 0.02;
 
 }  // namespace
 
-int64_t padded_vocab(const ModelShape& model, int64_t tp) { return round_up(model.vocab, tp); }
+int64_t padded_vocab(const ModelShape& model, int64_t tp) {
+  const int64_t each = model.vocab / tp >= 1024 ? 64 : 8;
+  return round_up(model.vocab, each * tp);
+}
 
 std::vector<ParameterSpec> parameter_list(const ModelShape& model, int64_t tp) {
+  ModelShape padded = model;
+  padded.vocab = padded_vocab(model, tp);
+  return parameter_list(padded);
+}
+
+std::vector<ParameterSpec> parameter_list(const ModelShape& model) {
   Builder b{model, {}};
-  const int64_t C = model.hidden, F = model.ffn;
-  const int64_t V = padded_vocab(model, tp);
+  const int64_t V = model.vocab, C = model.hidden, F = model.ffn;
   // The last product of each branch starts with smaller weights, so that the variance of the
   // residual stream does not grow with depth (GPT-2).
   const double residual_std = kInitStd / std::sqrt(2.0 * static_cast<double>(model.layers));
@@ -68,6 +76,10 @@ std::vector<ParameterSpec> parameter_list(const ModelShape& model, int64_t tp) {
   b.norm("ln_f");
   if (!model.tied_embedding) b.matrix("head", V, C, Split::rows, kInitStd);
   return b.list;
+}
+
+int64_t real_rows(const ParameterSpec& spec, const ModelShape& model) {
+  return spec.name == "wte" || spec.name == "head" ? model.vocab : spec.rows;
 }
 
 int64_t parameter_count(const ModelShape& model) {

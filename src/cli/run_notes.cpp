@@ -29,15 +29,6 @@ std::string layout_text(const Config& config) {
   return fmt::format(", {} ranks ({}{})", config.world_size(), fmt::join(axes, " x "), zero);
 }
 
-// What a rule finds, in a line; empty where it holds. `value`: of the key that it is about.
-std::string note_of_rule(const Config& config, std::string_view rule, int64_t value) {
-  for (const Finding& finding : check_config(config)) {
-    if (finding.rule != rule) continue;
-    return fmt::format("{}={} {}; {}", finding.key, value, finding.message, finding.fix);
-  }
-  return "";
-}
-
 }  // namespace
 
 std::string start_note(const Config& config, double bytes) {
@@ -58,12 +49,12 @@ std::string warmup_note(const TrainConfig& train) {
 }
 
 std::string zero_note(const Config& config) {
-  return note_of_rule(config, "zero-dp", config.parallel.zero);
-}
-
-std::string padding_note(const Config& config) {
-  if (config.device != Device::cuda) return "";
-  return note_of_rule(config, "vocab-padding", config.model.vocab);
+  for (const Finding& finding : check_config(config)) {
+    if (finding.rule != "zero-dp") continue;
+    return fmt::format("{}={} {}; {}", finding.key, config.parallel.zero, finding.message,
+                       finding.fix);
+  }
+  return "";
 }
 
 std::string json_note(const std::string& path, TokenFormat format, const char* as_text) {

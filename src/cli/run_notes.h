@@ -19,9 +19,6 @@ std::string warmup_note(const TrainConfig& train);
 // Says that ZeRO is on but has nothing to shard.
 std::string zero_note(const Config& config);
 
-// Says that a GPU will be slow with this vocabulary.
-std::string padding_note(const Config& config);
-
 // Says that a file of JSON documents is read as one text, brackets and quotes included.
 // `as_text`: the words that would say that this is meant.
 std::string json_note(const std::string& path, TokenFormat format, const char* as_text);

@@ -85,7 +85,6 @@ void print_notes(const Config& config, Trainer& trainer) {
   const auto bytes = static_cast<double>(trainer.gpt().memory().planned_bytes());
   spdlog::info("{}", start_note(config, bytes));
   for (const std::string& note : {warmup_note(config.train), zero_note(config),
-                                  trainer.state().step == 0 ? padding_note(config) : "",
                                   json_note(config.data.path, config.data.format, kAsText),
                                   json_note(config.data.eval_path, config.data.format, kAsText)}) {
     if (!note.empty()) spdlog::warn("{}", note);

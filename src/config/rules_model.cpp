@@ -30,17 +30,6 @@ void head_size(const Config& c, Report& report) {
                          multiples_near(c.model.head_size(), 8)));
 }
 
-// With an unpadded vocabulary the model's largest matrix product is misaligned. With tensor
-// parallelism every rank's share should be aligned.
-void vocab_padding(const Config& c, Report& report) {
-  const int64_t wanted = c.parallel.tp == 1 ? 8 : 64 * c.parallel.tp;
-  if (c.model.vocab % wanted == 0) return;
-  const int64_t step = 64 * c.parallel.tp;
-  report.add("model.vocab",
-             fmt::format("is not a multiple of {}; the output layer is faster padded", wanted),
-             fmt::format("set model.vocab={}", round_up(c.model.vocab, step)));
-}
-
 void tile_quantisation(const Config& c, Report& report) {
   if (c.device != Device::cuda || c.model.hidden % 128 == 0) return;
   report.add("model.hidden", "is not a multiple of 128, the tile of GPU matrix products",
@@ -141,7 +130,6 @@ constexpr Rule kRules[] = {
     {"gpu-clock-device", Severity::error, gpu_clock_device},
     {"deterministic-repeatable", Severity::error, deterministic_repeatable},
     {"head-size", Severity::advice, head_size},
-    {"vocab-padding", Severity::advice, vocab_padding},
     {"tile-quantisation", Severity::advice, tile_quantisation},
     {"offload-device", Severity::advice, offload_device},
 };

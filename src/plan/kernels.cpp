@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "account/parameters.h"
 #include "base/ceil_div.h"
 #include "plan/softmax_rule.h"
 
@@ -201,7 +202,8 @@ LayerTime head_both(const Rates& layers, const Stack& stack, const Workload& wor
   Rates r = layers;
   r.matrix = layers.head_matrix;
   const Sizes s = sizes_of(work, layout);
-  const int64_t vocab = ceil_div(work.model.vocab, layout.tp);
+  const int64_t vocab = stack.own_runtime ? padded_vocab(work.model, layout.tp) / layout.tp
+                                          : ceil_div(work.model.vocab, layout.tp);
   LayerTime t;
   t.gemm = gemm_seconds(r, 1, s.tokens, vocab, s.hidden) +
            gemm_seconds(r, 1, s.tokens, s.hidden, vocab) +

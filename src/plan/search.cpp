@@ -179,7 +179,8 @@ std::string name_of(Reject reason) {
 
 int64_t untold_size(const Cluster& cluster, const Stack& stack, const Workload& work) {
   if (std::ranges::count(stack.free, Constant::misaligned) > 0) return 0;
-  for (const int64_t size : {work.model.vocab, work.model.hidden, work.model.ffn}) {
+  const int64_t vocab = stack.own_runtime ? 0 : work.model.vocab;  // ours is padded
+  for (const int64_t size : {vocab, work.model.hidden, work.model.ffn}) {
     if (size % cluster.alignment != 0) return size;
   }
   return 0;

@@ -98,8 +98,8 @@ double interval_of(const Stack& stack, int64_t devices);
 // The same, at least 25 % where a product has an untold size.
 double interval_of(const Cluster& cluster, const Stack& stack, const Workload& work,
                    int64_t devices);
-// A size of the model that the matrix units do not take, such as a vocabulary of 50257, where no
-// run of this software tells how fast its products are; 0: there is none.
+// A size of the model that the matrix units do not take, such as a hidden size of 765, where no run
+// of this software tells how fast its products are; 0: there is none.
 int64_t untold_size(const Cluster& cluster, const Stack& stack, const Workload& work);
 
 // Two layouts whose seconds differ by less than this, relatively, cannot be told apart.

@@ -24,12 +24,7 @@ Ownership ownership(const Trainer& trainer, const FlatLayout& layout, const Rank
   return {layout.dp, trainer.at().dp % layout.dp, trainer.at().dp < layout.dp};
 }
 
-// Rows of the whole parameter as checkpoints store it: without the rows that only pad the
-// vocabulary.
-int64_t real_rows(const ParameterSpec& spec, const ModelShape& model) {
-  return spec.name == "wte" || spec.name == "head" ? model.vocab : spec.rows;
-}
-
+// As checkpoints store it.
 std::vector<int64_t> shape_of(const ParameterSpec& spec, const ModelShape& model) {
   if (spec.vector()) return {spec.rows};
   return {real_rows(spec, model), spec.columns};

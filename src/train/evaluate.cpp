@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "account/parameters.h"
 #include "base/ceil_div.h"
 #include "config/rules.h"
 #include "model/gpt.h"
@@ -20,15 +21,16 @@ void load_weights(Gpt& gpt, const Checkpoint& checkpoint, const ModelShape& mode
   for (size_t u = 0; u < layout.units.size(); ++u) {
     for (const FlatParameter& p : layout.units[u].parameters) {
       const TensorReader reader = checkpoint.reader(p.spec.name);
-      if (reader.count() != p.count) {
+      const int64_t count = real_rows(p.spec, model) * p.spec.columns;
+      if (reader.count() != count) {
         throw Error(ExitCode::bad_data,
                     fmt::format("{}: {} has {} elements, {} needs {}", checkpoint.path(),
-                                p.spec.name, reader.count(), model.name, p.count),
+                                p.spec.name, reader.count(), model.name, count),
                     "use another checkpoint");
       }
-      values.resize(static_cast<size_t>(p.count));
-      reader.read(0, p.count, values.data());
-      require_finite(values.data(), p.count, checkpoint.path(), p.spec.name);
+      values.assign(static_cast<size_t>(p.count), 0);
+      reader.read(0, count, values.data());
+      require_finite(values.data(), count, checkpoint.path(), p.spec.name);
       gpt.weights().assign(u, p.offset, values.data(), p.count);
     }
   }

@@ -278,14 +278,14 @@ TEST(PlanVerb, AMicroBatchThatDividesNoBatchIsNamed) {
   EXPECT_CONTAINS(asked.err, "give --global-batch 120, or another --micro-batch");
 }
 
-// No run of ours has such a vocabulary: +-5 % would be a claim.
+// No run of ours has such a hidden size: +-5 % would be a claim. A vocabulary is padded.
 TEST(PlanVerb, ARateThatNoRunToldWidensTheInterval) {
-  const auto first_lines = [](const char* vocabulary) {
+  const auto first_lines = [](const char* hidden) {
     return run_verb({"plan", "gpt2-124m", "--cluster", "h200", "--gpus", "1", "--top", "1",
-                     std::string("model.vocab=") + vocabulary})
+                     std::string("model.hidden=") + hidden})
         .out;
   };
-  const std::string odd = first_lines("50257"), even = first_lines("50304");
+  const std::string odd = first_lines("780"), even = first_lines("768");
   EXPECT_CONTAINS(odd, "interval +-25 %, most of it common to all lines: no run tells how fast");
   EXPECT_CONTAINS(even, "interval +-5 %, most of it common to all lines\n");
 }

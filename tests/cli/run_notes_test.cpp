@@ -30,19 +30,6 @@ TEST(RunNotes, ZeroThatShardsNothingIsSaid) {
             "parallel.dp=2 or more");
 }
 
-TEST(RunNotes, AVocabularyThatGpusAreSlowWithIsSaid) {
-  const auto note = [](const char* device, const char* vocabulary) {
-    return padding_note(load_config({"gpt2-124m", std::string("device=") + device,
-                                     std::string("model.vocab=") + vocabulary})
-                            .config);
-  };
-  EXPECT_EQ(note("cuda", "50257"),
-            "model.vocab=50257 is not a multiple of 8; the output layer is faster padded; set "
-            "model.vocab=50304");
-  EXPECT_EQ(note("cuda", "50304"), "");
-  EXPECT_EQ(note("cpu", "50257"), "");
-}
-
 TEST(RunNotes, DocumentsReadAsOneTextAreSaid) {
   const TempDir dir;
   for (const char* name : {"a.jsonl", "a.ndjson", "a.json"}) {

@@ -15,11 +15,11 @@ TEST(ConfigVerb, CheckPrintsEveryFinding) {
   EXPECT_CONTAINS(bad.out, "error [learning-rate]");
   EXPECT_CONTAINS(bad.out, "  fix: use 1, 2 or 4");
   EXPECT_CONTAINS(bad.out, "not valid: 2 errors");
-  const VerbAnswer json = run_verb({"config", "check", "gpt2-124m", "--json"});
+  const VerbAnswer json = run_verb({"config", "check", "tiny", "model.hidden=48", "--json"});
   EXPECT_EQ(json.code, 0);
   const auto document = nlohmann::json::parse(json.out);
   EXPECT_EQ(document["ok"], true);
-  EXPECT_EQ(document["findings"][0]["rule"], "vocab-padding");
+  EXPECT_EQ(document["findings"][0]["rule"], "head-size");
 }
 
 // A configuration may be meant for another machine: its answer stays "valid".
