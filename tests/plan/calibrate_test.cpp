@@ -171,7 +171,7 @@ TEST(Calibrate, LaterRunsOnAnH200AreForeseen) {
   const Place p = place("h200", "stretto");
   const auto rows =
       read_records(STRETTO_SOURCE_DIR "/tests/plan/own_h200_later.csv", Precision::amp_bf16);
-  ASSERT_EQ(rows.size(), 25u);
+  ASSERT_EQ(rows.size(), 31u);
   std::vector<double> errors;
   for (const Observation& o : rows) {
     const double ratio = predicted_seconds(p.cluster, p.stack, p.stack.constants, o) / o.seconds;
