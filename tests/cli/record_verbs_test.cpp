@@ -1,5 +1,6 @@
 // Verbs that read and write records: bench, report, plan calibrate.
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include "bench/sample_record.h"
 #include "support/run_verb.h"
@@ -54,7 +55,8 @@ TEST(RecordVerbs, OneRecordThatIsLeftOutIsOne) {
 TEST(RecordVerbs, BenchLooksForRoomForItsRecordFirst) {
   const TempDir dir;
   const std::string file = dir.write("file", "");
-  for (const std::string& out : {dir.path(), file + "/run.json"}) {
+  ASSERT_EQ(mkfifo((dir / "pipe").c_str(), 0600), 0);
+  for (const std::string& out : {dir.path(), file + "/run.json", dir / "pipe"}) {
     const VerbAnswer answer =
         run_verb({"bench", "tiny", "--machine", dir / "missing.json", "--out", out});
     EXPECT_EQ(answer.code, 73) << out << ": " << answer.err;
