@@ -43,6 +43,13 @@ TEST(SweepVerb, ThePlanCountsWhatIsLeft) {
   EXPECT_TRUE(contains(plan, "Nothing is left: stretto collect")) << plan;
   plan = answer({"--steps", "9"});
   EXPECT_TRUE(contains(plan, "3 points, 2 to run, 1 that cannot")) << plan;
+  // A point is its name and its configuration: neither alone is found again.
+  dir.write("s.yaml",
+            "base: tiny-100k\nset: {seq_len: 16, global_batch: 2, micro_batch: 1, threads: 1}\n"
+            "points: [{name: uno}, {name: two, seed: 3}, {name: two, seed: 2}]\n"
+            "steps: 2\nseconds: 0\n");
+  plan = answer({});
+  EXPECT_TRUE(contains(plan, "3 points, 2 to run, 1 finished before, 0 that cannot")) << plan;
 }
 
 // By their predictions, on a machine that is known to be slow, and then on a fast one.
@@ -70,7 +77,8 @@ TEST(SweepVerb, WarnsOfPointsThatCannotEndInTime) {
   };
   std::string said = warnings("2e9", {});
   EXPECT_TRUE(contains(said, "warning: short: 100 timed steps of ")) << said;
-  EXPECT_TRUE(contains(said, "s will not end within its limit of 1 min 00 s: raise timeout")) << said;
+  EXPECT_TRUE(contains(said, "s will not end within its limit of 1 min 00 s: raise timeout"))
+      << said;
   EXPECT_FALSE(contains(said, "long:") || contains(said, "cannot:")) << said;
   said = warnings("2e9", {"--timeout", "10s"});
   EXPECT_TRUE(contains(said, "short:") && contains(said, "long:")) << said;
