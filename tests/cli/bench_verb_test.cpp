@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "base/fs.h"
 #include "base/units.h"
@@ -141,6 +142,27 @@ TEST(BenchVerb, ThePageShowsTheRecordInUnits) {
             std::string::npos)
       << answer.out;
   EXPECT_EQ(memory["predicted_total"], 2 * memory["predicted_rank"].get<int64_t>());
+}
+
+// Both are lower bounds, and a thousand steps are enough for any number of seconds.
+TEST(BenchVerb, TakesAsManyStepsAndSecondsAsItIsTold) {
+  const TempDir dir{Where::memory};
+  const auto timed = [&](const char* steps, const char* seconds) {
+    const std::string out = dir / "r.json";
+    std::vector<std::string> words = short_run(dir, {"-o", out});
+    *(std::find(words.begin(), words.end(), "--steps") + 1) = steps;
+    *(std::find(words.begin(), words.end(), "--seconds") + 1) = seconds;
+    const Answer answer = stretto_run(words);
+    EXPECT_EQ(answer.code, 0) << answer.err;
+    return record_in(out)["steps"]["seconds"].get<std::vector<double>>();
+  };
+  EXPECT_EQ(timed("7", "0").size(), 8u);  // one may be warm-up
+  const std::vector<double> longer = timed("2", "0.1");
+  EXPECT_TRUE(std::accumulate(longer.begin() + 1, longer.end(), 0.0) >= 0.1 ||
+              longer.size() == 1000);
+  EXPECT_LT(std::accumulate(longer.begin() + 1, longer.end() - 1, 0.0), 0.1) << "steps too many";
+  EXPECT_EQ(timed("2", "1e6").size(), 1000u);
+  EXPECT_EQ(timed("1004", "1e6").size(), 1005u);
 }
 
 TEST(BenchVerb, PeaksHaveTheUnitOfTheirSize) {

@@ -111,6 +111,22 @@ TEST(RecordVerbs, NothingToCompareIsNoSuccess) {
   }
 }
 
+TEST(RecordVerbs, ARecordOfAnotherSourceIsShownButPredictsNothing) {
+  const TempDir dir;
+  RunRecord r = run_on("");
+  r.source = "published";
+  r.label = "theirs";
+  write_record(posix_fs(), dir / "theirs.json", r);
+  const VerbAnswer table = run_verb({"collect", dir.path(), "--style", "full"});
+  EXPECT_TRUE(says(table.out, "theirs")) << table.out;
+  EXPECT_EQ(run_verb({"report", dir.path()}).code, 0);
+  EXPECT_TRUE(says(content_of(dir / "report.html"), "\"label\":\"theirs\""));
+  for (const char* verb : {"compare", "calibrate"}) {
+    const VerbAnswer answer = run_verb({"plan", verb, dir.path()});
+    EXPECT_EQ(answer.code, 66) << verb << answer.out << answer.err;
+  }
+}
+
 TEST(RecordVerbs, OneRunBesideTheKnownOneIsOne) {
   const TempDir dir;
   RunRecord r = run_on("");

@@ -140,6 +140,29 @@ std::string one_point(const TempDir& dir) {
                    "points: [{name: one}]\nsteps: 2\nseconds: 0\n");
 }
 
+TEST(SweepVerb, ASweepThatMeasuresNothingIsNoSuccess) {
+  const TempDir dir;
+  one_point(dir);
+  const std::string head = "base: tiny-100k\nset: {seq_len: 16, global_batch: 2, micro_batch: 1}\n";
+  const std::string none =
+      dir.write("none.yaml", head +
+                                 "points: [{name: cut, parallel.tp: 3}, {name: large, "
+                                 "memory_limit: 1MiB}]\nsteps: 2\nseconds: 0\n");
+  for (int i = 0; i < 2; ++i) {  // the second time all points have their rows
+    const Answer a = stretto_run({"sweep", none, "--out", dir / "out", "--run"});
+    EXPECT_EQ(a.code, 1) << a.out << a.err;
+    EXPECT_TRUE(a.says("no point of this sweep was measured")) << a.err;
+  }
+  const std::string table = stretto_run({"collect", dir / "out"}).out;
+  EXPECT_NE(table.find("rejected"), std::string::npos) << table;
+  EXPECT_NE(table.find("OOM"), std::string::npos) << table;
+  const std::string one =
+      dir.write("one.yaml", head +
+                                "points: [{name: cut, parallel.tp: 3}, {name: good}]\n"
+                                "steps: 2\nseconds: 0\n");
+  EXPECT_EQ(stretto_run({"sweep", one, "--out", dir / "out", "--run"}).code, 0);
+}
+
 // A controller that is restarted says nothing about the jobs.
 TEST(SweepVerb, AJobIsNotLostWhileSlurmDoesNotAnswer) {
   const TempDir dir;
