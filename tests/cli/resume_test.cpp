@@ -104,6 +104,23 @@ TEST(TrainVerb, PrintsEveryNthStepAndTheLast) {
   EXPECT_EQ(losses(dir / "run").size(), size_t{kSteps});
 }
 
+// Each rank keeps 131,072 events; the others are counted.
+TEST(TrainVerb, ATimelineWithoutRoomSaysWhatIsMissing) {
+  const TempDir dir(Where::memory);
+  const Answer answer = stretto_run({"train", "tiny-100k", "model.hidden=32", "seq_len=8",
+                                     "micro_batch=1", "global_batch=32", "threads=1",
+                                     "train.steps=140", "trace=130", "output=" + dir / "run"});
+  ASSERT_EQ(answer.code, 0) << answer.err;
+  const std::string trace = content_of(dir / "run/trace.json");
+  size_t events = 0;
+  for (size_t at = 0; (at = trace.find("\"ph\":\"X\"", at)) != std::string::npos; ++at) ++events;
+  EXPECT_EQ(events, size_t{131072});
+  const std::string before = "\"dropped_events\":";
+  const int64_t dropped = std::stoll(trace.substr(trace.find(before) + before.size()));
+  EXPECT_GT(dropped, 0);
+  EXPECT_TRUE(answer.says(fmt::format("incomplete: {} events did not fit", dropped))) << answer.err;
+}
+
 // With log.format=json the console has the lines of metrics.jsonl, evaluations and saves too.
 TEST(TrainVerb, JsonLinesAreThoseOfTheMetrics) {
   const TempDir dir(Where::memory);
