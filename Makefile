@@ -11,6 +11,8 @@ CMAKE_CUDA := $(if $(CUDA),-DSTRETTO_CUDA=$(if $(filter 0,$(CUDA)),OFF,ON)) \
 CONFIGURE := cmake --preset release $(CMAKE_CUDA)
 
 .PHONY: all build bench test install package check fuzz clean help
+# One after the other: they install packages, and share a build folder. The builds take all cores themselves.
+.NOTPARALLEL:
 
 all: build
 
@@ -48,9 +50,7 @@ install: $(if $(SUDO_UID),,build)
 	@DESTDIR="$(DESTDIR)" cmake --install $(BUILD) --prefix "$(PREFIX)"; \
 	  code=$$?; rm -f $(BUILD)/install_manifest.txt; exit $$code
 
-# One after the other: both may install packages.
-$(SETUP)package: $(SETUP)build
-package: $(SETUP)package build
+package: $(SETUP)build $(SETUP)package build
 	@cd $(BUILD) && cpack
 
 check: $(SETUP)check

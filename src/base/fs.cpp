@@ -35,6 +35,16 @@ bool is_temp_of(std::string_view name, std::string_view path) {
          rest.find_first_not_of("0123456789abcdef", kTempMark.size()) == std::string_view::npos;
 }
 
+// A rename would put a file into the place of a device, which root may do to /dev/null.
+std::string replaceable(Fs& fs, std::string path) {
+  const auto info = fs.info(path);
+  if (!info || info->kind == FileKind::regular) return path;
+  if (info->kind == FileKind::directory) throw fs_error(EISDIR, "write", path, true);
+  throw Error(ExitCode::cannot_create,
+              fmt::format("cannot write {}: what is there is no file", path),
+              "name a file; a device, a pipe or a link to one is not replaced");
+}
+
 }  // namespace
 
 bool FsError::disk_full() const { return error_number_ == ENOSPC || error_number_ == EDQUOT; }
@@ -108,7 +118,10 @@ std::string make_temp_dir(const std::string& prefix, const std::string& needs) {
 }
 
 AtomicFile::AtomicFile(Fs& fs, std::string path)
-    : fs_(fs), path_(std::move(path)), temp_path_(temp_name(path_)), file_(fs.create(temp_path_)) {
+    : fs_(fs),
+      path_(replaceable(fs, std::move(path))),
+      temp_path_(temp_name(path_)),
+      file_(fs.create(temp_path_)) {
   file_->hold();
 }
 

@@ -151,7 +151,7 @@ void write_file_atomic(Fs& fs, const std::string& path, std::string_view content
 std::string make_temp_dir(const std::string& prefix, const std::string& needs);
 
 // A file that gets its name only by commit(), which makes it durable; without commit() it is
-// removed.
+// removed. It takes the place of a regular file only: for anything else the constructor throws.
 class AtomicFile {
  public:
   AtomicFile(Fs& fs, std::string path);

@@ -1,7 +1,6 @@
 // stretto bench: one configuration, timed.
 #include <fmt/format.h>
 
-#include <cerrno>
 #include <cmath>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
@@ -70,9 +69,10 @@ void print_speed(const RunRecord& r, const Figures& f) {
                          format_seconds(r.predicted.high),
                          format_change(r.predicted.seconds / f.step.median - 1, 0)));
   }
-  line("throughput", fmt::format("{} tokens/s, {:.3g} samples/s, {} tokens/s per rank",
-                                 format_count(f.tokens_per_second), f.samples_per_second,
-                                 format_count(f.tokens_per_second_per_device)));
+  line("throughput",
+       fmt::format("{} tokens/s, {} samples/s, {} tokens/s per rank",
+                   format_count(f.tokens_per_second), format_digits(f.samples_per_second, 3),
+                   format_count(f.tokens_per_second_per_device)));
   const ConventionFigures& mpt = f.of(Convention::mpt);
   line("work", fmt::format("{} per rank, {} in all (model FLOPs, mpt)", rate_text(mpt.model_flops),
                            rate_text(1e15 * f.aggregate_pflops)));
@@ -231,8 +231,6 @@ void require_room(const Options& options, const Config& config) {
   inputs.insert(inputs.end(), {options.from, options.machine, config.data.path,
                                config.data.eval_path, config.data.tokenizer});
   keep_inputs("--out", path, {path}, inputs);
-  const auto info = posix_fs().info(path);
-  if (info && info->kind == FileKind::directory) throw fs_error(EISDIR, "write", path, true);
   make_dirs(posix_fs(), parent_dir(path));
   const AtomicFile room(posix_fs(), path);
 }

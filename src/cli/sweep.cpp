@@ -129,11 +129,16 @@ bool run_all(const std::vector<PlannedPoint>& points, SweepOptions how) {
 // Points whose timed steps alone take longer than they may last, by their prediction.
 void warn_of_long_points(const std::vector<PlannedPoint>& points, const SweepOptions& how) {
   for (const PlannedPoint& p : points) {
-    const double least = static_cast<double>(how.steps) * p.predicted.seconds;
-    if (least <= time_limit(p, how) || !would_run(p, how)) continue;
-    spdlog::warn("{}: {} of {} will not end within its limit of {}: raise timeout, or leave it out",
-                 printable(p.point.label), counted(how.steps, "timed step"),
-                 format_seconds(p.predicted.seconds), format_seconds(time_limit(p, how)));
+    const double step = p.predicted.seconds, limit = time_limit(p, how);
+    const double steps = static_cast<double>(how.steps) * step;
+    const double seconds = std::min(how.seconds, (kMostSteps - kWarmupSteps) * step);
+    if (std::max(steps, seconds) <= limit || !would_run(p, how)) continue;
+    const std::string what = counted(how.steps, "timed step");
+    spdlog::warn("{}: {} will not end within its limit of {}: raise timeout, or leave it out",
+                 printable(p.point.label),
+                 steps > limit ? fmt::format("{} of {}", what, format_seconds(step))
+                               : fmt::format("{} s of timed steps", how.seconds),
+                 format_seconds(limit));
   }
 }
 

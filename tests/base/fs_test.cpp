@@ -107,6 +107,23 @@ TEST(Fs, NeverWritesThroughALink) {
   EXPECT_EQ(read_file(posix_fs(), dir / "target", 10), "safe");
 }
 
+// Root may rename a file over a device: an output named /dev/null would take it from everybody.
+TEST(Fs, OnlyFilesAreReplaced) {
+  const TempDir dir;
+  const std::string pipe = dir / "pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  std::filesystem::create_symlink(pipe, dir / "link");
+  std::filesystem::create_directory(dir / "folder");
+  for (const char* name : {"pipe", "link"}) {
+    EXPECT_ERROR(write_file_atomic(posix_fs(), dir / name, "x"), ExitCode::cannot_create,
+                 "what is there is no file");
+  }
+  EXPECT_ERROR(write_file_atomic(posix_fs(), dir / "folder", "x"), ExitCode::cannot_create,
+               "directory");
+  EXPECT_TRUE(std::filesystem::is_fifo(pipe) && std::filesystem::is_symlink(dir / "link"));
+  EXPECT_EQ(posix_fs().list(dir.path()), (std::vector<std::string>{"folder", "link", "pipe"}));
+}
+
 TEST(Fs, AppendContinues) {
   const TempDir dir;
   posix_fs().open_append(dir / "log")->append("one ");

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # The page of `stretto report` in a real browser: it draws without a word on the console, sorts,
 # filters, and shows hostile names as text; a page of 500 rows; pages of many long names, of parts of
-# one training run and of a single run. Times are printed, not judged.
+# one training run and of a single run; the axis of memory beside a run that does not fit. Times are
+# printed, not judged.
 # Exits 77 (skipped, and says so) where no Chromium is installed.
 #   report_browser.sh PROGRAM SOURCE_DIR
 set -euo pipefail
@@ -94,9 +95,20 @@ for i in range(3):
 def one(r):
     r["label"], r["predicted"] = "run", {"seconds": 0.05, "low": 0.04, "high": 0.06}
 keep("single", 0, one)
+for i in range(4):  # three that ran and one that needs far more; the limits of two pages are near and far
+    def sized(r):
+        r["label"], r["config"]["seed"], m = f"size {i}", i, r["memory"]
+        m["predicted_rank"] = (400, 500, 600, 90000)[i] << 20
+        m["predicted_terms"] = {term: m["predicted_rank"] * (term == "weights") for term in m["predicted_terms"]}
+        m["grown_rank"] = m["grown_total"] = (450, 700, 550, 0)[i] << 20
+        m["limit"] = limit << 20
+        if i == 3: r["status"], r["exit_code"], r["reason"], r["steps"] = "OOM", 80, "too large", rejected["steps"]
+    for name, limit in (("near", 1000), ("far", 5000)): keep(name, i, sized)
 END
 page hostile report_browser.js 1280
 page rows500 report_browser.js 1280
 page long report_pages.js 500
 page training report_pages.js 1280
 page single report_pages.js 1280
+page near report_memory.js 1280
+page far report_memory.js 1280

@@ -267,6 +267,22 @@ TEST(Resume, ADirectoryThatIsMovedAwayIsMadeAnew) {
   EXPECT_NE(lines.find("{\"step\":6,"), std::string::npos) << lines;
 }
 
+// Nor does a run write where another has begun meanwhile.
+TEST(Resume, ADirectoryThatAnotherRunHasTakenEndsTheRun) {
+  const TempDir dir(Where::memory);
+  Config config = tiny_config(dir / "run");
+  config.checkpoint = {2, 2, 0, false};
+  std::optional<RunLock> other;
+  RunOptions options;
+  options.on_step = [&](const StepRecord& record) {
+    if (record.step != 3) return;
+    std::filesystem::rename(dir / "run", dir / "moved");
+    other.emplace(config.output);
+  };
+  EXPECT_ERROR(run(config, options), ExitCode::cannot_create, "in use by another run");
+  EXPECT_FALSE(std::filesystem::exists(dir / "run/checkpoints"));
+}
+
 // Room is not what every save wants for.
 TEST(Resume, ASaveThatFailsSaysWhatHelps) {
   const TempDir dir(Where::memory);

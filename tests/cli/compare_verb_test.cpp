@@ -50,6 +50,9 @@ TEST(CompareVerb, ProgramsTakeTheirStepsInTurns) {
     EXPECT_EQ(a["steps"]["seconds"].size(), 6u);  // the first is nobody's neighbour
     EXPECT_EQ(b["steps"]["seconds"].size(), 6u);
   }
+  const Answer again = stretto_run({"compare", dir / "out/a", dir / "out/b", "--json"});
+  EXPECT_EQ(again.code, answer.code) << again.err;
+  EXPECT_EQ(json::parse(again.out)[0], verdict) << "the records give the answer again";
   EXPECT_EQ(in_turns(STRETTO_PROGRAM, STRETTO_PROGRAM, dir / "out").code, 73);  // not mixed
   EXPECT_NE(json::parse(content_of(dir / "out/a/run0.json"))["turns"],
             json::parse(content_of(dir / "out/a/run1.json"))["turns"]);

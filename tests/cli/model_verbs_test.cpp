@@ -358,6 +358,24 @@ TEST(TrainVerb, FindsADamagedTokenizer) {
 
 // The run has a copy of its tokenizer: neither moving the run nor the file itself matters after
 // that.
+// Training needs only the ids.
+TEST(TrainVerb, ATokenizerThatIsNotThereIsAWarning) {
+  const Model m;
+  const std::string tokenizer = m.dir / "t.json", data = m.dir / "d", run = m.dir / "wordless";
+  ASSERT_EQ(stretto_run({"tokenizer", "train", m.text, "--vocab", "270", "-o", tokenizer}).code, 0);
+  ASSERT_EQ(stretto_run({"data", "prepare", m.text, "-t", tokenizer, "-o", data}).code, 0);
+  std::filesystem::rename(tokenizer, m.dir / "elsewhere.json");
+  const Answer trained = stretto_run({"train", "tiny-100k", "model.vocab=300", "seq_len=16",
+                                      "train.steps=2", "threads=1", "data.tokenizer=" + tokenizer,
+                                      "data.path=" + data + ".bin", "output=" + run});
+  EXPECT_EQ(trained.code, 0) << trained.err;
+  EXPECT_TRUE(trained.says("training goes on, but `generate` will need it")) << trained.err;
+  EXPECT_FALSE(std::filesystem::exists(run + "/tokenizer.json"));
+  EXPECT_EQ(stretto_run({"generate", run, "-n", "2"}).code, 66) << "the path as it was typed";
+  std::filesystem::rename(m.dir / "elsewhere.json", tokenizer);
+  EXPECT_EQ(stretto_run({"generate", run, "-n", "2"}).code, 0);
+}
+
 TEST(TrainVerb, KeepsItsTokenizer) {
   const Model m;
   const std::string tokenizer = m.dir / "t.json", data = m.dir / "d", run = m.dir / "bpe";

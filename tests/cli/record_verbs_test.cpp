@@ -1,5 +1,6 @@
 // Verbs that read and write records: bench, report, plan calibrate.
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include "bench/sample_record.h"
 #include "support/run_verb.h"
@@ -54,7 +55,8 @@ TEST(RecordVerbs, OneRecordThatIsLeftOutIsOne) {
 TEST(RecordVerbs, BenchLooksForRoomForItsRecordFirst) {
   const TempDir dir;
   const std::string file = dir.write("file", "");
-  for (const std::string& out : {dir.path(), file + "/run.json"}) {
+  ASSERT_EQ(mkfifo((dir / "pipe").c_str(), 0600), 0);
+  for (const std::string& out : {dir.path(), file + "/run.json", dir / "pipe"}) {
     const VerbAnswer answer =
         run_verb({"bench", "tiny", "--machine", dir / "missing.json", "--out", out});
     EXPECT_EQ(answer.code, 73) << out << ": " << answer.err;
@@ -106,6 +108,22 @@ TEST(RecordVerbs, NothingToCompareIsNoSuccess) {
     const VerbAnswer answer = run_verb({"plan", "compare", dir.path(), form});
     EXPECT_EQ(answer.code, 66) << form;
     EXPECT_EQ(answer.out, "") << form;
+  }
+}
+
+TEST(RecordVerbs, ARecordOfAnotherSourceIsShownButPredictsNothing) {
+  const TempDir dir;
+  RunRecord r = run_on("");
+  r.source = "published";
+  r.label = "theirs";
+  write_record(posix_fs(), dir / "theirs.json", r);
+  const VerbAnswer table = run_verb({"collect", dir.path(), "--style", "full"});
+  EXPECT_TRUE(says(table.out, "theirs")) << table.out;
+  EXPECT_EQ(run_verb({"report", dir.path()}).code, 0);
+  EXPECT_TRUE(says(content_of(dir / "report.html"), "\"label\":\"theirs\""));
+  for (const char* verb : {"compare", "calibrate"}) {
+    const VerbAnswer answer = run_verb({"plan", verb, dir.path()});
+    EXPECT_EQ(answer.code, 66) << verb << answer.out << answer.err;
   }
 }
 

@@ -46,7 +46,7 @@ TEST(TrainVerb, SignalsStopItAndTheSameCommandContinues) {
   const auto expected = losses(dir / "whole");
   ASSERT_EQ(expected.size(), size_t{kSteps});
   const auto inherited = ::signal(SIGHUP, SIG_DFL);
-  for (const int signal : {SIGTERM, SIGUSR1, SIGINT, SIGHUP, SIGKILL}) {
+  for (const int signal : {SIGTERM, SIGUSR1, SIGUSR2, SIGINT, SIGHUP, SIGKILL}) {
     const std::string run = dir / std::to_string(signal);
     Program program(command(run));
     ASSERT_TRUE(program.wrote(run + "/metrics.jsonl", 6));
@@ -68,6 +68,57 @@ TEST(TrainVerb, SignalsStopItAndTheSameCommandContinues) {
     EXPECT_TRUE(weights(run) == weights(dir / "whole")) << strsignal(signal);
   }
   ::signal(SIGHUP, inherited);
+}
+
+// The file is the user's: it stays, and ends the next start, too, until it is removed.
+TEST(TrainVerb, AStopFileEndsEachStartAfterItsFirstStep) {
+  const TempDir dir(Where::memory);
+  const std::string run = dir / "run";
+  std::filesystem::create_directory(run);
+  dir.write("run/stop", "");
+  for (const int64_t steps : {1, 2}) {
+    const Answer answer = stretto_run(command(run));
+    EXPECT_EQ(answer.code, 75) << answer.err;
+    EXPECT_TRUE(answer.says("stop")) << answer.err;
+    EXPECT_EQ(std::ssize(losses(run)), steps);
+    EXPECT_TRUE(std::filesystem::exists(run + "/checkpoints/step-" + std::to_string(steps)));
+  }
+  EXPECT_TRUE(std::filesystem::remove(run + "/stop"));
+  EXPECT_EQ(stretto_run(command(run)).code, 0);
+  EXPECT_EQ(losses(run).size(), size_t{kSteps});
+}
+
+// log.every=N: every Nth step and the last one on the console, each step in metrics.jsonl.
+TEST(TrainVerb, PrintsEveryNthStepAndTheLast) {
+  const TempDir dir(Where::memory);
+  std::vector<std::string> words = command(dir / "run");
+  words.insert(words.end(), "log.every=5");
+  const Answer answer = stretto_run(words);
+  ASSERT_EQ(answer.code, 0) << answer.err;
+  std::vector<std::string> printed;
+  std::istringstream lines(answer.out);
+  for (std::string line; std::getline(lines, line);)
+    printed.push_back(line.substr(0, line.find(" |")));
+  EXPECT_EQ(printed,
+            (std::vector<std::string>{"step  5/16", "step 10/16", "step 15/16", "step 16/16"}));
+  EXPECT_EQ(losses(dir / "run").size(), size_t{kSteps});
+}
+
+// Each rank keeps 131,072 events; the others are counted.
+TEST(TrainVerb, ATimelineWithoutRoomSaysWhatIsMissing) {
+  const TempDir dir(Where::memory);
+  const Answer answer = stretto_run({"train", "tiny-100k", "model.hidden=32", "seq_len=8",
+                                     "micro_batch=1", "global_batch=32", "threads=1",
+                                     "train.steps=140", "trace=130", "output=" + dir / "run"});
+  ASSERT_EQ(answer.code, 0) << answer.err;
+  const std::string trace = content_of(dir / "run/trace.json");
+  size_t events = 0;
+  for (size_t at = 0; (at = trace.find("\"ph\":\"X\"", at)) != std::string::npos; ++at) ++events;
+  EXPECT_EQ(events, size_t{131072});
+  const std::string before = "\"dropped_events\":";
+  const int64_t dropped = std::stoll(trace.substr(trace.find(before) + before.size()));
+  EXPECT_GT(dropped, 0);
+  EXPECT_TRUE(answer.says(fmt::format("incomplete: {} events did not fit", dropped))) << answer.err;
 }
 
 // With log.format=json the console has the lines of metrics.jsonl, evaluations and saves too.

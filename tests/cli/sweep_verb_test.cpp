@@ -43,6 +43,50 @@ TEST(SweepVerb, ThePlanCountsWhatIsLeft) {
   EXPECT_TRUE(contains(plan, "Nothing is left: stretto collect")) << plan;
   plan = answer({"--steps", "9"});
   EXPECT_TRUE(contains(plan, "3 points, 2 to run, 1 that cannot")) << plan;
+  // A point is its name and its configuration: neither alone is found again.
+  dir.write("s.yaml",
+            "base: tiny-100k\nset: {seq_len: 16, global_batch: 2, micro_batch: 1, threads: 1}\n"
+            "points: [{name: uno}, {name: two, seed: 3}, {name: two, seed: 2}]\n"
+            "steps: 2\nseconds: 0\n");
+  plan = answer({});
+  EXPECT_TRUE(contains(plan, "3 points, 2 to run, 1 finished before, 0 that cannot")) << plan;
+}
+
+// By their predictions, on a machine that is known to be slow, and then on a fast one.
+TEST(SweepVerb, WarnsOfPointsThatCannotEndInTime) {
+  const TempDir dir{Where::memory};
+  std::filesystem::create_directory(dir / "out");
+  const std::string spec =
+      dir.write("s.yaml",
+                "base: tiny\nset: {threads: 1}\nsteps: 100\nseconds: 0\ntimeout: 1000min\n"
+                "points: [{name: short, timeout: 1min}, {name: long, seed: 2},\n"
+                "  {name: cannot, parallel.tp: 3, timeout: 1s}]\n");
+  const auto warnings = [&](const char* flops, std::vector<std::string> more) {
+    dir.write(
+        "out/machine.json",
+        std::string(
+            R"({"cpu": {"usable": 2}, "memory": {"total_bytes": 8e9}, "measured": {"gemm_flops": )") +
+            flops + R"(, "triad_bytes_per_second": 1e11}})");
+    more.insert(more.begin(), {"sweep", spec, "--out", dir / "out"});
+    const Answer a = stretto_run(more);
+    EXPECT_EQ(a.code, 0) << a.err;
+    return a.err;
+  };
+  const auto contains = [](const std::string& text, const char* part) {
+    return text.find(part) != std::string::npos;
+  };
+  std::string said = warnings("2e9", {});
+  EXPECT_TRUE(contains(said, "warning: short: 100 timed steps of ")) << said;
+  EXPECT_TRUE(contains(said, "s will not end within its limit of 1 min 00 s: raise timeout"))
+      << said;
+  EXPECT_FALSE(contains(said, "long:") || contains(said, "cannot:")) << said;
+  said = warnings("2e9", {"--timeout", "10s"});
+  EXPECT_TRUE(contains(said, "short:") && contains(said, "long:")) << said;
+  said = warnings("2e9", {"--steps", "1", "--seconds", "70"});
+  EXPECT_TRUE(contains(said, "short: 70 s of timed steps will not end within")) << said;
+  EXPECT_FALSE(contains(said, "long:")) << said;
+  EXPECT_EQ(warnings("1e13", {"--seconds", "70"}), "") << "a thousand steps are enough";
+  EXPECT_EQ(warnings("1e13", {}), "");
 }
 
 // sbatch and squeue of a cluster that takes a job and forgets it, or runs it at once.
@@ -94,6 +138,29 @@ std::string one_point(const TempDir& dir) {
   return dir.write("s.yaml",
                    "base: tiny-100k\nset: {seq_len: 16, global_batch: 2, micro_batch: 1}\n"
                    "points: [{name: one}]\nsteps: 2\nseconds: 0\n");
+}
+
+TEST(SweepVerb, ASweepThatMeasuresNothingIsNoSuccess) {
+  const TempDir dir;
+  one_point(dir);
+  const std::string head = "base: tiny-100k\nset: {seq_len: 16, global_batch: 2, micro_batch: 1}\n";
+  const std::string none =
+      dir.write("none.yaml", head +
+                                 "points: [{name: cut, parallel.tp: 3}, {name: large, "
+                                 "memory_limit: 1MiB}]\nsteps: 2\nseconds: 0\n");
+  for (int i = 0; i < 2; ++i) {  // the second time all points have their rows
+    const Answer a = stretto_run({"sweep", none, "--out", dir / "out", "--run"});
+    EXPECT_EQ(a.code, 1) << a.out << a.err;
+    EXPECT_TRUE(a.says("no point of this sweep was measured")) << a.err;
+  }
+  const std::string table = stretto_run({"collect", dir / "out"}).out;
+  EXPECT_NE(table.find("rejected"), std::string::npos) << table;
+  EXPECT_NE(table.find("OOM"), std::string::npos) << table;
+  const std::string one =
+      dir.write("one.yaml", head +
+                                "points: [{name: cut, parallel.tp: 3}, {name: good}]\n"
+                                "steps: 2\nseconds: 0\n");
+  EXPECT_EQ(stretto_run({"sweep", one, "--out", dir / "out", "--run"}).code, 0);
 }
 
 // A controller that is restarted says nothing about the jobs.

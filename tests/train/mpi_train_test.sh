@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Usage: mpi_train_test.sh PROGRAM CONFIG. The same topologies with ranks as threads and as processes
 # under mpirun: losses and gradient norms are equal bit for bit, because sums are taken in rank order
-# by every transport.
+# by every transport. A timeline holds every process, and a run that fails leaves its record.
 set -u
 program=$1 config=$2
 # shellcheck source=/dev/null
@@ -39,6 +39,21 @@ dp2tp2 parallel.dp=2 parallel.tp=2
 tp2pp2 parallel.tp=2 parallel.pp=2
 interleaved parallel.dp=2 parallel.pp=2 parallel.schedule=interleaved parallel.interleave=2
 GRID
+
+# One timeline for all processes: the tasks of every rank, as of threads.
+tasks() { sed -nE 's/.*"name":"(forward|backward[a-z_]*) ([0-9]+)","ph":"X","pid":([0-9]+).*/rank \3: \1 \2/p' "$1/trace.json" | sort; }
+pipeline=("${settings[@]}" parallel.pp=2 trace=1)
+"$program" train -n 2 "$config" "${pipeline[@]}" output="$work/traced-threads" > /dev/null 2>&1
+timeout 120 "$launcher" "${flags[@]}" -n 2 "$program" train "$config" "${pipeline[@]}" output="$work/traced-mpi" \
+  < /dev/null > /dev/null 2>&1
+if [ "$(tasks "$work/traced-mpi" | grep -c "rank 1: ")" -eq 8 ] && # four micro-batches, forward and back
+  diff <(tasks "$work/traced-threads") <(tasks "$work/traced-mpi"); then
+  echo "ok: the timeline of processes holds the tasks of both stages"
+else
+  echo "FAILED: the timeline of processes"
+  tasks "$work/traced-mpi"
+  failures=$((failures + 1))
+fi
 
 # A run that fails ends its processes at once; its record says why all the same.
 timeout 120 "$launcher" "${flags[@]}" -n 2 "$program" train "$config" threads=1 train.steps=200 train.lr=1000 \

@@ -129,6 +129,37 @@ TEST(Trace, ShowsEveryTaskOfTheScheduleOnEveryRank) {
   EXPECT_GT(trace["otherData"]["waiting_for_pp"].get<double>(), 0);
 }
 
+// Each rank's tasks with their micro-batches and chunks, in the order in which it does them.
+TEST(Trace, HoldsTheTasksOfEverySchedule) {
+  for (const PipelineSchedule kind :
+       {PipelineSchedule::gpipe, PipelineSchedule::one_f_one_b, PipelineSchedule::eager_one_f_one_b,
+        PipelineSchedule::interleaved, PipelineSchedule::zero_bubble}) {
+    const TempDir dir;
+    Config config = pipeline_config(kind);
+    config.parallel.dp = 1;
+    config.parallel.interleave = kind == PipelineSchedule::interleaved ? 2 : 1;
+    const json trace = traced(config, 1, dir);
+    const Schedule schedule =
+        make_schedule(kind, 2, 4, static_cast<int>(config.parallel.interleave));
+    for (int rank = 0; rank < 2; ++rank) {
+      std::vector<std::string> seen, wanted;
+      for (const json& e : trace["traceEvents"]) {
+        const bool task = e["ph"] == "X" && e["args"].contains("micro_batch");
+        if (!task || e["tid"] != trace_thread(rank, TraceLane::compute)) continue;
+        EXPECT_EQ(e["pid"], rank);
+        const std::string name = e["name"];
+        seen.push_back(name + " of chunk " + e["args"]["chunk"].dump());
+        EXPECT_TRUE(name.ends_with(" " + e["args"]["micro_batch"].dump())) << name;
+      }
+      for (const Task& task : schedule.ranks[static_cast<size_t>(rank)]) {
+        wanted.push_back(name_of(task.kind) + (" " + std::to_string(task.micro_batch)) +
+                         " of chunk " + std::to_string(task.chunk));
+      }
+      EXPECT_EQ(seen, wanted) << name_of(kind) << ", rank " << rank;
+    }
+  }
+}
+
 // An arrow leaves inside a task, arrives inside a task of another rank, and not before it left.
 TEST(Trace, ArrowsJoinTheTasksThatSendAndReceive) {
   const TempDir dir;
