@@ -325,8 +325,8 @@ TEST(QkvBias, AgreesWithPlainLoops) {
         Sizes{65, 64, DType::f32, DType::f32}, Sizes{96, 192, DType::bf16, DType::f32},
         Sizes{768, 768, DType::bf16, DType::f32}, Sizes{130, 40, DType::bf16, DType::bf16},
         Sizes{200, 130, DType::f16, DType::f32}}) {
-    SCOPED_TRACE(fmt::format("{} of {}, {} {}", s.n, s.width, dtype_name(s.type),
-                             dtype_name(s.gradient)));
+    SCOPED_TRACE(
+        fmt::format("{} of {}, {} {}", s.n, s.width, dtype_name(s.type), dtype_name(s.gradient)));
     const Operand weight = Operand::random(s.type, {s.n, s.width}, 2);
     const Operand dproj_bias = Operand::random(s.gradient, {s.n}, 3);
     const Operand dbias = Operand::random(s.gradient, {3 * s.width}, 4);

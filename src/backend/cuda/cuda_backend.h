@@ -98,8 +98,7 @@ class CudaBackend final : public Backend {
   void do_attention_backward(Tensor dqkv, ConstTensor dout, ConstTensor qkv, ConstTensor out,
                              ConstTensor lse, const AttentionOptions& options,
                              Tensor dq_sums) override;
-  void do_qkv_bias_backward(Tensor dbias, ConstTensor proj_weight,
-                            ConstTensor dproj_bias) override;
+  void do_qkv_bias_backward(Tensor dbias, ConstTensor proj_weight, ConstTensor dproj_bias) override;
   void do_attention_decode(Tensor out, Tensor k_cache, Tensor v_cache, ConstTensor qkv,
                            int64_t position, const AttentionOptions& options) override;
   void do_cross_entropy_forward(Tensor lse, Tensor target, ConstTensor logits, ConstTensor targets,
