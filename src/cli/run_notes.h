@@ -10,7 +10,7 @@
 namespace stretto::cli {
 
 // Such as "tiny: 842,496 parameters in fp32 on cpu, 3 ranks (dp 3), 19.01 MiB per rank; 8 sequences
-// of 128 random tokens a step". `bytes`: the memory plan of a rank.
+// of 128 random tokens a step". `bytes`: what the rank that needs most needs.
 std::string start_note(const Config& config, double bytes);
 
 // Says that the run ends during the warm-up of the learning rate.

@@ -17,6 +17,7 @@
 #include "config/rules.h"
 #include "train/cores.h"
 #include "train/launch.h"
+#include "train/rank_plan.h"
 #include "train/run.h"
 #include "train/signals.h"
 
@@ -82,8 +83,7 @@ class BusyCores {
 void print_notes(const Config& config, Trainer& trainer) {
   constexpr const char* kAsText = "data.format=bytes";
   if (trainer.state().step >= config.train.steps) return;  // it does nothing
-  const auto bytes = static_cast<double>(trainer.gpt().memory().planned_bytes());
-  spdlog::info("{}", start_note(config, bytes));
+  spdlog::info("{}", start_note(config, static_cast<double>(largest_need(config))));
   for (const std::string& note : {warmup_note(config.train), zero_note(config),
                                   json_note(config.data.path, config.data.format, kAsText),
                                   json_note(config.data.eval_path, config.data.format, kAsText)}) {

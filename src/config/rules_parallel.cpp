@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "account/rank_order.h"
+#include "base/units.h"
 #include "config/rule_set.h"
 #include "config/schema.h"
 
@@ -155,9 +156,9 @@ void partition(const Config& c, Report& report) {
   const std::string& text = c.parallel.partition;
   if (text == "transformer" || text == "transformer+embedding") return;
   const std::vector<int64_t> list = partition_list(text);
-  const std::string fix = fmt::format(
-      "use transformer, transformer+embedding, or {} numbers of at least 1 that sum to {}",
-      stages(c), c.model.layers);
+  const std::string fix =
+      fmt::format("use transformer, transformer+embedding, or {} of at least 1, {} in all",
+                  counted(stages(c), "number"), counted(c.model.layers, "layer"));
   if (list.empty()) {
     report.add("parallel.partition", "is neither a known word nor a list of layers", fix);
     return;

@@ -134,8 +134,8 @@ void add_run(std::vector<Key>& keys) {
                        "sequences per optimizer step, all ranks together", FIELD(global_batch)));
   keys.push_back(
       count("seed", "", 0, kMaxSeed, "weights, data order and stochastic rounding", FIELD(seed)));
-  keys.push_back(
-      flag("deterministic", "bit-equal results for every dp degree", FIELD(deterministic)));
+  keys.push_back(flag("deterministic", "bit-equal results for every dp that divides 16",
+                      FIELD(deterministic)));
   keys.push_back(flag("repeatable",
                       "the same bits from run to run; false: GPU attention may add in any order",
                       FIELD(repeatable)));

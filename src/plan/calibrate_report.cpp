@@ -34,12 +34,12 @@ std::string calibration_text(const Calibration& r) {
   }
   if (!r.suspects.empty()) out += "\nsuspect runs, beyond three times the spread: measure again\n";
   for (const SuspectRow& s : r.suspects) {
-    out += fmt::format("  {:<24}{:>+7.1f} %\n", s.id, 100 * s.residual);
+    out += fmt::format("  {:<23} {:>+7.1f} %\n", s.id, 100 * s.residual);
   }
   if (!r.proposals.empty()) out += "\nthe next runs that narrow the intervals most\n";
   std::vector<Layout> proposed;
   for (const ProposedRun& p : r.proposals) {
-    out += fmt::format("  {:<14}{:<40}{:>10.4g} s  narrows by {:.2f} points, mostly {}\n",
+    out += fmt::format("  {:<13} {:<39} {:>10.4g} s  narrows by {:.2f} points, mostly {}\n",
                        p.work.model.name, describe(p.layout), p.predicted_seconds, p.gain,
                        p.separates);
     proposed.push_back(p.layout);

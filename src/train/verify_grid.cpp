@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "config/rules.h"
 #include "train/verify.h"
@@ -51,6 +52,18 @@ Limits wider(const Limits& a, const Limits& b) {
   return {std::max(a.loss, b.loss), std::max(a.grad_norm, b.grad_norm)};
 }
 
+// The largest micro-batch up to `most` that leaves whole ones on each of up to four ranks: a fixed
+// order of sums needs the same micro-batches for every dp.
+int64_t whole_micro_batch(const Config& config, int64_t most) {
+  const RampUp& ramp = config.train.ramp_up;
+  const int64_t batch = std::gcd(std::gcd(config.global_batch, ramp.start), ramp.increment);
+  int64_t dp = 4;
+  while (batch % dp != 0) dp /= 2;
+  if (dp == 1) return most;
+  while (batch / dp % most != 0) --most;
+  return most;
+}
+
 Config reference(const Config& base, int64_t steps) {
   Config config = base;
   const std::string order = base.parallel.order;
@@ -75,7 +88,8 @@ Config reference(const Config& base, int64_t steps) {
   config.trace = 0;
   // Enough micro-batches for four ranks and for a pipeline of four stages.
   const int64_t most = std::max<int64_t>(1, config.global_batch / 4);
-  config.micro_batch = config.micro_batch == kAuto ? most : std::min(config.micro_batch, most);
+  config.micro_batch = whole_micro_batch(
+      config, config.micro_batch == kAuto ? most : std::min(config.micro_batch, most));
   return config;
 }
 

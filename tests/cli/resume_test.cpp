@@ -215,6 +215,27 @@ TEST(TrainVerb, SaysWhatItTrainsOnWhat) {
   EXPECT_NE(answer.err.find("2 sequences of 16 random tokens"), std::string::npos) << answer.err;
 }
 
+// The stage with the head needs most, and saves make copies.
+TEST(TrainVerb, SaysWhatMemoryTheFullestRankNeeds) {
+  const TempDir dir(Where::memory);
+  for (const char* output : {"", "run"}) {
+    const std::vector<std::string> words = {
+        "tiny-100k",        "seq_len=16",
+        "model.vocab=5003", "parallel.pp=2",
+        "global_batch=4",   "train.steps=1",
+        "threads=1",        "output=" + (*output ? dir / output : "")};
+    std::vector<std::string> check = words, train = words;
+    check.insert(check.begin(), {"config", "check"});
+    train.insert(train.begin(), "train");
+    const std::string checked = stretto_run(check).out;
+    const size_t begin = checked.rfind("; "), end = checked.find(" per rank");
+    ASSERT_NE(end, std::string::npos) << checked;
+    const std::string needs = checked.substr(begin + 2, end - begin - 2) + " per rank";
+    const Answer answer = stretto_run(train);
+    EXPECT_TRUE(answer.says(", " + needs + "; ")) << needs << "\n" << answer.err;
+  }
+}
+
 TEST(TrainVerb, ARunMayEndBeforeItsWarmUp) {
   const std::string run = STRETTO_SOURCE_DIR "/configs/runs/tiny.yaml";
   const Answer cut = stretto_run({"train", run, "train.steps=1", "threads=1"});

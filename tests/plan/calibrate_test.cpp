@@ -76,6 +76,17 @@ TEST(Calibrate, FindsTheRateThatMadeTheRowsAndFlagsTheOddOne) {
   EXPECT_LT(c.spread, 0.01);
 }
 
+TEST(Calibrate, LongNamesKeepTheirDistance) {
+  Calibration c;
+  ProposedRun next;
+  next.work.model.name = "tiny-100k-custom";
+  c.proposals = {next};
+  c.suspects = {{.id = "a-run-with-a-name-of-33-characters", .residual = 0.5}};
+  const std::string text = calibration_text(c);
+  EXPECT_NE(text.find("tiny-100k-custom " + describe(next.layout)), std::string::npos) << text;
+  EXPECT_NE(text.find("characters "), std::string::npos) << text;
+}
+
 // Our own runtime's memory is counted: what calibration says is how far the count is off.
 TEST(Calibrate, MemoryIsComparedWithWhatWasMeasured) {
   const Place p = place("h200", "stretto");

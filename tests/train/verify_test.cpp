@@ -63,6 +63,30 @@ TEST(Verify, SaysWhatDoesNotFitAndWhy) {
   for (const LeftOut& one : left_out) EXPECT_EQ(one.name.find("dp4"), std::string::npos);
 }
 
+// Three sequences a rank in micro-batches of two would be others than one process has.
+TEST(Verify, AFixedOrderNeedsTheSameMicroBatches) {
+  Config config = tiny_config();
+  for (const int64_t batch : {10, 12, 20, 28}) {
+    config.global_batch = batch;
+    for (const int64_t micro_batch : {2, 3, 4, 5}) {
+      config.micro_batch = micro_batch;
+      for (const VerifyCase& one : verify_grid(config, 4, 1)) {
+        if (!one.config.deterministic) continue;
+        EXPECT_EQ(batch / one.config.parallel.dp % one.config.micro_batch, 0) << one.name;
+      }
+    }
+  }
+  config.global_batch = 12;
+  config.micro_batch = 2;
+  std::vector<VerifyCase> cases = verify_grid(config, 4, 2);
+  std::erase_if(cases, [](const VerifyCase& one) {
+    return !one.config.deterministic || !one.saved_by.name.empty();
+  });
+  const auto rows = run_verify(cases);
+  EXPECT_GT(rows.size(), 4u);
+  for (const VerifyRow& row : rows) EXPECT_TRUE(row.passed()) << row.name;
+}
+
 TEST(Verify, TwoRanksTrainTheSameModel) {
   std::vector<VerifyCase> cases = verify_grid(tiny_config(), 2, 4);
   std::erase_if(cases, [](const VerifyCase& one) { return !one.saved_by.name.empty(); });
