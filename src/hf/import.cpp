@@ -161,6 +161,23 @@ bool has_other_than_zeros(const HfTensor& tensor, const SourceTensors& source) {
   return std::any_of(values.begin(), values.end(), [](float x) { return x != 0; });
 }
 
+// Whether the files hold a head other than the embedding. With tied embeddings nobody reads it.
+bool has_other_head(ModelShape model, HfFamily family, const SourceTensors& source) {
+  if (!model.tied_embedding) return false;
+  model.tied_embedding = false;
+  const std::vector<HfTensor> tensors = hf_tensors(family, model);
+  const auto named = [&](const char* name) {
+    return *std::ranges::find(tensors, name, [](const HfTensor& t) { return t.spec.name; });
+  };
+  const HfTensor head = named("head");
+  if (!source.has(head)) return false;
+  try {
+    return source.read(head) != source.read(named("wte"));
+  } catch (const Error&) {
+    return true;  // it has not even the embedding's shape
+  }
+}
+
 // The tensors that the files must hold for this model. config.json may claim any size, so every
 // tensor must be found in the files, whose sizes are real, before anything is allocated for it.
 // `model` gets biases if the files have other than zeros for them.
@@ -190,6 +207,12 @@ std::vector<HfTensor> tensors_of(ModelShape& model, HfFamily family, const Sourc
   }
   std::erase_if(tensors, [](const HfTensor& tensor) { return tensor.absent; });
   for (const HfTensor& tensor : tensors) source.require(tensor);
+  if (has_other_head(model, family, source)) {
+    spdlog::warn(
+        "{} ties the head to the embedding, but the files have another one: it is not read; if "
+        "the model was trained with it, set tie_word_embeddings to false there",
+        config_path);
+  }
   return tensors;
 }
 
