@@ -5,6 +5,7 @@
 #include <charconv>
 #include <chrono>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -305,7 +306,13 @@ std::string name_after(const std::string& directory, const std::string& otherwis
 
 }  // namespace
 
-ExchangeResult import_hf(Fs& fs, const std::string& directory, const std::string& run_directory) {
+ExchangeResult import_hf(Fs& fs, const std::string& directory, const std::string& run_directory,
+                         const std::function<bool()>& stop) {
+  const auto stop_here = [&] {
+    if (!stop || !stop()) return;
+    throw Error(ExitCode::resumable, "stopped before the end; no checkpoint was written",
+                "run the same command again");
+  };
   const std::string config_path = join_path(directory, "config.json");
   Config config;
   const std::string text = read_file(fs, config_path, kMaxConfigBytes);
@@ -325,6 +332,7 @@ ExchangeResult import_hf(Fs& fs, const std::string& directory, const std::string
   }
   shard.allocate(0);
   for (size_t i = 0; i < tensors.size(); ++i) {
+    stop_here();
     copy_values(tensors[i], source.read(tensors[i]), shard.at(i));
   }
 
@@ -333,6 +341,7 @@ ExchangeResult import_hf(Fs& fs, const std::string& directory, const std::string
     throw Error(ExitCode::cannot_create, fmt::format("{} has checkpoints already", store.root()),
                 "give a new directory with -o");
   }
+  store.drop_leftovers();  // of an import that was killed; whoever calls has the directory locked
   ExchangeResult result{name_of(family), tensors.size(), source.files(), shard.bytes, false};
   const std::optional<Tokenizer> tokenizer = tokenizer_beside(fs, directory, config.model);
   make_dirs(fs, run_directory);
@@ -346,6 +355,7 @@ ExchangeResult import_hf(Fs& fs, const std::string& directory, const std::string
   const std::string temp = store.begin(0, static_cast<uint64_t>(nonce), shard_file_bytes(shard, 0));
   try {
     store.write_part(temp, 0, shard, 0);
+    stop_here();
     // No loss scale and no moments: training starts from these weights.
     const json state = {{"step", 0},          {"updates", 0},          {"consumed_samples", 0},
                         {"skipped_total", 0}, {"skipped_in_a_row", 0}, {"nan_total", 0}};
