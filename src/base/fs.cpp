@@ -118,11 +118,11 @@ std::string make_temp_dir(const std::string& prefix, const std::string& needs) {
 }
 
 AtomicFile::AtomicFile(Fs& fs, std::string path)
-    : fs_(fs),
-      path_(replaceable(fs, std::move(path))),
-      temp_path_(temp_name(path_)),
-      file_(fs.create(temp_path_)) {
-  file_->hold();
+    : fs_(fs), path_(replaceable(fs, std::move(path))) {
+  do {  // until nobody has removed it as a leftover, or is about to
+    temp_path_ = temp_name(path_);
+    file_ = fs.create(temp_path_);
+  } while (!file_->hold() || !fs.info(temp_path_));
 }
 
 AtomicFile::~AtomicFile() {
@@ -137,25 +137,22 @@ AtomicFile::~AtomicFile() {
 
 void AtomicFile::commit() {
   file_->sync();
-  file_->close();
-  fs_.rename(temp_path_, path_);
+  fs_.rename(temp_path_, path_);  // held until then, so that nobody takes it for a leftover
   committed_ = true;
+  file_->close();
   fs_.sync_dir(parent_dir(path_));
 }
 
 void drop_leftovers(Fs& fs, const std::string& path) noexcept {
-  using namespace std::chrono;
   try {
-    const auto minute_ago = (system_clock::now() - minutes(1)).time_since_epoch();
     const std::string directory = parent_dir(path);
     for (const std::string& name : fs.list(directory)) {
       if (!is_temp_of(name, path)) continue;
       const std::string temp = join_path(directory, name);
       const auto info = fs.info(temp);
-      // An empty file may have been created just now by a process that is about to hold it.
-      const bool new_born = info && info->bytes == 0 && nanoseconds(info->modified_ns) > minute_ago;
-      if (!info || info->link || new_born || fs.open(temp)->held()) continue;
-      fs.remove(temp);
+      if (!info || info->link) continue;
+      const auto file = fs.open(temp);  // closed only when it is gone: nobody can begin to hold it
+      if (!file->held()) fs.remove(temp);
     }
   } catch (const std::exception&) {
     return;  // leftover temporary files do no harm

@@ -58,8 +58,8 @@ class File {
   virtual void bypass_cache() {}
   // Marks the file as used by this process until it is closed or the process ends, in whatever way.
   // Meanwhile held(), asked of the same file opened again, is true. It is also true if the system
-  // cannot tell.
-  virtual void hold() {}
+  // cannot tell. If held() is false, hold() of others fails until this one is closed.
+  virtual bool hold() { return true; }
   virtual bool held() { return true; }
 
   const std::string& path() const { return path_; }

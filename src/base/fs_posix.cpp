@@ -103,7 +103,7 @@ class PosixFile final : public File {
 
   void bypass_cache() override { may_be_direct_ = true; }
 
-  void hold() override { ::flock(fd_, LOCK_EX | LOCK_NB); }
+  bool hold() override { return ::flock(fd_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK; }
   bool held() override { return ::flock(fd_, LOCK_SH | LOCK_NB) != 0; }
 
  private:

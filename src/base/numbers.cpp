@@ -9,13 +9,14 @@ namespace stretto {
 
 double quantile(std::span<const double> values, double q) {
   STRETTO_CHECK(!values.empty() && q >= 0 && q <= 1);
-  std::vector<double> sorted(values.begin(), values.end());
-  std::sort(sorted.begin(), sorted.end());
-  const double at = q * static_cast<double>(sorted.size() - 1);
+  std::vector<double> ranked(values.begin(), values.end());
+  const double at = q * static_cast<double>(ranked.size() - 1);
   const auto below = static_cast<size_t>(at);
-  const size_t above = std::min(below + 1, sorted.size() - 1);
+  const auto low = ranked.begin() + static_cast<std::ptrdiff_t>(below);
+  std::nth_element(ranked.begin(), low, ranked.end());
+  const auto next = std::min_element(low + 1, ranked.end());
   const double part = at - static_cast<double>(below);
-  return sorted[below] * (1 - part) + sorted[above] * part;
+  return *low * (1 - part) + (next == ranked.end() ? *low : *next) * part;
 }
 
 std::optional<std::vector<double>> cholesky_solve(std::vector<double> a, std::vector<double> b) {

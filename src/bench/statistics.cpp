@@ -10,7 +10,14 @@
 namespace stretto {
 namespace {
 
-constexpr int kDraws = 2000;  // of a bootstrap
+// Draws of a bootstrap: fewer where runs are so long that a draw hardly differs from the next, and
+// would take its time: a record may hold millions of steps.
+int64_t draws_for(const std::vector<std::vector<double>>& runs) {
+  constexpr int64_t kDraws = 2000, kFewest = 40, kValues = 50'000'000;
+  int64_t values = 1;
+  for (const std::vector<double>& run : runs) values += std::ssize(run);
+  return std::clamp(kValues / values, kFewest, kDraws);
+}
 
 // Steps that may be warm-up are clipped at a generous limit, later ones at a tight limit.
 std::vector<double> clipped(std::span<const double> seconds, int64_t most) {
@@ -158,7 +165,8 @@ Ratio median_ratio(const std::vector<std::vector<double>>& a,
                    const std::vector<std::vector<double>>& b) {
   Drawing draw_a(1), draw_b(2);
   std::vector<double> scratch, ratios;
-  for (int i = 0; i < kDraws; ++i) {
+  const int64_t draws = std::min(draws_for(a), draws_for(b));
+  for (int64_t i = 0; i < draws; ++i) {
     const double base = resampled_median(a, draw_a, scratch);
     ratios.push_back(resampled_median(b, draw_b, scratch) / base);
   }
@@ -168,7 +176,8 @@ Ratio median_ratio(const std::vector<std::vector<double>>& a,
 Ratio median_ratio(const std::vector<std::vector<double>>& ratios_of_neighbours) {
   Drawing draw(3);
   std::vector<double> scratch, medians;
-  for (int i = 0; i < kDraws; ++i) {
+  const int64_t draws = draws_for(ratios_of_neighbours);
+  for (int64_t i = 0; i < draws; ++i) {
     medians.push_back(resampled_median(ratios_of_neighbours, draw, scratch));
   }
   return {pooled_median(ratios_of_neighbours), quantile(medians, 0.025), quantile(medians, 0.975)};

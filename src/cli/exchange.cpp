@@ -84,7 +84,8 @@ void run_export(const Options& o) {
 
 void run_import(const Options& o) {
   const RunLock lock(o.target);
-  report(o, import_hf(posix_fs(), o.source, o.target));
+  install_stop_signals();  // when asked to stop, removes what was written so far
+  report(o, import_hf(posix_fs(), o.source, o.target, [] { return stop_signal() != 0; }));
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "account/gpu_limits.h"
 #include "account/rank_order.h"
 #include "base/ceil_div.h"
 #include "base/error.h"
@@ -17,6 +18,7 @@
 #include "config/schema.h"
 #include "config/suggest.h"
 #include "plan/forecast.h"
+#include "plan/search.h"
 
 namespace stretto::cli {
 namespace {
@@ -50,6 +52,20 @@ void warn_of_unmodelled(const Config& words, const plan::Cluster& cluster) {
   }
   if (keys.empty()) return;
   spdlog::warn("plan: the cost model does not include {}", fmt::join(keys, ", "));
+}
+
+// The run on one rank that does this work: it breaks the rules that no layout can keep.
+Config run_of(const plan::Workload& work, const Config& words, const plan::Cluster& cluster) {
+  Config run = words;
+  run.model = work.model;
+  run.seq_len = work.seq_len;
+  run.precision = work.precision;
+  run.global_batch = work.global_batch;
+  run.device = cluster.has_gpus() ? Device::cuda : Device::cpu;
+  run.micro_batch = 1;
+  run.parallel = {};
+  run.parallel.reduce_dtype = words.parallel.reduce_dtype;
+  return run;
 }
 
 // Whether the search can be held to the value that this key has.
@@ -176,10 +192,11 @@ void check_runtime_options(const plan::Workload& work, const Config& words,
     return;
   }
   warn_of_unmodelled(words, cluster);
-  Config planned = words;
-  planned.precision = work.precision;
-  for (const Finding& finding : check_config(planned)) {
-    if (finding.key != "gradient_dtype" || finding.severity != Severity::error) continue;
+  plan::check_workload(work);
+  for (const Finding& finding : check_config(run_of(work, words, cluster))) {
+    // More tensor ranks have fewer heads each.
+    const bool of_layout = finding.rule == "gpu-heads" && work.model.head_size() <= kGpuHeadSize;
+    if (of_layout || finding.severity != Severity::error) continue;
     throw Error(ExitCode::bad_config, fmt::format("plan: {} {}", finding.key, finding.message),
                 finding.fix);
   }

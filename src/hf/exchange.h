@@ -35,7 +35,9 @@ ExchangeResult export_hf(Fs& fs, const Checkpoint& checkpoint, const std::string
 // Reads such a directory and saves it as step 0 of a run, for training, generation and evaluation,
 // with a model.yaml that describes the model to `train`. The model gets the name of the directory,
 // without characters that a name must not contain. A tokenizer that cannot be used is left out,
-// with a warning.
-ExchangeResult import_hf(Fs& fs, const std::string& directory, const std::string& run_directory);
+// with a warning. Nobody else may write into `run_directory` meanwhile: what is unfinished there is
+// removed. `stop` is as for an export, and called once more before the checkpoint gets its name.
+ExchangeResult import_hf(Fs& fs, const std::string& directory, const std::string& run_directory,
+                         const std::function<bool()>& stop = {});
 
 }  // namespace stretto

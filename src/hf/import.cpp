@@ -5,6 +5,7 @@
 #include <charconv>
 #include <chrono>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -161,6 +162,23 @@ bool has_other_than_zeros(const HfTensor& tensor, const SourceTensors& source) {
   return std::any_of(values.begin(), values.end(), [](float x) { return x != 0; });
 }
 
+// Whether the files hold a head other than the embedding. With tied embeddings nobody reads it.
+bool has_other_head(ModelShape model, HfFamily family, const SourceTensors& source) {
+  if (!model.tied_embedding) return false;
+  model.tied_embedding = false;
+  const std::vector<HfTensor> tensors = hf_tensors(family, model);
+  const auto named = [&](const char* name) {
+    return *std::ranges::find(tensors, name, [](const HfTensor& t) { return t.spec.name; });
+  };
+  const HfTensor head = named("head");
+  if (!source.has(head)) return false;
+  try {
+    return source.read(head) != source.read(named("wte"));
+  } catch (const Error&) {
+    return true;  // it has not even the embedding's shape
+  }
+}
+
 // The tensors that the files must hold for this model. config.json may claim any size, so every
 // tensor must be found in the files, whose sizes are real, before anything is allocated for it.
 // `model` gets biases if the files have other than zeros for them.
@@ -190,6 +208,12 @@ std::vector<HfTensor> tensors_of(ModelShape& model, HfFamily family, const Sourc
   }
   std::erase_if(tensors, [](const HfTensor& tensor) { return tensor.absent; });
   for (const HfTensor& tensor : tensors) source.require(tensor);
+  if (has_other_head(model, family, source)) {
+    spdlog::warn(
+        "{} ties the head to the embedding, but the files have another one: it is not read; if "
+        "the model was trained with it, set tie_word_embeddings to false there",
+        config_path);
+  }
   return tensors;
 }
 
@@ -282,7 +306,13 @@ std::string name_after(const std::string& directory, const std::string& otherwis
 
 }  // namespace
 
-ExchangeResult import_hf(Fs& fs, const std::string& directory, const std::string& run_directory) {
+ExchangeResult import_hf(Fs& fs, const std::string& directory, const std::string& run_directory,
+                         const std::function<bool()>& stop) {
+  const auto stop_here = [&] {
+    if (!stop || !stop()) return;
+    throw Error(ExitCode::resumable, "stopped before the end; no checkpoint was written",
+                "run the same command again");
+  };
   const std::string config_path = join_path(directory, "config.json");
   Config config;
   const std::string text = read_file(fs, config_path, kMaxConfigBytes);
@@ -302,6 +332,7 @@ ExchangeResult import_hf(Fs& fs, const std::string& directory, const std::string
   }
   shard.allocate(0);
   for (size_t i = 0; i < tensors.size(); ++i) {
+    stop_here();
     copy_values(tensors[i], source.read(tensors[i]), shard.at(i));
   }
 
@@ -310,6 +341,7 @@ ExchangeResult import_hf(Fs& fs, const std::string& directory, const std::string
     throw Error(ExitCode::cannot_create, fmt::format("{} has checkpoints already", store.root()),
                 "give a new directory with -o");
   }
+  store.drop_leftovers();  // of an import that was killed; whoever calls has the directory locked
   ExchangeResult result{name_of(family), tensors.size(), source.files(), shard.bytes, false};
   const std::optional<Tokenizer> tokenizer = tokenizer_beside(fs, directory, config.model);
   make_dirs(fs, run_directory);
@@ -323,6 +355,7 @@ ExchangeResult import_hf(Fs& fs, const std::string& directory, const std::string
   const std::string temp = store.begin(0, static_cast<uint64_t>(nonce), shard_file_bytes(shard, 0));
   try {
     store.write_part(temp, 0, shard, 0);
+    stop_here();
     // No loss scale and no moments: training starts from these weights.
     const json state = {{"step", 0},          {"updates", 0},          {"consumed_samples", 0},
                         {"skipped_total", 0}, {"skipped_in_a_row", 0}, {"nan_total", 0}};

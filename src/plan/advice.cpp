@@ -48,7 +48,7 @@ class Adviser {
   const Layout& layout() const { return candidate_.layout; }
 
   void consider_layout(const char* rule, const std::string& text, const Layout& changed) {
-    if (!can_be_cut(work_, changed)) return;
+    if (!can_be_cut(cluster_, stack_, work_, changed)) return;
     const MemoryEstimate memory = decisive_memory(cluster_, stack_, work_, changed);
     if (memory.fit == plan::Fit::does_not_fit) return;
     const double seconds = seconds_of(cluster_, stack_, work_, changed);

@@ -49,7 +49,15 @@ void check_devices(const Constraints& c) {
   refuse(fmt::format("{} devices", c.devices), fmt::format("give --gpus 1 to {}", kMostDevices));
 }
 
-void check_abilities(const Stack& stack, const Constraints& c) {
+Abilities abilities_for(const Stack& stack, const Workload& work) {
+  Abilities can = stack.can;
+  // Both add up gradients in an order that depends on the layout.
+  if (stack.own_runtime && work.deterministic) can.zero_bubble = can.hybrid = false;
+  return can;
+}
+
+void check_abilities(const Stack& stack, const Workload& work, const Constraints& c) {
+  const Abilities able = abilities_for(stack, work);
   const auto need = [&](bool can, bool asked, const char* what, const char* option) {
     if (can || !asked) return;
     refuse(fmt::format("{} has no {}", stack.name, what), fmt::format("leave {} out", option));
@@ -59,8 +67,9 @@ void check_abilities(const Stack& stack, const Constraints& c) {
   need(stack.can.interleave, c.interleave.value_or(1) > 1, "interleaved pipeline", "--interleave");
   need(stack.can.interleave, c.schedule == PipelineSchedule::interleaved, "interleaved pipeline",
        "--schedule");
-  need(stack.can.zero_bubble, c.schedule == PipelineSchedule::zero_bubble, "zero-bubble schedule",
-       "--schedule");
+  const bool bubble = c.schedule == PipelineSchedule::zero_bubble;
+  need(stack.can.zero_bubble, bubble, "zero-bubble schedule", "--schedule");
+  need(able.zero_bubble, bubble, "zero-bubble schedule that is deterministic", "--schedule");
   const int64_t chunks = c.interleave.value_or(1);
   if (std::ranges::count(kChunksPerStage, chunks) == 0) {
     refuse(fmt::format("{} model chunks per stage are not searched", chunks),

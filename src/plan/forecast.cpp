@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <numeric>
 
 #include "account/peaks.h"
 #include "config/rules.h"
@@ -90,6 +91,8 @@ Workload workload_of(const Config& config) {
   w.optimizer_offload = config.optimizer_offload;
   w.repeatable = config.repeatable;
   w.deterministic = config.deterministic;
+  const RampUp& ramp = config.train.ramp_up;
+  if (ramp.start > 0) w.ramp_step = std::gcd(ramp.start, ramp.increment);
   return w;
 }
 

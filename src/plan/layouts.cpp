@@ -2,6 +2,7 @@
 // the reason why it cannot.
 #include <algorithm>
 
+#include "account/gpu_limits.h"
 #include "plan/search.h"
 
 namespace stretto::plan {
@@ -24,13 +25,19 @@ bool can_interleave(const Workload& work, const Layout& l) {
 }
 
 // Why the model or the batch cannot be divided in this way, if so. Sizes not chosen yet are 1.
-std::optional<Reject> cut_refusal(const Workload& work, const Layout& l) {
+std::optional<Reject> cut_refusal(const Cluster& cluster, const Stack& stack, const Workload& work,
+                                  const Layout& l) {
   const ModelShape& m = work.model;
   if (m.heads % l.tp != 0) return Reject::heads;
   if (m.hidden % l.tp != 0 || m.ffn % l.tp != 0) return Reject::width;
   if (l.pp > m.layers) return Reject::stages;
   if (work.global_batch % (l.dp * l.micro_batch) != 0) return Reject::batch;
   if (l.interleave > 1 && !can_interleave(work, l)) return Reject::schedule;
+  if (!stack.own_runtime) return std::nullopt;
+  const int64_t round = l.dp * (l.interleave > 1 ? l.micro_batch * l.pp : 1);
+  if (work.ramp_step % round != 0) return Reject::ramp;
+  const bool too_many = m.heads / l.tp > kGpuHeads || l.micro_batch > kGpuSequences;
+  if (cluster.has_gpus() && too_many) return Reject::kernels;
   return std::nullopt;
 }
 
@@ -40,7 +47,12 @@ class Enumerator {
  public:
   Enumerator(const Cluster& cluster, const Stack& stack, const Workload& work,
              const Constraints& limits, Plan* plan)
-      : cluster_(cluster), stack_(stack), work_(work), limits_(limits), plan_(plan) {}
+      : cluster_(cluster),
+        stack_(stack),
+        can_(abilities_for(stack, work)),
+        work_(work),
+        limits_(limits),
+        plan_(plan) {}
 
   std::vector<Layout> run();
 
@@ -55,7 +67,7 @@ class Enumerator {
     plan_->refuse(layout, reason);
   }
   bool can_cut(const Layout& layout) {  // counts the refusal
-    const std::optional<Reject> reason = cut_refusal(work_, layout);
+    const std::optional<Reject> reason = cut_refusal(cluster_, stack_, work_, layout);
     if (reason) reject(layout, *reason);
     return !reason;
   }
@@ -67,6 +79,7 @@ class Enumerator {
 
   const Cluster& cluster_;
   const Stack& stack_;
+  const Abilities can_;
   const Workload& work_;
   const Constraints& limits_;
   Plan* plan_;
@@ -75,7 +88,7 @@ class Enumerator {
 
 std::vector<Layout> Enumerator::run() {
   for (int64_t tp : divisors(limits_.devices)) {
-    if (!allowed(limits_.tp, tp) || (tp > 1 && !stack_.can.tensor)) continue;
+    if (!allowed(limits_.tp, tp) || (tp > 1 && !can_.tensor)) continue;
     Layout layout;
     layout.tp = tp;
     if (tp > cluster_.devices_per_node) {
@@ -93,7 +106,7 @@ void Enumerator::pipelines(Layout layout) {
     layout.pp = pp;
     layout.dp = rest / pp;
     if (!allowed(limits_.pp, pp) || !allowed(limits_.dp, layout.dp)) continue;
-    if (pp > 1 && !stack_.can.pipeline) continue;
+    if (pp > 1 && !can_.pipeline) continue;
     if (can_cut(layout)) micro_batch_sizes(layout);
   }
 }
@@ -120,7 +133,7 @@ void Enumerator::micro_batch_sizes(Layout layout) {
 void Enumerator::variants(Layout layout) {
   for (const int64_t v : kChunksPerStage) {
     if (!allowed(limits_.interleave, v)) continue;
-    if (v > 1 && (layout.pp == 1 || !stack_.can.interleave)) continue;
+    if (v > 1 && (layout.pp == 1 || !can_.interleave)) continue;
     layout.interleave = v;
     layout.schedule = v > 1 ? PipelineSchedule::interleaved : PipelineSchedule::one_f_one_b;
     if (!can_cut(layout)) continue;
@@ -134,7 +147,7 @@ void Enumerator::variants(Layout layout) {
       if (embedding && stage_layers(work_.model, layout) == without_embedding) continue;
       const PipelineSchedule plain = layout.schedule;
       if (layout.pp == 1 || allowed(limits_.schedule, plain)) shardings(layout);
-      if (v > 1 || layout.pp == 1 || !stack_.can.zero_bubble ||
+      if (v > 1 || layout.pp == 1 || !can_.zero_bubble ||
           !allowed(limits_.schedule, PipelineSchedule::zero_bubble)) {
         continue;
       }
@@ -146,7 +159,7 @@ void Enumerator::variants(Layout layout) {
 }
 
 void Enumerator::shardings(Layout layout) {
-  for (int zero : stack_.can.zero) {
+  for (int zero : can_.zero) {
     if (!allowed(limits_.zero, zero)) continue;
     layout.zero = zero;
     if ((zero > 0 && layout.dp == 1 && stack_.sharding != Sharding::fsdp) ||
@@ -159,8 +172,7 @@ void Enumerator::shardings(Layout layout) {
     // One copy of the model per node: gathers stay inside nodes, and copies are summed once per
     // step.
     const int64_t group = std::min(layout.dp, cluster_.devices_per_node / layout.tp);
-    if (zero == 0 || !stack_.can.hybrid || group < 2 || group == layout.dp ||
-        layout.dp % group != 0) {
+    if (zero == 0 || !can_.hybrid || group < 2 || group == layout.dp || layout.dp % group != 0) {
       continue;
     }
     layout.zero_group = group;
@@ -170,12 +182,11 @@ void Enumerator::shardings(Layout layout) {
 
 void Enumerator::recomputations(Layout layout) {
   for (Checkpointing recompute : kCheckpointings) {
-    if (!allowed(limits_.recompute, recompute) || !stack_.can.checkpoints(recompute)) continue;
+    if (!allowed(limits_.recompute, recompute) || !can_.checkpoints(recompute)) continue;
     layout.recompute = recompute;
     for (bool sequence : {false, true}) {
       if (!allowed(limits_.sequence_parallel, sequence) && layout.tp > 1) continue;
-      if (sequence &&
-          (layout.tp == 1 || !stack_.can.sequence || !can_share_sequence(work_, layout))) {
+      if (sequence && (layout.tp == 1 || !can_.sequence || !can_share_sequence(work_, layout))) {
         continue;
       }
       layout.sequence_parallel = sequence;
@@ -186,8 +197,9 @@ void Enumerator::recomputations(Layout layout) {
 
 }  // namespace
 
-bool can_be_cut(const Workload& work, const Layout& l) {
-  return !cut_refusal(work, l) && (!l.sequence_parallel || can_share_sequence(work, l));
+bool can_be_cut(const Cluster& cluster, const Stack& stack, const Workload& work, const Layout& l) {
+  return !cut_refusal(cluster, stack, work, l) &&
+         (!l.sequence_parallel || can_share_sequence(work, l));
 }
 
 std::vector<Layout> enumerate_layouts(const Cluster& cluster, const Stack& stack,

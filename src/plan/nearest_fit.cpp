@@ -15,10 +15,11 @@ std::vector<std::pair<std::string, Workload>> lighter_workloads(const Cluster& c
                                                                 const Stack& stack,
                                                                 const Workload& work) {
   if (!stack.own_runtime) return {};
-  const bool narrow = types_of(work.precision, work.gradient_type).gradient == DType::f32 &&
+  const bool narrow = !work.deterministic &&
+                      types_of(work.precision, work.gradient_type).gradient == DType::f32 &&
                       types_of(work.precision).compute == DType::bf16;
   std::vector<std::pair<std::string, Workload>> out;
-  if (work.repeatable && cluster.has_gpus()) {
+  if (work.repeatable && !work.deterministic && cluster.has_gpus()) {
     out.emplace_back("repeatable=false", work);
     out.back().second.repeatable = false;
   }
@@ -54,7 +55,7 @@ class FitSearch {
 
  private:
   void consider(const Workload& work, const Layout& layout, const std::string& text) {
-    if (found_ || !can_be_cut(work, layout)) return;
+    if (found_ || !can_be_cut(cluster_, stack_, work, layout)) return;
     const plan::Fit fit = decisive_memory(cluster_, stack_, work, layout).fit;
     if (fit == plan::Fit::fits) found_ = FitChange{text, layout};
     if (fit == plan::Fit::tight && !tight_) tight_ = FitChange{text + ", and --tight", layout};

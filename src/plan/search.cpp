@@ -165,8 +165,12 @@ std::string name_of(Reject reason) {
       return "more stages than layers";
     case Reject::batch:
       return "global batch not divisible by dp x micro-batch";
+    case Reject::ramp:
+      return "batches of the ramp-up not divisible by the layout";
     case Reject::schedule:
       return "interleaving does not divide layers or micro-batches";
+    case Reject::kernels:
+      return "more heads or sequences on a rank than a GPU takes";
     case Reject::sharding:
       return "ZeRO stage not possible with this layout";
     case Reject::memory:
@@ -239,7 +243,7 @@ Plan make_plan(const Cluster& cluster, const Stack& stack, const Workload& work,
   const double start = clock_seconds();
   check_devices(constraints);
   check_workload(work);
-  check_abilities(stack, constraints);
+  check_abilities(stack, work, constraints);
   Plan plan;
   plan.cluster = cluster;
   plan.stack = stack;

@@ -37,12 +37,14 @@ enum class Reject {
   link,      // tp beyond the link domain
   stages,    // more stages than layers
   batch,     // global batch not divisible by dp x micro-batch
+  ramp,      // a batch of the ramp-up not divisible by dp, or not into whole rounds
   schedule,  // interleaving does not divide layers or micro-batches
+  kernels,   // more heads or sequences on a rank than our own kernels for GPUs take
   sharding,  // ZeRO stage that this layout or stack cannot use
   memory,    // does not fit
   tight,     // fits, but above kTight
 };
-constexpr size_t kRejects = 9;
+constexpr size_t kRejects = 11;
 std::string name_of(Reject reason);
 
 struct Candidate {
@@ -87,7 +89,11 @@ std::vector<Layout> enumerate_layouts(const Cluster& cluster, const Stack& stack
                                       Plan* counts);
 
 // Whether batch, sequence, layers and the other sizes of the model can be divided in this way.
-bool can_be_cut(const Workload& work, const Layout& layout);
+bool can_be_cut(const Cluster& cluster, const Stack& stack, const Workload& work,
+                const Layout& layout);
+
+// What the software can do with this work: our own runtime has less that is deterministic.
+Abilities abilities_for(const Stack& stack, const Workload& work);
 
 Candidate price(const Cluster& cluster, const Stack& stack, const Workload& work,
                 const Layout& layout);
@@ -108,7 +114,7 @@ double tie_width(const Stack& stack);
 // These throw Error with the field and the fix.
 void check_workload(const Workload& work);
 void check_devices(const Constraints& constraints);
-void check_abilities(const Stack& stack, const Constraints& constraints);
+void check_abilities(const Stack& stack, const Workload& work, const Constraints& constraints);
 void check_division(const Constraints& constraints);  // dp, tp and pp must divide the devices
 
 }  // namespace stretto::plan

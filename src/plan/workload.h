@@ -26,6 +26,7 @@ struct Workload {
   bool activation_offload = false, optimizer_offload = false;
   bool repeatable = true;
   bool deterministic = false;
+  int64_t ramp_step = 0;  // divides all batches of a ramp-up; 0: there is none
 };
 
 struct Layout {

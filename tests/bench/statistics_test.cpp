@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <ctime>
 #include <numeric>
 
 #include "base/random.h"
@@ -167,6 +168,18 @@ TEST(Statistics, RatioFindsAPlantedSlowDownAndNoneBetweenEquals) {
   }
   EXPECT_EQ(found, 20);
   EXPECT_EQ(false_alarms, 0);
+}
+
+// A record may hold as many as its file has room for.
+TEST(Statistics, RatioOfMillionsOfStepsTakesSeconds) {
+  const std::vector<std::vector<double>> a = {noisy(1'000'000, 1.0, 0.01, 1)};
+  const std::vector<std::vector<double>> b = {noisy(1'000'000, 1.05, 0.01, 2)};
+  const std::clock_t start = std::clock();
+  const Ratio r = median_ratio(a, b);
+  EXPECT_LT(static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC, 15);
+  EXPECT_NEAR(r.value, 1.05, 1e-3);
+  EXPECT_GT(r.low, 1.049);
+  EXPECT_LT(r.high, 1.051);
 }
 
 TEST(Statistics, RatioKnowsThatRunsDiffer) {

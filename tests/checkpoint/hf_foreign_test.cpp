@@ -107,6 +107,29 @@ TEST(Import, LeavesATokenizerThatItCannotUse) {
   }
 }
 
+TEST(Import, LeavesNoCheckpointWhenAskedToStop) {
+  const Exported e;
+  const size_t tensors = e.import().tensors;
+  for (const size_t before : {size_t{1}, size_t{4}, tensors + 1}) {
+    size_t calls = 0;
+    EXPECT_ERROR(
+        import_hf(posix_fs(), e.dir / "hf", e.dir / "cut", [&] { return ++calls == before; }),
+        ExitCode::resumable, "stopped");
+    const std::filesystem::path left = e.dir / "cut/checkpoints";
+    EXPECT_TRUE(!std::filesystem::exists(left) || std::filesystem::is_empty(left)) << before;
+  }
+  EXPECT_EQ(e.import("cut").tensors, tensors);
+}
+
+TEST(Import, RemovesWhatAKilledOneLeft) {
+  const Exported e;
+  const std::filesystem::path left = e.dir / "back/checkpoints/step-0.tmp-18e989e0d361074f";
+  std::filesystem::create_directories(left);
+  e.dir.write("back/checkpoints/step-0.tmp-18e989e0d361074f/shard-00000.safetensors", "weights");
+  e.import();
+  EXPECT_FALSE(std::filesystem::exists(left));
+}
+
 TEST(Import, TakesATokenizerInEitherForm) {
   const Exported e;
   const Tokenizer tokenizer = tokenizer_of(300);

@@ -305,6 +305,25 @@ TEST(PlanVerb, WhatTrainWouldRefuseIsNotPlanned) {
       run_verb({"plan", "mpt-7b", "gradient_dtype=bf16", "--precision", "fp32"});
   EXPECT_EQ(narrow.code, 78);
   EXPECT_NE(narrow.err.find("needs products in bf16"), std::string::npos) << narrow.err;
+  struct Case {
+    std::vector<std::string> words;
+    std::string what;
+  };
+  for (const Case& c : std::vector<Case>{
+           {{"model.heads=1"}, "heads of size 4096"},
+           {{"model.hidden=65536", "model.heads=512"}, "model.hidden is more than"},
+           {{"deterministic=true", "parallel.reduce_dtype=bf16"}, "parallel.reduce_dtype rounds"},
+           {{"deterministic=true", "repeatable=false"}, "repeatable contradicts"},
+           {{"deterministic=true", "--schedule", "zero_bubble"}, "that is deterministic"},
+           {{"train.ramp_up.start=3", "train.ramp_up.increment=3", "train.ramp_up.samples=1000"},
+            "does not lead from"},
+           {{"tf32=true", "--cluster", "fugaku-a64fx"}, "exists on GPUs only"}}) {
+    std::vector<std::string> words = {"plan", "mpt-7b"};
+    words.insert(words.end(), c.words.begin(), c.words.end());
+    const VerbAnswer answer = run_verb(words);
+    EXPECT_EQ(answer.code, 78) << c.what;
+    EXPECT_NE(answer.err.find(c.what), std::string::npos) << answer.err;
+  }
 }
 
 // What fits only above 92 % of the memory is proposed together with --tight.
