@@ -82,6 +82,10 @@ int64_t real_rows(const ParameterSpec& spec, const ModelShape& model) {
   return spec.name == "wte" || spec.name == "head" ? model.vocab : spec.rows;
 }
 
+int64_t real_count(const ParameterSpec& spec, const ModelShape& model) {
+  return real_rows(spec, model) * spec.columns;
+}
+
 int64_t parameter_count(const ModelShape& model) {
   int64_t count = 0;
   for (const ParameterSpec& spec : parameter_list(model)) count += spec.count();

@@ -10,13 +10,10 @@
 namespace stretto {
 namespace {
 
-// Draws of a bootstrap: fewer where runs are so long that a draw hardly differs from the next, and
-// would take its time: a record may hold millions of steps.
-int64_t draws_for(const std::vector<std::vector<double>>& runs) {
-  constexpr int64_t kDraws = 2000, kFewest = 40, kValues = 50'000'000;
-  int64_t values = 1;
-  for (const std::vector<double>& run : runs) values += std::ssize(run);
-  return std::clamp(kValues / values, kFewest, kDraws);
+int64_t steps_of(const std::vector<std::vector<double>>& runs) {
+  int64_t steps = 0;
+  for (const std::vector<double>& run : runs) steps += std::ssize(run);
+  return steps;
 }
 
 // Steps that may be warm-up are clipped at a generous limit, later ones at a tight limit.
@@ -161,11 +158,16 @@ Summary summarise(std::span<const double> values) {
   return s;
 }
 
+int64_t bootstrap_draws(int64_t steps) {
+  constexpr int64_t kMost = 2000, kFewest = 40, kStepsInAll = 50'000'000;
+  return std::clamp(kStepsInAll / std::max<int64_t>(1, steps), kFewest, kMost);
+}
+
 Ratio median_ratio(const std::vector<std::vector<double>>& a,
                    const std::vector<std::vector<double>>& b) {
   Drawing draw_a(1), draw_b(2);
   std::vector<double> scratch, ratios;
-  const int64_t draws = std::min(draws_for(a), draws_for(b));
+  const int64_t draws = bootstrap_draws(std::max(steps_of(a), steps_of(b)));
   for (int64_t i = 0; i < draws; ++i) {
     const double base = resampled_median(a, draw_a, scratch);
     ratios.push_back(resampled_median(b, draw_b, scratch) / base);
@@ -176,7 +178,7 @@ Ratio median_ratio(const std::vector<std::vector<double>>& a,
 Ratio median_ratio(const std::vector<std::vector<double>>& ratios_of_neighbours) {
   Drawing draw(3);
   std::vector<double> scratch, medians;
-  const int64_t draws = draws_for(ratios_of_neighbours);
+  const int64_t draws = bootstrap_draws(steps_of(ratios_of_neighbours));
   for (int64_t i = 0; i < draws; ++i) {
     medians.push_back(resampled_median(ratios_of_neighbours, draw, scratch));
   }

@@ -44,6 +44,10 @@ struct Ratio {
   double value = 1, low = 1, high = 1;
 };
 
+// How often it draws: fewer times where there are so many steps that draws hardly differ and each
+// takes its time. A record may hold millions.
+int64_t bootstrap_draws(int64_t steps);
+
 Ratio median_ratio(const std::vector<std::vector<double>>& a,
                    const std::vector<std::vector<double>>& b);
 // The same for steps that took turns: each run is a list of ratios of neighbouring steps.

@@ -74,7 +74,6 @@ class Adviser {
   }
 
   void vocabulary() {
-    if (stack_.own_runtime) return;  // pads it
     const int64_t step = 64 * layout().tp;
     const int64_t v = work_.model.vocab;
     if (v % step == 0) return;

@@ -100,7 +100,7 @@ void collect_shard(Trainer& trainer, Shard& shard) {
         [&](size_t u, int half, const FlatParameter& p, FlatRange range, int64_t place) {
           const bool copy_of_table = p.spec.name == "wte" && !shape.first_stage;
           if (copy_of_table || (p.spec.split == Split::none && tp_rank != 0)) return;
-          const int64_t limit = real_rows(p.spec, shape.model) * p.spec.columns;
+          const int64_t limit = real_count(p.spec, shape.model);
           const auto pieces =
               shard_pieces(p.spec, shape.tp, tp_rank, range.begin, range.end, limit);
           if (pieces.empty()) return;
@@ -214,7 +214,7 @@ void read_positions(const TensorReader& reader, const RankShape& shape, const Pa
                     int64_t tp_rank, FlatRange range, const OnProgress& moved,
                     std::vector<float>& out) {
   out.assign(static_cast<size_t>(range.count()), 0.0f);
-  const int64_t limit = real_rows(spec, shape.model) * spec.columns;
+  const int64_t limit = real_count(spec, shape.model);
   for (const ShardPiece& piece :
        shard_pieces(spec, shape.tp, tp_rank, range.begin, range.end, limit)) {
     float* to = out.data() + (piece.position - range.begin);
@@ -232,13 +232,28 @@ TensorReader checked_reader(const Checkpoint& checkpoint, const std::string& nam
   if (reader.shape() != shape_of(spec, model)) {
     throw Error(ExitCode::bad_data,
                 fmt::format("{}: tensor {} has {} elements, the model needs {}", checkpoint.path(),
-                            name, reader.count(), real_rows(spec, model) * spec.columns),
-                "the checkpoint belongs to another model");
+                            name, reader.count(), real_count(spec, model)),
+                "use a checkpoint of this model");
   }
   return reader;
 }
 
 }  // namespace
+
+void read_weights(const Checkpoint& checkpoint, const Gpt& gpt, int64_t tp_rank,
+                  const OnProgress& moved, const AssignWeights& assign) {
+  const RankShape& shape = gpt.shape();
+  const FlatLayout& layout = gpt.layout();
+  std::vector<float> values;
+  for (size_t u = 0; u < layout.units.size(); ++u) {
+    for (const FlatParameter& p : layout.units[u].parameters) {
+      const TensorReader reader = checked_reader(checkpoint, p.spec.name, p.spec, shape.model);
+      read_positions(reader, shape, p.spec, tp_rank, {0, p.count}, moved, values);
+      require_finite(values.data(), p.count, checkpoint.path(), p.spec.name);
+      assign(u, p.offset, values.data(), p.count);
+    }
+  }
+}
 
 void restore(Trainer& trainer, const Checkpoint& checkpoint, const OnProgress& moved) {
   Gpt& gpt = trainer.gpt();
@@ -246,15 +261,11 @@ void restore(Trainer& trainer, const Checkpoint& checkpoint, const OnProgress& m
   const RankShape& shape = gpt.shape();
   const FlatLayout& layout = gpt.layout();
   const int64_t tp_rank = trainer.at().tp;
+  read_weights(checkpoint, gpt, tp_rank, moved,
+               [&](size_t unit, int64_t offset, const float* values, int64_t count) {
+                 optimizer.assign(unit, offset, values, count);
+               });
   std::vector<float> values;
-  for (size_t u = 0; u < layout.units.size(); ++u) {
-    for (const FlatParameter& p : layout.units[u].parameters) {
-      const TensorReader reader = checked_reader(checkpoint, p.spec.name, p.spec, shape.model);
-      read_positions(reader, shape, p.spec, tp_rank, {0, p.count}, moved, values);
-      require_finite(values.data(), p.count, checkpoint.path(), p.spec.name);
-      optimizer.assign(u, p.offset, values.data(), p.count);
-    }
-  }
   const Ownership own = ownership(trainer, layout, shape);
   each_owned(layout, own,
              [&](size_t u, int half, const FlatParameter& p, FlatRange range, int64_t place) {

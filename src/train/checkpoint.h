@@ -2,6 +2,7 @@
 // state of any layout.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "checkpoint/checkpoint.h"
@@ -17,6 +18,12 @@ void collect_shard(Trainer& trainer, Shard& shard);
 
 // Step, configuration and trainer state. The files are added when they have been written.
 Manifest manifest_of(Trainer& trainer);
+
+// Reads this rank's part of each parameter from a checkpoint of any layout, with zeros where the
+// vocabulary is padded, and gives it to `assign`: unit, place in the unit, values, how many.
+using AssignWeights = std::function<void(size_t, int64_t, const float*, int64_t)>;
+void read_weights(const Checkpoint& checkpoint, const Gpt& gpt, int64_t tp_rank,
+                  const OnProgress& moved, const AssignWeights& assign);
 
 // Sets this rank's weights, moments, counters and loss scale from a checkpoint of any layout.
 // Moments that the checkpoint does not have (an imported model) become zero.

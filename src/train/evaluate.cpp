@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <vector>
 
-#include "account/parameters.h"
 #include "base/ceil_div.h"
 #include "config/rules.h"
 #include "model/gpt.h"
@@ -13,31 +12,6 @@
 #include "train/rank_plan.h"
 
 namespace stretto {
-namespace {
-
-void load_weights(Gpt& gpt, const Checkpoint& checkpoint, const ModelShape& model) {
-  std::vector<float> values;
-  const FlatLayout& layout = gpt.layout();
-  for (size_t u = 0; u < layout.units.size(); ++u) {
-    for (const FlatParameter& p : layout.units[u].parameters) {
-      const TensorReader reader = checkpoint.reader(p.spec.name);
-      const int64_t count = real_rows(p.spec, model) * p.spec.columns;
-      if (reader.count() != count) {
-        throw Error(ExitCode::bad_data,
-                    fmt::format("{}: {} has {} elements, {} needs {}", checkpoint.path(),
-                                p.spec.name, reader.count(), model.name, count),
-                    "use another checkpoint");
-      }
-      values.assign(static_cast<size_t>(p.count), 0);
-      reader.read(0, count, values.data());
-      require_finite(values.data(), count, checkpoint.path(), p.spec.name);
-      gpt.weights().assign(u, p.offset, values.data(), p.count);
-    }
-  }
-}
-
-}  // namespace
-
 void read_filled_batch(const Sampler& sampler, int64_t first, int64_t samples,
                        std::span<int32_t> tokens, std::span<int32_t> targets) {
   const auto count = static_cast<size_t>(samples * sampler.seq_len());
@@ -84,7 +58,10 @@ EvalResult evaluate_tokens(const Checkpoint& checkpoint, const TokenSource& sour
   shape.train = false;
   const auto comm = make_device_comm(*self, *backend);
   Gpt gpt(*backend, shape, {comm.get(), comm.get(), comm.get(), nullptr});
-  load_weights(gpt, checkpoint, config.model);
+  read_weights(checkpoint, gpt, 0, unheard,
+               [&](size_t unit, int64_t offset, const float* values, int64_t count) {
+                 gpt.weights().assign(unit, offset, values, count);
+               });
 
   // All batches have one shape, since a GPU chooses its algorithms anew for each shape.
   const MicroBatch mb{0, 0, config.micro_batch};

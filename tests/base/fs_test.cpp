@@ -62,7 +62,7 @@ TEST(Fs, LeftoversOfTheDeadGo) {
 
 // Not even where a file has only just been made, and is empty.
 TEST(Fs, LeftoversAreNotThoseOfTheLiving) {
-  const TempDir dir;
+  const TempDir dir(Where::memory);
   std::atomic<bool> done = false;
   std::thread sweeper([&] {
     while (!done) drop_leftovers(posix_fs(), dir / "a");

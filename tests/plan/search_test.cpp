@@ -133,6 +133,20 @@ TEST(Search, AdviceComparesLikeWithLike) {
   EXPECT_TRUE(found);
 }
 
+TEST(Search, OurOwnRuntimePadsTheVocabularyItself) {
+  const Place p = place("h100", "stretto");
+  Constraints limits;
+  limits.devices = 8;
+  for (const int64_t vocab : {50257, 500}) {
+    Workload w = seven_b();
+    w.model.vocab = vocab;
+    const Candidate best = make_plan(p.cluster, p.stack, w, limits).ranked.front();
+    for (const Advice& a : advice_for(p.cluster, p.stack, w, best)) {
+      EXPECT_NE(a.rule, "pad-vocabulary") << a.text;
+    }
+  }
+}
+
 TEST(Search, TheAnswerNamesTheLayoutItsTimeAndHowToRunIt) {
   const Place p = place("h100", "stretto");
   Constraints limits;

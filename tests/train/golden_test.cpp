@@ -63,11 +63,6 @@ void expect_close(const float* a, const float* b, int64_t count, double bound,
   EXPECT_LE(worst, bound * scale) << what;
 }
 
-// Without what pads the vocabulary.
-int64_t real_count(const FlatParameter& p, const ModelShape& model) {
-  return real_rows(p.spec, model) * p.spec.columns;
-}
-
 // The golden model on one rank.
 class GoldenRun {
  public:
@@ -77,7 +72,7 @@ class GoldenRun {
     for (size_t u = 0; u < layout.units.size(); ++u) {
       for (const FlatParameter& p : layout.units[u].parameters) {
         const float* const weight = golden.at<float>("weight/" + p.spec.name);
-        std::vector<float> padded(weight, weight + real_count(p, config.model));
+        std::vector<float> padded(weight, weight + real_count(p.spec, config.model));
         padded.resize(static_cast<size_t>(p.count));
         trainer_.optimizer().assign(u, p.offset, padded.data(), p.count);
       }
@@ -155,7 +150,7 @@ void check(const std::string& name, bool alibi) {
         for (const FlatParameter& p : layout.units[u].parameters) {
           const auto grad =
               host_values(run.backend(), run.gpt().gradients().parameter(u, p.spec.name));
-          const int64_t count = real_count(p, config.model);
+          const int64_t count = real_count(p.spec, config.model);
           expect_close(grad.data(), golden.at<float>("grad/" + p.spec.name), count, 1e-5,
                        p.spec.name);
           EXPECT_TRUE(std::all_of(grad.begin() + count, grad.begin() + p.count, [](float x) {

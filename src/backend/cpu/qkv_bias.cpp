@@ -3,7 +3,6 @@
 #include <cstddef>
 
 #include "backend/cpu/cpu_backend.h"
-#include "backend/cpu/linear_bias.h"
 #include "backend/cpu/pieces.h"
 
 namespace stretto {
