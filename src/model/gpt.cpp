@@ -20,26 +20,26 @@ Gpt::Gpt(Backend& backend, const RankShape& shape, RankComms comms)
   if (shape.offloads()) offload_ = std::make_unique<ActivationOffload>(backend, shape_, memory_);
   for (const auto& chunk : shape.chunks) {
     units_.emplace_back();
-    for (const int64_t layer : chunk) units_.back().push_back(weights_.layer_unit(layer));
+    for (const int64_t layer : chunk)
+      units_.back().push_back(weights_.unit_index(Role::layer, layer));
   }
   vocab_begin_ = padded_vocab(shape.model, shape.tp) / shape.tp * comms.tp->rank();
-  auto find = [&](size_t& unit, ConstTensor& w, Tensor& dw, const char* unit_name,
-                  const char* name) {
-    unit = weights_.unit_index(unit_name);
+  auto find = [&](size_t& unit, ConstTensor& w, Tensor& dw, Role role, const char* name) {
+    unit = weights_.unit_index(role);
     w = weights_.parameter(unit, name);
     if (gradients_) dw = gradients_->parameter(unit, name);
   };
   const bool tied = shape.model.tied_embedding;
   if (shape.first_stage) {
-    find(head_.token_unit, head_.wte, dhead_.wte, "wte", "wte");
+    find(head_.token_unit, head_.wte, dhead_.wte, Role::tokens, "wte");
     if (shape.model.position_kind == Positions::learned) {
-      find(head_.position_unit, head_.wpe, dhead_.wpe, "wpe", "wpe");
+      find(head_.position_unit, head_.wpe, dhead_.wpe, Role::positions, "wpe");
     }
   }
   if (shape.last_stage) {
-    find(head_.norm_unit, head_.norm_weight, dhead_.norm_weight, "head", "ln_f.weight");
-    find(head_.norm_unit, head_.norm_bias, dhead_.norm_bias, "head", "ln_f.bias");
-    find(head_.matrix_unit, head_.matrix, dhead_.matrix, tied ? "wte" : "head",
+    find(head_.norm_unit, head_.norm_weight, dhead_.norm_weight, Role::head, "ln_f.weight");
+    find(head_.norm_unit, head_.norm_bias, dhead_.norm_bias, Role::head, "ln_f.bias");
+    find(head_.matrix_unit, head_.matrix, dhead_.matrix, tied ? Role::tokens : Role::head,
          tied ? "wte" : "head");
     loss_scale_ = memory_.at("loss.scale");
     logits_ = memory_.at("loss.logits");
@@ -66,7 +66,7 @@ void Gpt::set_batch(size_t chunk, const MicroBatch& mb, const int32_t* tokens,
 
 Tensor Gpt::input(size_t chunk, const MicroBatch& mb) {
   if (offload_) offload_->claim({chunk, mb.slot, 0});
-  return activations(chunk, mb).layers[0].stream;
+  return activations(chunk, mb).layers[0][Saved::stream];
 }
 Tensor Gpt::received(const MicroBatch& mb) {
   return fit(shape_, memory_.at("work.received"), mb.batch);
@@ -99,29 +99,31 @@ void Gpt::forward(size_t chunk, const MicroBatch& mb, bool train) {
     if (offload_ && l > 0) offload_->claim({chunk, mb.slot, l});
     // Its input is complete: the layer below has added its branch.
     const bool whole = l == 0 || layer_.adds_inside();
-    if (offload_ && l > 0 && whole) backend_.copy(a.layers[l].stream, layer_.branch(mb.batch));
-    layer_.forward(w, a.layers[l], whole ? Tensor() : a.layers[l - 1].stream2, above(a, l, mb),
-                   mb.batch);
+    if (offload_ && l > 0 && whole)
+      backend_.copy(a.layers[l][Saved::stream], layer_.branch(mb.batch));
+    layer_.forward(w, a.layers[l], whole ? Tensor() : a.layers[l - 1][Saved::stream2],
+                   above(a, l, mb), mb.batch);
     if (offload_ && train) offload_->store({chunk, mb.slot, l});
   }
   if (ends_model(chunk)) {
     head_forward(a, mb, train);
   } else if (!layer_.adds_inside()) {
-    backend_.add(a.output, a.layers.back().stream2, layer_.branch(mb.batch));
+    backend_.add(a.output, a.layers.back()[Saved::stream2], layer_.branch(mb.batch));
   }
 }
 
 // Where layer l puts its output. With offload a layer may only touch its own activations, so the
 // next layer's input waits in branch().
 Tensor Gpt::above(const ChunkActivations& a, size_t l, const MicroBatch& mb) const {
-  if (l + 1 < a.layers.size()) return offload_ ? layer_.branch(mb.batch) : a.layers[l + 1].stream;
+  if (l + 1 < a.layers.size())
+    return offload_ ? layer_.branch(mb.batch) : a.layers[l + 1][Saved::stream];
   return a.output.none() ? a.head.stream : a.output;
 }
 
 void Gpt::embed(const ChunkActivations& a, int64_t batch) {
   weights_.get(head_.token_unit);
   if (!head_.wpe.none()) weights_.get(head_.position_unit);
-  const Tensor stream = a.layers[0].stream, partial = tp_.partial(stream, batch);
+  const Tensor stream = a.layers[0][Saved::stream], partial = tp_.partial(stream, batch);
   backend_.embedding_forward(partial, a.tokens, head_.wte, tp_.once(head_.wpe), vocab_begin_);
   tp_.reduce(stream, partial);
 }
@@ -143,9 +145,9 @@ void Gpt::head_forward(const ChunkActivations& a, const MicroBatch& mb, bool tra
     backend_.layernorm_forward(h.norm, h.mean, h.rstd, h.stream, head_.norm_weight,
                                head_.norm_bias);
   } else {
-    backend_.residual_layernorm_forward(h.stream, h.norm, h.mean, h.rstd, a.layers.back().stream2,
-                                        layer_.branch(mb.batch), head_.norm_weight,
-                                        head_.norm_bias);
+    backend_.residual_layernorm_forward(h.stream, h.norm, h.mean, h.rstd,
+                                        a.layers.back()[Saved::stream2], layer_.branch(mb.batch),
+                                        head_.norm_weight, head_.norm_bias);
   }
   weights_.get(head_.matrix_unit);
   if (train) gradients_->open(head_.matrix_unit);
@@ -213,7 +215,7 @@ void Gpt::backward(size_t chunk, const MicroBatch& mb, Tensor dstream, bool defe
   const auto& units = units_[chunk];
   backend_.eight_bit_products(shape_.precision == Precision::amp_fp8);
   const auto down_bias = [&](size_t l) {
-    return sums_stream_biases() ? gradients_->layer(units[l]).down_bias : Tensor();
+    return sums_stream_biases() ? gradients_->layer(units[l])[Weight::down_bias] : Tensor();
   };
   if (ends_model(chunk)) {
     const HeadActivations& h = a.head;

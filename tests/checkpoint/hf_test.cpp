@@ -25,7 +25,7 @@ namespace {
 Config config_for(const TempDir& dir, Positions positions, bool bias, bool tied) {
   Config config = tiny_config(dir / "run");
   config.model.position_kind = positions;
-  config.model.gelu = positions == Positions::alibi ? Gelu::exact : Gelu::tanh;
+  config.model.mlp = positions == Positions::alibi ? Mlp::gelu : Mlp::gelu_tanh;
   config.model.bias = bias;
   config.model.tied_embedding = tied;
   config.model.ffn = 4 * config.model.hidden;
@@ -284,9 +284,9 @@ TEST(HfConfig, RefusesWhatWeDoNotCompute) {
   const std::string good =
       R"({"model_type":"gpt2","vocab_size":5,"n_positions":8,"n_embd":8,"n_layer":1,"n_head":2)";
   EXPECT_EQ(model_from_hf_config(good + "}", "c").ffn, 32);
-  EXPECT_EQ(model_from_hf_config(good + "}", "c").gelu, Gelu::tanh);
+  EXPECT_EQ(model_from_hf_config(good + "}", "c").mlp, Mlp::gelu_tanh);
   const std::string exact = good + R"(,"activation_function":"gelu"})";
-  EXPECT_EQ(model_from_hf_config(exact, "c").gelu, Gelu::exact);
+  EXPECT_EQ(model_from_hf_config(exact, "c").mlp, Mlp::gelu);
   for (const char* extra :
        {R"(,"activation_function":"relu"})", R"(,"layer_norm_epsilon":1e-6})", R"(,"n_inner":-1})",
         R"(,"scale_attn_by_inverse_layer_idx":true})", R"(,"n_inner":99999999999999})"}) {
