@@ -1,5 +1,7 @@
 #include "model/gradients.h"
 
+#include "model/table_gradient.h"
+
 namespace stretto {
 
 Gradients::Gradients(Backend& backend, const RankShape& shape, const FlatLayout& layout,
@@ -67,11 +69,11 @@ Tensor Gradients::open(size_t u) {
 // head overwrites it first.
 void Gradients::zero_small(size_t u, Tensor base) {
   const FlatUnit& unit = layout_.units[u];
-  const bool head_writes = shape_.last_stage && shape_.model.tied_embedding;
+  const TableGradient table(shape_);
   int64_t from = 0, to = 0;  // adjoining parameters are cleared together
   for (const FlatParameter& p : unit.parameters) {
     const bool accumulates = p.spec.vector() || unit.role == Role::positions ||
-                             (unit.role == Role::tokens && !head_writes);
+                             (unit.role == Role::tokens && table.starts_at_zero());
     if (!accumulates) continue;
     const int64_t begin = p.offset - unit.begin();
     if (begin != to) {
