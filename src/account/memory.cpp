@@ -55,8 +55,11 @@ TensorSpec activation(const char* label, DType type, Shape shape) {
 // Appends tensors of which each is dead before another is written: all use the memory of the
 // largest, the first of the largest ones, which comes first in the plan.
 void append_shared(std::vector<TensorSpec>& plan, std::vector<TensorSpec> specs) {
-  const auto smaller = [](const TensorSpec& a, const TensorSpec& b) {
-    return a.bytes() < b.bytes();
+  const auto bytes = [](const TensorSpec& spec) {  // not rounded
+    return static_cast<size_t>(spec.shape.count()) * dtype_size(spec.type);
+  };
+  const auto smaller = [&](const TensorSpec& a, const TensorSpec& b) {
+    return bytes(a) < bytes(b);
   };
   const auto largest = std::max_element(specs.begin(), specs.end(), smaller);
   std::rotate(specs.begin(), largest, largest + 1);
