@@ -3,8 +3,8 @@
 set -euo pipefail
 program=$1 sandbox=$2
 work=$(mktemp -d)
-"$sandbox" start "$work/slurm" 4 || { [ $? -eq 69 ] && { echo "SKIPPED: no Slurm sandbox here"; rm -rf "$work"; exit 125; }; exit 1; }
 trap '"$sandbox" stop "$work/slurm"; rm -rf "$work"' EXIT
+"$sandbox" start "$work/slurm" 4 || { [ $? -eq 69 ] && exit 125; exit 1; }
 export SLURM_CONF=$work/slurm/slurm.conf
 cat > "$work/spec.yaml" << 'SPEC'
 base: tiny-100k

@@ -51,7 +51,7 @@ expect hang 81 "rank 1 stands still in step 3.*ranks 0, 2, 3 wait in all_reduce 
 for job in "${jobs[@]}"; do wait "$job" || failures=$((failures + 1)); done
 left_over() {  # of this test: another may run beside it
   local environment
-  for environment in $(grep -lazs "^STRETTO_TEST_JOB=$$\$" /proc/[0-9]*/environ); do
+  for environment in $(grep -lazs "^STRETTO_TEST_JOB=$$\$" /proc/[0-9]*/environ 2> /dev/null); do
     [ "$(readlink "${environment%environ}exe")" = "$(readlink -f "$program")" ] && cut -d/ -f3 <<< "$environment"
   done
 }
