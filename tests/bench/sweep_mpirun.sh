@@ -6,7 +6,7 @@ program=$1
 # shellcheck source=/dev/null
 STRETTO_MPIEXEC=mpirun . "$(dirname "$0")/../support/mpirun.sh"  # as `sweep` calls it
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+trap 'wait; rm -rf "$work"' EXIT
 cat > "$work/spec.yaml" << 'SPEC'
 base: tiny-100k
 set: {seq_len: 32, micro_batch: 1, global_batch: 4, threads: 1}
