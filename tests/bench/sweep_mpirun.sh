@@ -17,7 +17,7 @@ points:
   - {name: tp3, parallel.tp: 3}
 steps: 4
 seconds: 0
-timeout: 2min
+timeout: 8min
 SPEC
 echo '{"cpu":{"model":"Paper CPU","usable":2},"measured":{"fma_flops":2e11,"gemm_flops":2e11}}' > "$work/machine.json"
 mkdir "$work/sweep" && cp "$work/machine.json" "$work/sweep/"

@@ -18,7 +18,7 @@ failures=0
 jobs=()
 holds() {  # RANKS
   local output
-  output=$(timeout 100 "$launcher" "${flags[@]}" -n "$1" "$program" 2>&1) && echo "ok: contract with $1 ranks" && return
+  output=$(timeout 500 "$launcher" "${flags[@]}" -n "$1" "$program" 2>&1) && echo "ok: contract with $1 ranks" && return
   echo "FAILED: contract with $1 ranks:"
   echo "$output"
   return 1
@@ -35,7 +35,7 @@ expect() {
 }
 fails() {
   local begin=$SECONDS output code
-  output=$(timeout 50 "$launcher" "${flags[@]}" "${@:4}" -n 4 "$program" "$1" 2>&1)
+  output=$(timeout 500 "$launcher" "${flags[@]}" "${@:4}" -n 4 "$program" "$1" 2>&1)
   code=$?
   if [ "$code" -ne "$2" ] || ! grep -q "$3" <<< "${output//$'\n'/ }"; then
     echo "FAILED: $1: exit code $code (expected $2) after $((SECONDS - begin)) s:"

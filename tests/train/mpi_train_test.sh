@@ -15,7 +15,7 @@ curve() { sed -nE 's/.*"step":([0-9]+),.*"loss":([^,]+),.*"grad_norm":([^,]+),.*
 compare() {  # NAME WORDS...
   local out=$work/$1
   "$program" train -n 4 "$config" "${settings[@]}" "${@:2}" 2> "$out.threads.err" | curve > "$out.threads"
-  timeout 120 "$launcher" "${flags[@]}" -n 4 "$program" train "$config" "${settings[@]}" "${@:2}" \
+  timeout 500 "$launcher" "${flags[@]}" -n 4 "$program" train "$config" "${settings[@]}" "${@:2}" \
     < /dev/null 2> "$out.mpi.err" | curve > "$out.mpi"
   if [ "$(wc -l < "$out.mpi")" -ne 5 ] || ! cmp -s "$out.threads" "$out.mpi"; then
     echo "FAILED: $1"
@@ -50,7 +50,7 @@ for job in "${jobs[@]}"; do wait "$job" || failures=$((failures + 1)); done
 tasks() { sed -nE 's/.*"name":"(forward|backward[a-z_]*) ([0-9]+)","ph":"X","pid":([0-9]+).*/rank \3: \1 \2/p' "$1/trace.json" | sort; }
 pipeline=("${settings[@]}" parallel.pp=2 trace=1)
 "$program" train -n 2 "$config" "${pipeline[@]}" output="$work/traced-threads" > /dev/null 2>&1
-timeout 120 "$launcher" "${flags[@]}" -n 2 "$program" train "$config" "${pipeline[@]}" output="$work/traced-mpi" \
+timeout 500 "$launcher" "${flags[@]}" -n 2 "$program" train "$config" "${pipeline[@]}" output="$work/traced-mpi" \
   < /dev/null > /dev/null 2>&1
 if [ "$(tasks "$work/traced-mpi" | grep -c "rank 1: ")" -eq 8 ] && # four micro-batches, forward and back
   diff <(tasks "$work/traced-threads") <(tasks "$work/traced-mpi"); then
@@ -62,7 +62,7 @@ else
 fi
 
 # A run that fails ends its processes at once; its record says why all the same.
-timeout 120 "$launcher" "${flags[@]}" -n 2 "$program" train "$config" threads=1 train.steps=200 train.lr=1000 \
+timeout 500 "$launcher" "${flags[@]}" -n 2 "$program" train "$config" threads=1 train.steps=200 train.lr=1000 \
   train.max_skipped=3 output="$work/failed" < /dev/null > /dev/null 2>&1
 if grep -q '"status": *"diverged"' "$work"/failed/run-*.json; then
   echo "ok: the record of a run that diverged says so"

@@ -25,7 +25,7 @@ settings=(threads=1 micro_batch=2 seq_len=32 log.format=json)
 
 against_threads() {
   "$program" train -n 4 "$config" "${settings[@]}" train.steps=5 parallel.tp=2 | curve > threads
-  timeout 120 srun -n 4 --mpi=pmix "$program" train "$config" "${settings[@]}" train.steps=5 parallel.tp=2 |
+  timeout 500 srun -n 4 --mpi=pmix "$program" train "$config" "${settings[@]}" train.steps=5 parallel.tp=2 |
     curve > srun_curve
   check "srun gives the curve of thread ranks" test -s srun_curve -a "$(cat srun_curve)" = "$(cat threads)"
 }
@@ -35,7 +35,7 @@ batch() {
   "$program" slurm "$config" "${settings[@]}" 'output=run $(touch owned)' train.steps=5 -N 1 \
     --ntasks-per-node 4 --cpus-per-task 1 --name job-1 > job.sbatch 2> slurm.err
   check "a batch file is printed" test -s job.sbatch
-  timeout 120 sbatch --wait job.sbatch > /dev/null
+  timeout 500 sbatch --wait job.sbatch > /dev/null
   check "the batch job ends well" test $? -eq 0
   check "its log has five steps" test "$(curve < job-1-*.log | wc -l)" -eq 5
   check "nothing of it was executed" test ! -e owned
@@ -47,9 +47,9 @@ signalled() {
     --cpus-per-task 1 --name job-2 > job2.sbatch 2> slurm2.err
   local id restarts=0
   id=$(sbatch --parsable job2.sbatch)
-  for _ in $(seq 120); do grep -qs '"loss"' "job-2-$id.log" && break; sleep 0.5; done
+  for _ in $(seq 1000); do grep -qs '"loss"' "job-2-$id.log" && break; sleep 0.5; done
   scancel --signal=USR1 "$id.0"
-  for _ in $(seq 120); do
+  for _ in $(seq 1000); do
     restarts=$(scontrol show job "$id" | sed -nE 's/.*Restarts=([0-9]+).*/\1/p')
     [ "${restarts:-0}" -ge 1 ] && break
     sleep 0.5
@@ -61,10 +61,10 @@ signalled() {
 
 # The step ends, by itself and not with success.
 killed() {
-  timeout 60 srun -n 4 --mpi=pmix --kill-on-bad-exit=1 "$program" train "$config" "${settings[@]}" \
+  timeout 500 srun -n 4 --mpi=pmix --kill-on-bad-exit=1 "$program" train "$config" "${settings[@]}" \
     train.steps=1000000 train.watchdog=5 parallel.tp=2 seed=4711 > step.log 2> step.err &
   local step=$! victim="" process code
-  for _ in $(seq 120); do [ -s step.log ] && break; sleep 0.5; done
+  for _ in $(seq 1000); do [ -s step.log ] && break; sleep 0.5; done
   for process in $(grep -lazs "^SLURM_PROCID=2\$" /proc/[0-9]*/environ 2> /dev/null); do
     process=${process%/environ}
     if grep -qaz "^SLURM_CONF=$SLURM_CONF\$" "$process/environ" && grep -qaz '^seed=4711$' "$process/cmdline" &&
