@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# The page of `stretto report` in a real browser: it draws without a word on the console, sorts,
-# filters, and shows hostile names as text; a page of 500 rows; pages of many long names, of parts of
-# one training run and of a single run; the axis of memory beside a run that does not fit. Times are
-# printed, not judged.
+# The page of `stretto report` in a real browser, without a word on its console: every figure, bar and
+# point of a sweep against its record, sorting, filtering, scrolling; the same on paper and on a phone;
+# hostile names as text; 500 rows; many long names; a training run in parts with its metrics; a single
+# run; the axis of memory beside a run that does not fit. Times are printed, not judged.
 # Exits 77 (skipped, and says so) where no Chromium is installed.
 #   report_browser.sh PROGRAM SOURCE_DIR
 set -euo pipefail
@@ -15,24 +15,36 @@ dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 fail() { echo "report_browser: $1" >&2; exit 1; }
 
-page() {  # NAME CHECKS WIDTH: runs the checks in NAME/report.html
-  local nonce result console
+browse() {  # WORDS...: the browser without a window
+  timeout 120 "$browser" --headless --no-sandbox --disable-gpu --user-data-dir="$dir/profile" \
+    --enable-logging=stderr "$@"
+}
+
+page() {  # NAME CHECKS WIDTH [HASH]: runs the checks in NAME/report.html
+  local nonce result console shown=checked.html
   "$program" report "$dir/$1" --title "Browser test" > /dev/null
   nonce=$(grep -o "nonce-[0-9a-f]*" "$dir/$1/report.html" | head -n 1)
   {
     sed 's|</body>||; s|</html>||' "$dir/$1/report.html"
-    printf '<script nonce="%s">' "${nonce#nonce-}"
-    cat "$source/tests/bench/$2"
-    printf '</script></body></html>\n'
+    for script in report_checks.js "$2"; do
+      printf '<script nonce="%s">' "${nonce#nonce-}"
+      cat "$source/tests/bench/$script"
+      printf '</script>'
+    done
+    printf '</body></html>\n'
   } > "$dir/$1/checked.html"
-  timeout 120 "$browser" --headless --no-sandbox --disable-gpu --user-data-dir="$dir/profile" \
-    --window-size=$3,4000 --enable-logging=stderr --dump-dom "file://$dir/$1/checked.html" \
+  if [ "$3" -lt 500 ]; then  # no window is as narrow as a phone, but a frame is
+    shown=framed.html
+    printf '<!doctype html><iframe src="checked.html" width="%s" height="844" style="border: 0"></iframe><script>
+      addEventListener("message", e => Object.assign(document.documentElement.dataset, e.data));</script>' "$3" > "$dir/$1/$shown"
+  fi
+  browse --window-size="$3,4000" --virtual-time-budget=5000 --dump-dom "file://$dir/$1/$shown${4:-}" \
     > "$dir/dom" 2> "$dir/messages" || fail "$1: the browser ended with $?"
   result=$(grep -o 'data-result="[^"]*"' "$dir/dom" | head -n 1) || fail "$1: the checks did not run: $(grep CONSOLE "$dir/messages")"
   [ "$result" = 'data-result="ok"' ] || fail "$1: $result"
   console=$(grep CONSOLE "$dir/messages" || true)
   [ -z "$console" ] || fail "$1: console: $console"
-  echo "report_browser: $1: ok; $(stat -c %s "$dir/$1/report.html") bytes," \
+  echo "report_browser: $1, $2, $3 px: ok; $(stat -c %s "$dir/$1/report.html") bytes," \
     "open after $(grep -o 'data-opened="[0-9]*"' "$dir/dom" | tr -dc 0-9) ms"
 }
 
@@ -85,13 +97,48 @@ for i in range(20):
         r["config"]["seq_len"] //= 1 + i % 2
         r["operators"] = {"linear_forward": {"calls": 8, "seconds": 1e-3, "flops": 9e7, "bytes": 1e6}}
     keep("long", i, point)
+for i, (label, dp, tp, pp, zero, millis) in enumerate([  # a sweep as people run it, on one rank or cut over more
+        ("one-rank", 1, 1, 1, 0, 37), ("dp2", 2, 1, 1, 0, 21), ("dp2-zero1", 2, 1, 1, 1, 20), ("dp2-zero3", 2, 1, 1, 3, 27),
+        ("tp2", 1, 2, 1, 0, 25), ("pp2", 1, 1, 2, 0, 30), ("pp4", 1, 1, 4, 0, 33), ("tp2-pp2", 1, 2, 2, 0, 35)]):
+    def layout(r):
+        r["label"], r["started"], r["predicted"] = label, f"2026-04-01T12:0{i}:00Z", {"seconds": 0.05, "low": 0.04, "high": 0.06}
+        r["command"] = ["stretto", "bench", "tiny", f"parallel.dp={dp}"]
+        r["config"]["parallel"].update(dp=dp, tp=tp, pp=pp, zero=zero)
+        r["machine"] = {"cpu": {"usable": 4}, "memory": {"total_bytes": 8e9},
+                        "measured": {"gemm_flops": 1e11, "triad_bytes_per_second": 1e10, "message_seconds": 2e-6, "message_bytes_per_second": 1e10}}
+        seconds = r["steps"]["seconds"]
+        r["steps"]["seconds"] = [millis * (1 + 0.002 * (k % 5)) / 1e3 for k in range(len(seconds))]
+        r["memory"].update(grown_rank=(30 + 2 * i) << 20, grown_total=(30 + 2 * i) * dp * tp * pp << 20)
+        r["operators"] = {"linear_forward": {"calls": 8, "seconds": 8e-3, "flops": 2e8, "bytes": 4e6},
+                          "attention_forward": {"calls": 4, "seconds": 2e-3, "flops": 2e7, "bytes": 8e6}}
+        if pp > 1: pipeline(r, pp)
+        if label == "tp2-pp2":
+            r["cores"] = {"usable": 4, "wanted": 4, "others": 2.5, "idle": 0}
+    keep("sweep", i, layout)
+for i, (label, status) in enumerate([("tp3", "rejected"), ("too-large", "OOM"), ("lost", "killed")]):
+    def failed(r):
+        r["label"], r["status"], r["exit_code"], r["reason"], r["steps"] = label, status, 80, f"spec.yaml:1:2 {label} cannot; fix: leave it", rejected["steps"]
+        r["config"]["parallel"].update(dp=1, tp=3 if label == "tp3" else 1, zero=0)
+        r["config"]["seed"], r["log_tail"] = i, f"last words of {label}"
+        del r["attribution"]
+    keep("sweep", 20 + i, failed)
 for i in range(3):
     def part(r):
         r["label"], r["command"], r["started"] = "", ["stretto", "train", "tiny"], f"2026-04-01T1{2 + i}:00:00Z"
         r["config"]["output"], r["config"]["train"]["steps"], r["config"]["parallel"]["dp"] = "runs/a", 9 + i, 2 - i % 2
         r["peak_flops"] = r["gemm_flops"] = 0
         r["steps"]["seconds"] = [x * (1 + i) for x in r["steps"]["seconds"]]
+        r["steps"]["first"] = (1, 9, 4985)[i]
+        del r["attribution"]
     keep("training", i, part)
+names = ("matmul", "attention", "other", "optimizer", "copy", "comm_dp", "comm_tp", "comm_pp", "data", "host")
+with open(f"{out}/training/metrics.jsonl", "w") as lines:  # 5000 steps, of which records keep the first few
+    for step in range(1, 5001):
+        loss = 9 if step == 2345 else 5 - step / 2500
+        times = {name: (4 if name == "matmul" else 1) * 1e-3 for name in names}
+        print(json.dumps({"step": step, "loss": loss, "times": times}), file=lines)
+        if step % 1000 == 0: print(json.dumps({"step": step, "eval_loss": 3.5 - 0.25 * step / 1000 + 0.5 * (step == 5000)}), file=lines)
+    print('{"step": 5000, "checkpoint": {}}\n{"step": 5001, "loss": 1', end="", file=lines)
 def one(r):
     r["label"], r["predicted"] = "run", {"seconds": 0.05, "low": 0.04, "high": 0.06}
 keep("single", 0, one)
@@ -105,10 +152,20 @@ for i in range(4):  # three that ran and one that needs far more; the limits of 
         if i == 3: r["status"], r["exit_code"], r["reason"], r["steps"] = "OOM", 80, "too large", rejected["steps"]
     for name, limit in (("near", 1000), ("far", 5000)): keep(name, i, sized)
 END
+page sweep report_figures.js 1280
+page sweep report_phone.js 390
+page sweep report_paper.js 1280
+page sweep report_hash.js 1280 '#sort=tp&filter=dp2'
 page hostile report_browser.js 1280
 page rows500 report_browser.js 1280
 page long report_pages.js 500
-page training report_pages.js 1280
+page training report_training.js 1280
 page single report_pages.js 1280
 page near report_memory.js 1280
 page far report_memory.js 1280
+
+# On real paper: it took nine pages when headings and charts were parted.
+browse --print-to-pdf="$dir/sweep.pdf" --no-pdf-header-footer "file://$dir/sweep/report.html" > /dev/null 2>&1
+pages=$(grep -a -A1 '/Type /Pages' "$dir/sweep.pdf" | grep -a -o 'Count [0-9]*' | head -n 1 | tr -dc 0-9)
+[ "${pages:-0}" -ge 1 ] && [ "$pages" -le 6 ] || fail "the sweep is printed on '$pages' pages"
+echo "report_browser: on paper: $pages pages"

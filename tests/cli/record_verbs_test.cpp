@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
+#include <nlohmann/json.hpp>
+
 #include "bench/sample_record.h"
 #include "support/run_verb.h"
 #include "support/temp_dir.h"
@@ -29,6 +31,29 @@ TEST(RecordVerbs, ReportOfOneRecordLiesBesideIt) {
   EXPECT_EQ(answer.code, 0) << answer.err;
   EXPECT_EQ(answer.out, (dir / "report.html") + "\n");
   EXPECT_TRUE(std::filesystem::exists(dir / "report.html"));
+}
+
+// Records have neither evaluations nor, from `train`, where the time went: metrics.jsonl has.
+TEST(RecordVerbs, ReportOfATrainingRunReadsItsMetrics) {
+  const TempDir dir;
+  ASSERT_EQ(run_verb({"train", "tiny-100k", "seq_len=16", "micro_batch=1", "global_batch=2",
+                      "threads=1", "train.steps=4", "train.eval_every=2", "train.eval_batches=1",
+                      "data.path=" STRETTO_SOURCE_DIR "/LICENSE", "output=" + (dir / "run")})
+                .code,
+            0);
+  ASSERT_EQ(run_verb({"report", dir / "run"}).code, 0);
+  const std::string page = content_of(dir / "run/report.html");
+  const std::string open = "id=\"data\" nonce=\"";
+  const size_t from = page.find('>', page.find(open)) + 1;
+  const auto data = nlohmann::json::parse(page.substr(from, page.find("</script>", from) - from));
+  EXPECT_EQ(data["training"]["steps"].size(), 4u);
+  ASSERT_EQ(data["training"]["evaluations"].size(), 2u);
+  EXPECT_EQ(data["training"]["evaluations"][1][0], 4);
+  const auto& parts = data["rows"][0]["parts"];
+  EXPECT_GT(parts["matmul"].get<double>(), 0);
+  EXPECT_GT(parts["optimizer"].get<double>(), 0);
+  EXPECT_EQ(run_verb({"report", dir / "run", "--out", dir / "run/metrics.jsonl"}).code, 64)
+      << "its own input";
 }
 
 TEST(RecordVerbs, WhatARunLeavesBesideItsRecordIsNoStranger) {
