@@ -328,6 +328,18 @@ TEST(RecordVerbs, ADisturbedRunSaysSoEverywhere) {
   EXPECT_TRUE(says(content_of(dir / "page.html"), what));
   const VerbAnswer fit = run_verb({"plan", "calibrate", dir / "busy.json"});
   EXPECT_TRUE(says(fit.err, "took cores from 1 run")) << fit.err;
+  // Before any error is told that may be the machine's.
+  r.config.seq_len /= 2;
+  write_record(posix_fs(), dir / "other.json", r);
+  const std::string told = run_verb({"plan", "compare", dir.path()}).out;
+  const size_t busy = told.find("This machine was busy: other programs took cores from 2 of these");
+  EXPECT_LT(busy, told.find("median error")) << told;
+  r.cores = {};
+  for (const char* name : {"busy.json", "other.json"}) {
+    write_record(posix_fs(), dir / name, r);
+    r.config.seq_len /= 2;
+  }
+  EXPECT_FALSE(says(run_verb({"plan", "compare", dir.path()}).out, "busy"));
 }
 
 // A run without a label has the name of its file, which may be any bytes.
