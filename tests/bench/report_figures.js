@@ -114,6 +114,7 @@
   same(times[0].data.map(p => p.x), told_times.map(r => 1e3 * r.predicted), 'predicted'); same(times[0].data.map(p => p.y), told_times.map(r => 1e3 * r.seconds), 'measured');
   same(data_of('predicted-and-measured', 1).datasets[0].data.map(p => p.y), ran.map(r => r.memory_grown / MiB), 'grown');
   same(data_of('predicted-and-measured', 1).datasets[0].data.map(p => p.x), ran.map(r => r.memory_foreseen / MiB), 'foreseen');
+  check(times[0].backgroundColor.every((color, i) => (color !== times[0].borderColor) === told_times[i].known) && told_times.some(r => r.known), 'the known run is not hollow');
   for (const at of [0, 1]) {
     const { x, y } = drawn('predicted-and-measured', at).scales, line = data_of('predicted-and-measured', at).datasets[1].data;
     check(x.min === 0 && x.min === y.min && x.max === y.max && line.every(p => p.x === p.y) && line[1].x === x.max, `ends: ${x.min}, ${x.max}, ${y.min}, ${y.max}`);
@@ -152,7 +153,8 @@
     check(near(attribute(box, 'x'), at(from), 1e-6) && near(attribute(box, 'width'), at(to) - at(from), 1e-6) && attribute(box, 'x') + attribute(box, 'width') <= wide, `task ${i} from ${attribute(box, 'x')}`);
     check(title.startsWith(`${['forward', 'backward'][kind]} ${batch}: ${seconds(to - from)}`), title);
   });
-  check(new Set(drawnTasks.slice(0, staged[0].timeline[0].length).map(box => box.getAttribute('y'))).size === 1, 'a stage in two lanes');
+  const lanes = staged[0].timeline.flatMap((stage, i) => stage.map(() => i));
+  check(drawnTasks.every((box, i) => attribute(box, 'y') - attribute(drawnTasks[0], 'y') === 30 * lanes[i]), 'stages are not one below the other');
   check(new Set(drawnTasks.map(box => box.getAttribute('fill'))).size === 2, 'forward and backward look alike');
   const idle = r => 1 - r.timeline.flat().reduce((sum, t) => sum + t[4] - t[3], 0) / r.timeline.length / Math.max(...r.timeline.flat().map(t => t[4]));
   const worst = staged.reduce((a, b) => idle(b) > idle(a) ? b : a);

@@ -57,21 +57,21 @@ TEST(TrainingCurve, LinesAreStepsAndEvaluations) {
   }
 }
 
-// Part 2 was continued from step 6, so steps 7 and 8 of part 1 are gone; of a later line only the
-// beginning is there.
+// Part 2 was continued from step 6, so steps 7 and 8 of part 1 are gone. No record has step 13, and
+// of step 14 only the beginning of a line is there.
 TEST(TrainingCurve, EachStartHasTheMeanOfItsTimedSteps) {
   const TempDir dir;
   std::string text;
-  for (int64_t step = 1; step <= 12; ++step) {
+  for (int64_t step = 1; step <= 13; ++step) {
     text += step_line(step, 5 - 0.1 * static_cast<double>(step), static_cast<double>(step));
     if (step == 6) text += "{\"step\":6,\"eval_loss\":4.5}\nnot ours\n";
   }
-  dir.write("metrics.jsonl", text + R"({"step":13,"loss":1})");
+  dir.write("metrics.jsonl", text + R"({"step":14,"loss":1})");
   std::vector<RunRecord> records = {start("2026-04-01T13:00:00Z", 7, 6, 0),
                                     start("2026-04-01T12:00:00Z", 1, 8, 2),
                                     start("2026-04-01T14:00:00Z", 100, 5, 0)};
   const TrainingCurve curve = read_training_curve(posix_fs(), dir.path(), records);
-  ASSERT_EQ(curve.steps.size(), 12u);
+  ASSERT_EQ(curve.steps.size(), 13u);
   EXPECT_EQ(curve.steps[11].step, 12);
   EXPECT_DOUBLE_EQ(curve.steps[11].loss, 3.8);
   ASSERT_EQ(curve.evaluations.size(), 1u);
