@@ -22,7 +22,8 @@ TOKEN = re.compile(r'''
 PATTERN = re.compile(r"/(?:[^/\\\n\[]|\\.|\[(?:[^\]\\\n]|\\.)*\])+/[a-z]*")
 CLOSING = {"(": ")", "[": "]", "{": "}"}
 # What a statement says to people, or checks for our own sake, is left alone.
-TALK = {"throw", "Error", "STRETTO_CHECK", "contract_broken", "spdlog", "static_assert", "stderr", "asm", "goto"}
+TALK = {"throw", "Error", "STRETTO_CHECK", "contract_broken", "spdlog", "static_assert", "stderr", "asm", "goto",
+        "CUDA_CHECK_LAUNCH"}
 SKIPPED_STARTS = {"using", "typedef", "struct", "class", "enum", "union", "template", "static_assert", "extern", "friend",
                   "namespace", "asm", "goto", "co_return"}
 NEGATED = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "==": "!=", "!=": "==",
@@ -208,7 +209,7 @@ class Reader:
             return
         if any(self.is_text(k, "operator", "extern") for k in range(head, equals)) or self.tokens[equals + 1].text == "0" and self.is_text(equals - 1, ")", "const", "override", "noexcept"):
             return
-        self.value(head, equals + 1, end, self.no_constexpr(head, equals, scope))
+        self.value(head, equals + 1, self.find(equals, end, ","), self.no_constexpr(head, equals, scope))
 
     def no_constexpr(self, head, end, scope):
         for k in range(head, end):
@@ -332,7 +333,6 @@ class Reader:
 
     def value(self, head, i, end, constant=()):
         if i < end and not self.is_text(i, "{"):
-            self.lambdas(i, end) if constant == () and self.is_text(head, "inline") else None
             self.region("value", head, i, end, constant)
 
     def region(self, shape, head, i, end, constant=()):
