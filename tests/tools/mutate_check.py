@@ -3,11 +3,11 @@
 
   mutate_check.py SOURCE_DIR
 """
-import json, os, shutil, subprocess, sys, tempfile
+import argparse, json, os, shutil, subprocess, sys, tempfile
 
 SOURCE = sys.argv[1]
 sys.path.insert(0, os.path.join(SOURCE, "tools/mutation"))
-import faults, plant, tests
+import faults, gpu, plant, tests
 
 CODE = """#include <vector>  // and nothing of ours
 // if (a < b) in a comment
@@ -187,7 +187,26 @@ def what_hangs(folder):
     expect("a test that fails anyway", judged("exit 1"), ("", "", ["one"]))
 
 
+def what_a_gpu_judges(folder):
+    """Over tools/gpu-check with stand-ins for the programs: one fault fails a test, one hangs, one is not seen."""
+    for name in ("stretto", "test_cpu_ops", "test_cpu_matmul", "test_cuda_gpu"):
+        with open(os.path.join(folder, name), "w") as file:
+            file.write("#!/bin/sh\n[ \"$1\" != version ] || exit 0\n[ $STRETTO_MUTANT != 1 ] || exit 1\n[ $STRETTO_MUTANT != 2 ] || exec sleep 60\n")
+        os.chmod(os.path.join(folder, name), 0o755)
+    bundle = os.path.join(folder, "bundle.tar.xz")
+    subprocess.run(["tar", "-C", folder, "-cJf", bundle, "stretto", "test_cpu_ops", "test_cpu_matmul", "test_cuda_gpu"], check=True)
+    listed = [{"path": "a.cu", "line": n, "number": n, "verdict": "open", "seen_by": "", "how": ""} for n in (1, 2, 3)]
+    with open(bundle + ".json", "w") as file:
+        json.dump({"faults": listed}, file)
+    gpu.PARTS, gpu.LEAST = ["operators"], 2
+    options = argparse.Namespace(jobs=3, seconds=100, json=os.path.join(folder, "found.json"))
+    gpu.judge(SOURCE, bundle, options, lambda text: None)
+    with open(options.json) as file:
+        found = [(f["verdict"], f["seen_by"], f["how"]) for f in json.load(file)["faults"]]
+    expect("what gpu-check sees", found, [("seen", "operators", "fails"), ("seen", "operators", "hangs"), ("unseen", "", "")])
+
+
 what_is_found()
-for check in (what_is_planted, what_hangs, what_tests_see):
+for check in (what_a_gpu_judges, what_is_planted, what_hangs, what_tests_see):
     with tempfile.TemporaryDirectory() as temporary:
         check(temporary)

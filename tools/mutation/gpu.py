@@ -1,10 +1,11 @@
 """Faults in CUDA code: built and packed on a machine without a GPU, judged by tools/gpu-check on one with."""
-import json, os, re, shutil, signal, subprocess, tempfile, time
+import json, os, re, shutil, signal, subprocess, tempfile, threading, time
 from concurrent.futures import ThreadPoolExecutor
 
 TARGETS = ["test_cpu_ops", "test_cpu_matmul", "test_cuda_gpu", "test_golden", "test_gpu_train", "test_train", "test_topology",
            "stretto"]
 PARTS = ["operators", "training"]
+LEAST = 30  # seconds for all checks of a fault, or three times what they take without one
 
 
 def pack(tree, drawn, jobs, bundle):
@@ -30,7 +31,7 @@ class Judge:
     def check(self, mutant, limit, cache=None):
         """The output of gpu-check, up to the first check that fails, and its exit code."""
         own = tempfile.mkdtemp(dir=self.scratch)
-        if cache:
+        if cache and os.path.isdir(cache):
             shutil.copytree(cache, os.path.join(own, "cache"))
         variables = {**os.environ, "STRETTO_PROGRAMS": self.programs, "LD_LIBRARY_PATH": self.libraries, "OUT": own,
                      "XDG_CACHE_HOME": os.path.join(own, "cache"), "STRETTO_MUTANT": str(mutant), "TMPDIR": own,
@@ -53,7 +54,7 @@ def judge(source, bundle, options, say):
     with open(bundle + ".json", encoding="utf-8") as file:
         result = json.load(file)
     ends = time.time() + options.seconds
-    scratch = tempfile.mkdtemp(prefix="mutate-")
+    scratch, lock = tempfile.mkdtemp(prefix="mutate-"), threading.Lock()
     checker = Judge(source, bundle, scratch)
     say("without a fault")
     # As many at once as later, so that they take as long.
@@ -69,16 +70,17 @@ def judge(source, bundle, options, say):
     def one(fault):
         if fault["verdict"] != "open" or time.time() > ends - took:
             return
-        code, output, own = checker.check(fault["number"], min(3 * took, ends - time.time()), cache)
+        code, output, own = checker.check(fault["number"], min(max(LEAST, 3 * took), ends - time.time()), cache)
         shutil.rmtree(own, ignore_errors=True)
         late = time.time() > ends - 5 and "no time was left" in output
         failure = re.search(r"^==== (.*?): exit (-?\d+)", output, re.M)
         fault["verdict"] = "open" if late else "seen" if code else "unseen"
         fault["seen_by"] = failure.group(1) if failure else "gpu-check" if code else ""
-        fault["how"] = "" if not code else "hangs" if failure and failure.group(2) in ("124", "137") else "fails"
+        hung = code < 0 or failure and failure.group(2) in ("124", "137")
+        fault["how"] = "" if not code else "hangs" if hung else "fails"
         say(f"{fault['verdict']} {fault['path']}:{fault['line']} {fault['seen_by']}")
         if options.json:
-            with open(options.json, "w", encoding="utf-8") as file:
+            with lock, open(options.json, "w", encoding="utf-8") as file:
                 json.dump(result, file, indent=1)
 
     with ThreadPoolExecutor(options.jobs) as pool:
