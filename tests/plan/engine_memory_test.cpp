@@ -34,7 +34,7 @@ std::string difference(const Config& config) {
   const Layout layout = layout_of(config);
   const MemoryEstimate all = own_memory(p.cluster, p.stack, work, layout);
   if (all.exact != gpu || !all.listed) return "what it says of itself";
-  if (layout.schedule != effective_schedule(config.parallel)) return "the schedule that is priced";
+  if (layout.schedule != config.parallel.running_schedule()) return "the schedule that is priced";
   double most = 0;
   for (int stage = 0; stage < config.parallel.pp; ++stage) {
     const StageMemory m = own_stage(p.cluster, p.stack, work, layout, stage);

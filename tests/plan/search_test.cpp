@@ -44,7 +44,7 @@ TEST(Search, EqualsBruteForceOnASmallSpace) {
                 l.zero = zero;
                 l.recompute = r;
                 const std::vector<int64_t> plain = stage_layers(w.model, l);
-                l.embedding_counts = embedding;
+                l.partition.ends_count = embedding;
                 if (embedding && stage_layers(w.model, l) == plain) continue;  // the same run
                 if (estimate_memory(p.cluster, p.stack, w, l).fit == Fit::does_not_fit) continue;
                 ++feasible;
@@ -375,7 +375,8 @@ TEST(Search, OwnRuntimeIsNotRefusedByAnEstimate) {
     w.model.positions = w.seq_len;
     bool any = false;
     for (const Checkpointing mode : kCheckpointings) {
-      const Layout l{.recompute = mode};
+      Layout l;
+      l.recompute = mode;
       any = any || own_memory(p.cluster, p.stack, w, l).fit != Fit::does_not_fit;
     }
     EXPECT_EQ(any, !make_plan(p.cluster, p.stack, w, limits).ranked.empty())
@@ -447,7 +448,7 @@ Config run_of(const Workload& w, const Layout& l) {
   c.parallel.interleave = l.interleave;
   c.parallel.schedule = l.schedule;
   c.parallel.sequence_parallel = l.sequence_parallel;
-  c.parallel.partition = l.embedding_counts ? "transformer+embedding" : "transformer";
+  c.parallel.partition = l.partition.ends_count ? "transformer+embedding" : "transformer";
   return c;
 }
 
