@@ -8,7 +8,7 @@
 set -euo pipefail
 program=$1 source=$2
 browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome) || {
-  echo "report_browser: SKIPPED: no Chromium (tools/setup browser installs it)" >&2
+  echo "report_browser: SKIPPED: no Chromium (apt-get install chromium)" >&2
   exit 77
 }
 dir=$(mktemp -d)
