@@ -135,7 +135,7 @@ TEST(Rules, ExtremeNumbersNeverCrash) {
     }
     c.parallel.zero = *rc::gen::inRange(-1, 5);
     c.parallel.partition =
-        *rc::gen::element<std::string>("transformer", "[1]", "[2,2]", "[", "[-1]");
+        Partition(*rc::gen::element<std::string>("transformer", "[1]", "[2,2]", "[", "[-1]"));
     for (const Finding& f : check_config(c)) {
       RC_ASSERT(!f.fix.empty());
       RC_ASSERT(!f.message.empty());

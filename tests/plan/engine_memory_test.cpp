@@ -127,7 +127,7 @@ RC_GTEST_PROP(EngineMemory, IsThatOfAnyConfiguration, ()) {
   c.parallel.interleave = c.parallel.schedule == PipelineSchedule::interleaved ? 2 : 1;
   c.parallel.sequence_parallel = *rc::gen::arbitrary<bool>();
   c.parallel.reduce_dtype = *element(DType::f32, DType::bf16);
-  c.parallel.partition = *element<std::string>("transformer", "transformer+embedding");
+  c.parallel.partition = *element<const char*>("transformer", "transformer+embedding");
   RC_PRE(is_valid(c));
   const std::string found = difference(c);
   if (!found.empty()) RC_LOG() << found;
