@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
 #include <csignal>
 #include <cstring>
 #include <optional>
@@ -186,7 +185,7 @@ void evaluate(Trainer& trainer, RunLog& log, bool speaks) {
   if (!speaks) return;
   switch (trainer.config().log.format) {
     case LogFormat::compact:
-      fmt::print("eval at step {} | loss {:.4f} | perplexity {:.2f}\n", step, loss, std::exp(loss));
+      fmt::print("{}\n", compact_evaluation(step, loss));
       break;
     case LogFormat::megatron:
       fmt::print("{}\n", megatron_evaluation(step, loss));

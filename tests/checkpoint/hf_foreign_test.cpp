@@ -13,6 +13,7 @@
 #include "support/expect_error.h"
 #include "support/temp_dir.h"
 #include "train/checkpoint.h"
+#include "train/evaluate.h"
 #include "train/generate.h"
 
 namespace stretto::test {
@@ -206,6 +207,9 @@ TEST(Generate, LogitsThatAreNoNumbersAreAnError) {
   const auto backend = make_cpu_backend(1);
   Decoder decoder(*backend, back, e.config.model, 4);
   EXPECT_ERROR(decoder.next(1), ExitCode::bad_data, "token 0");
+  const auto text = memory_tokens("t", std::vector<int32_t>(40, 1));
+  EXPECT_ERROR(evaluate_tokens(back, *text, {.config = eval_config(back)}), ExitCode::bad_data,
+               "the loss on t is NaN or infinite");
 }
 
 TEST(HfConfig, RefusesOptionsThatChangeTheModel) {
