@@ -84,6 +84,7 @@ void print_notes(const Config& config, Trainer& trainer) {
   constexpr const char* kAsText = "data.format=bytes";
   if (trainer.state().step >= config.train.steps) return;  // it does nothing
   spdlog::info("{}", start_note(config, static_cast<double>(largest_need(config))));
+  if (const std::string note = data_note(trainer.data()); !note.empty()) spdlog::info("{}", note);
   for (const std::string& note : {warmup_note(config.train), zero_note(config),
                                   json_note(config.data.path, config.data.format, kAsText),
                                   json_note(config.data.eval_path, config.data.format, kAsText)}) {

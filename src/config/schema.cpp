@@ -262,8 +262,10 @@ void add_rest(std::vector<Key>& keys) {
   keys.push_back(choice("data.format", names(TokenFormat::bytes),
                         "layout of both files; u16: raw uint16 without a header (nanoGPT)",
                         FIELD(data.format)));
-  keys.push_back(
-      real("data.eval_fraction", 0, 1, "held-out share of data.path", FIELD(data.eval_fraction)));
+  keys.push_back(real(
+      "data.eval_fraction", 0, 1,
+      "share of data.path that is held out if train.eval_every is set and data.eval_path is not",
+      FIELD(data.eval_fraction)));
   keys.push_back(text("data.tokenizer",
                       "the tokenizer that made the tokens; generate, eval and export use it",
                       FIELD(data.tokenizer)));

@@ -164,8 +164,10 @@ void require_one_micro_batch(const Config& config, Comm& world) {
 
 void say_what_will_not_happen(const Config& config, Trainer& trainer) {
   if (config.train.eval_every > 0 && !trainer.has_held_out()) {
-    spdlog::warn("train.eval_every={}: nothing is held out to evaluate; set data.path",
-                 config.train.eval_every);
+    spdlog::warn(
+        "train.eval_every={}: nothing is held out to evaluate; set data.{}",
+        config.train.eval_every,
+        config.data.path.empty() ? "path" : "eval_path (this run trains on all of data.path)");
   }
   if (trainer.state().step >= config.train.steps) {
     spdlog::info("step {} of {}: nothing to do; raise train.steps to train further",
