@@ -9,6 +9,7 @@
 #include "base/cores.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "bench/program_facts.h"
 #include "bench/training_record.h"
 #include "cli/run_notes.h"
 #include "cli/verbs.h"
@@ -115,7 +116,8 @@ void train(const Options& options) {
   ExitCode code = ExitCode::ok;
   TrainingRecord record(config, command_of(options));
   BusyCores busy(config);
-  RunOptions first;
+  RunOptions first, others;
+  first.program = others.program = program_facts();
   first.on_start = [&](Trainer& trainer) {
     print_notes(config, trainer);
     busy.begin();
@@ -126,7 +128,7 @@ void train(const Options& options) {
   };
   const auto run_rank = [&](Comm& world) {
     if (world.rank() != 0) {
-      run_training(config, world);
+      run_training(config, world, others);
     } else {  // recorded here, because after an error under MPI the process ends in run_ranks
       recorded(record, [&] { code = run_training(config, world, first).code; });
     }

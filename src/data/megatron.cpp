@@ -144,11 +144,11 @@ void check_documents(const Index& index, const MappedFile& file) {
     }
   }
   if (index.document_entries == 0 || previous != index.sequences) {
-    throw bad_token_file(file.path(),
-                         fmt::format("the documents counted ({}) end at sequence {} of {}",
-                                     std::max<int64_t>(index.document_entries - 1, 0), previous,
-                                     index.sequences),
-                         kPrepareAgain);
+    throw bad_token_file(
+        file.path(),
+        fmt::format("the documents counted ({}) end at sequence {} of {}",
+                    std::max<int64_t>(index.document_entries - 1, 0), previous, index.sequences),
+        kPrepareAgain);
   }
 }
 

@@ -145,7 +145,8 @@ TEST(EvalVerb, MeasuresShortTexts) {
     EXPECT_GT(loss["loss"], 2.0);
     EXPECT_LT(loss["loss"], 6.0);
     const std::string line = stretto_run({"eval", m.run, text}).out;
-    EXPECT_NE(line.find(fmt::format("in sequences of {} |", length - 1)), std::string::npos) << line;
+    EXPECT_NE(line.find(fmt::format("in sequences of {} |", length - 1)), std::string::npos)
+        << line;
   }
 }
 

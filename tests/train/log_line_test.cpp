@@ -104,8 +104,7 @@ TEST(LogLine, MegatronsLineOfAnEvaluation) {
   // The sign of a NaN says nothing.
   const double minus_nan = std::copysign(NAN, -1.0);
   EXPECT_EQ(compact_evaluation(2, minus_nan), "eval at step 2 | loss nan | perplexity nan");
-  EXPECT_NE(megatron_evaluation(2, minus_nan).find("value: NAN |"),
-            std::string::npos);
+  EXPECT_NE(megatron_evaluation(2, minus_nan).find("value: NAN |"), std::string::npos);
 }
 
 TEST(LogLine, MegatronFieldsInOrder) {
