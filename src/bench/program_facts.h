@@ -7,7 +7,7 @@
 
 namespace stretto {
 
-// Version, commit and parts of the build, and the libraries of this machine that were loaded.
+// Version, commit and parts of the build, and the MPI library that was loaded.
 std::vector<Fact> program_facts();
 
 }  // namespace stretto

@@ -230,7 +230,7 @@ TEST(Generate, LogitsThatAreNoNumbersAreAnError) {
   e.import();
   const Checkpoint back = checkpoint_at(posix_fs(), e.dir / "back");
   const auto backend = make_cpu_backend(1);
-  Decoder decoder(*backend, back, e.config.model, 4);
+  Decoder decoder(*backend, back, eval_config(back), 4);
   EXPECT_ERROR(decoder.next(1), ExitCode::bad_data, "token 0");
   const auto text = memory_tokens("t", std::vector<int32_t>(40, 1));
   EXPECT_ERROR(evaluate_tokens(back, *text, {.config = eval_config(back)}), ExitCode::bad_data,
