@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "bench/launcher.h"
 #include "bench/predict.h"
+#include "bench/program_facts.h"
 #include "bench/rank_reports.h"
 #include "bench/resident.h"
 #include "bench/survey.h"
@@ -125,6 +126,7 @@ class TimedRank {
     RunOptions run;
     run.print = false;
     run.keep_tasks = true;
+    run.program = program_facts();
     run.trace_path = run_.trace_path;
     if (watches_) run.on_start = [this](Trainer&) { run_.resident.look(); };
     run.on_step = [this](const StepRecord& step) { after_step(step); };

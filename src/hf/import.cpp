@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <chrono>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -351,8 +350,7 @@ ExchangeResult import_hf(Fs& fs, const std::string& directory, const std::string
     put_tokenizer(fs, *tokenizer, config.data.tokenizer);
     result.tokenizer = true;
   }
-  const auto nonce = std::chrono::system_clock::now().time_since_epoch().count();
-  const std::string temp = store.begin(0, static_cast<uint64_t>(nonce), shard_file_bytes(shard, 0));
+  const std::string temp = store.begin(0, fresh_nonce(), shard_file_bytes(shard, 0));
   try {
     store.write_part(temp, 0, shard, 0);
     stop_here();

@@ -11,6 +11,7 @@
 #include "hf/exchange.h"
 #include "hf/families.h"
 #include "support/expect_error.h"
+#include "support/fault_fs.h"
 #include "support/temp_dir.h"
 #include "train/checkpoint.h"
 #include "train/evaluate.h"
@@ -179,6 +180,30 @@ TEST(HfExport, LeavesNothingWhenAskedToStop) {
   EXPECT_EQ(e.dir.entries(), before);
 }
 
+// At whichever operation it died, the next export removes what it left.
+TEST(HfExport, RemovesWhatAKilledOneLeft) {
+  const Exported e;
+  const Checkpoint checkpoint = checkpoint_of(e.config, 1);
+  const size_t before = e.dir.entries();
+  size_t most = 0;
+  bool died = true;
+  for (int at = 0; died; ++at) {
+    FaultFs fs(posix_fs());
+    fs.kill_at = at;
+    try {
+      export_hf(fs, checkpoint, e.dir / "cut");
+    } catch (const Killed&) {
+    }
+    died = fs.dead;
+    most = std::max(most, e.dir.entries());
+    std::filesystem::remove_all(e.dir / "cut");  // it had its name already
+    export_hf(posix_fs(), checkpoint, e.dir / "cut");
+    ASSERT_EQ(e.dir.entries(), before + 1) << at;
+    std::filesystem::remove_all(e.dir / "cut");
+  }
+  EXPECT_EQ(most, before + 2);  // the directory and what says that somebody writes it
+}
+
 // Readers before transformers 5 take this from here, and false where it is not said.
 TEST(HfExport, SaysWhetherTextGetsASpace) {
   const Exported e;
@@ -207,6 +232,9 @@ TEST(Generate, LogitsThatAreNoNumbersAreAnError) {
   const auto backend = make_cpu_backend(1);
   Decoder decoder(*backend, back, eval_config(back), 4);
   EXPECT_ERROR(decoder.next(1), ExitCode::bad_data, "token 0");
+  const auto text = memory_tokens("t", std::vector<int32_t>(40, 1));
+  EXPECT_ERROR(evaluate_tokens(back, *text, {.config = eval_config(back)}), ExitCode::bad_data,
+               "the loss on t is NaN or infinite");
 }
 
 TEST(HfConfig, RefusesOptionsThatChangeTheModel) {

@@ -126,13 +126,28 @@ TEST(EvalVerb, MeasuresTextAndTokensAndRefusesTheRest) {
   expect_refused({"eval", m.run, m.dir / "none"}, 66, "none");
   expect_refused({"eval", m.run, m.dir.path()}, 65, "a directory");
   expect_refused({"eval", m.run, m.dir.write("empty", "")}, 65, "empty");
-  expect_refused({"eval", m.run, m.dir.write("short", "abc"), "--logits", m.dir / "logits"}, 65,
+  expect_refused({"eval", m.run, m.dir.write("short", "a"), "--logits", m.dir / "logits"}, 65,
                  "too few");
   EXPECT_FALSE(std::filesystem::exists(m.dir / "logits"));
   expect_refused({"eval", m.dir / "none", m.text}, 66, "none");
   expect_refused({"eval", m.run, m.dir.write("big.u16", "\xff\xff\xff\xff")}, 65, "big.u16");
   std::filesystem::resize_file(tokens + ".idx", 40);
   expect_refused({"eval", m.run, tokens + ".bin"}, 65, "tokens.idx");
+}
+
+// A text of fewer tokens than a sequence of the run is one sequence.
+TEST(EvalVerb, MeasuresShortTexts) {
+  const Model m;
+  for (const size_t length : {2, 64}) {  // the run reads sequences of 64
+    const std::string text = m.dir.write("short", content_of(m.text).substr(0, length));
+    const json loss = json::parse(stretto_run({"eval", m.run, text, "--json"}).out);
+    EXPECT_EQ(loss["tokens"], length - 1);
+    EXPECT_GT(loss["loss"], 2.0);
+    EXPECT_LT(loss["loss"], 6.0);
+    const std::string line = stretto_run({"eval", m.run, text}).out;
+    EXPECT_NE(line.find(fmt::format("in sequences of {} |", length - 1)), std::string::npos)
+        << line;
+  }
 }
 
 // As an import without its tokenizer, or a run on tokens that others made, leaves it.
