@@ -124,7 +124,8 @@ std::string memory_text(const Config& config, const Needs& needs) {
 // Broken rules, and, as advice, what will keep the trained model from being exported.
 std::vector<Finding> all_findings(const Config& config) {
   std::vector<Finding> findings = check_config(config);
-  if (leave_rules_out(findings)) return findings;
+  const bool invalid = std::ranges::count(findings, Severity::error, &Finding::severity) > 0;
+  if (invalid) return findings;
   for (Finding& finding : choose_family(config.model).findings) {
     finding.severity = Severity::advice;
     findings.push_back(std::move(finding));

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "account/flops.h"
+#include "account/parameters.h"
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/units.h"
@@ -33,7 +34,7 @@ std::string layout_text(const Config& config) {
 
 std::string start_note(const Config& config, double bytes) {
   return fmt::format("{}: {} parameters in {} on {}{}, {} per rank; {} of {} {} a step",
-                     printable(config.model.name), with_commas(parameter_formula(config.model)),
+                     printable(config.model.name), with_commas(parameter_count(config.model)),
                      name_of(config.precision), name_of(config.device), layout_text(config),
                      format_bytes(bytes), counted(config.global_batch, "sequence"), config.seq_len,
                      config.data.path.empty() ? "random tokens (data.path is not set)"

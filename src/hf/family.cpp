@@ -144,17 +144,6 @@ void accept_common_keys(HfSettings& config) {
   config.harmless(kCommon);
 }
 
-HfChoice choose_family(const ModelShape& model) {
-  std::vector<HfChoice> choices;
-  for (const HfFamily* family : hf_families()) {
-    if (family->positions == model.position_kind) choices.push_back({family, family->check(model)});
-  }
-  STRETTO_CHECK(!choices.empty(), "no family has these positions");
-  return *std::ranges::min_element(choices, {}, [](const HfChoice& choice) {
-    return std::ranges::count(choice.findings, Severity::error, &Finding::severity);
-  });
-}
-
 std::vector<int64_t> HfTensor::shape() const {
   if (spec.vector()) return {rows};
   if (transposed) return {spec.columns, rows};
@@ -163,7 +152,7 @@ std::vector<int64_t> HfTensor::shape() const {
 
 std::vector<HfTensor> hf_tensors(const HfFamily& family, const ModelShape& model) {
   ModelShape stored = model;
-  if (family.always_biased) stored.bias = true;
+  if (family.always_biased) stored.biases = Biases::all_or_none(true);
   const auto ours = parameters_by_name(model), theirs = parameters_by_name(stored);
   std::vector<HfTensor> tensors;
   for (const HfName& name : family.names) {

@@ -40,17 +40,15 @@ struct HfFamily {
   const char* type;                            // model_type in config.json
   const char* readable;                        // what import reads, for messages
   std::span<const char* const> architectures;  // classes with the same tensors; ours first
-  Positions positions;                         // the only kind that the family has
   bool always_biased;                          // models without biases are stored with zeros
   const char* prefix;                          // of tensor names; some writers leave it out
   std::span<const HfName> names;
   std::span<const char* const> unused;  // tensors that are no weights, like stored masks
 
-  // What makes a model with these positions impossible to export (errors), or makes readers compute
-  // something else than we do (advice).
-  std::vector<Finding> (*check)(const ModelShape&);
-  // The keys of config.json that other families do not have. `read` must account for all of them:
-  // a key that it neither reads nor calls harmless ends the import.
+  // The keys of config.json that other families do not have. `write` says what the family can say
+  // of a model, and `read` must account for all keys: one that it neither reads nor calls harmless
+  // ends the import. Where `read` does not give back what `write` was told, a model cannot be
+  // exported.
   void (*write)(const HfModel&, nlohmann::ordered_json& config);
   HfModel (*read)(HfSettings& config);
 };
@@ -62,13 +60,13 @@ std::span<const HfFamily* const> hf_families();
 // config.json, too, because transformers 5 writes them there.
 void accept_common_keys(HfSettings& config);
 
-// The family that an export uses, and what is to be said about it: errors if not even this one
-// holds the model, advice if readers compute something else. `config check` shows all as advice.
+// The family that an export uses, and what is to be said about it: errors if no family holds the
+// model, advice if readers compute something else. `config check` shows all as advice.
 struct HfChoice {
-  const HfFamily* family = nullptr;
+  const HfFamily* family = nullptr;  // null only with errors
   std::vector<Finding> findings;
 };
-HfChoice choose_family(const ModelShape& model);
+HfChoice choose_family(const ModelShape& model);  // of a valid configuration
 
 // One tensor of their files: all of one of our parameters, or some of its rows.
 struct HfTensor {

@@ -55,8 +55,6 @@ bool is_tanh(const json& activation) {
   return activation.is_null() || std::find(kTanh.begin(), kTanh.end(), activation) != kTanh.end();
 }
 
-std::vector<Finding> check(const ModelShape&) { return {}; }
-
 void write(const HfModel& model, ordered_json& config) {
   const ModelShape& m = model.shape;
   config["vocab_size"] = m.vocab;
@@ -66,13 +64,13 @@ void write(const HfModel& model, ordered_json& config) {
   config["n_layer"] = m.layers;
   config["n_head"] = m.heads;
   config["n_inner"] = m.ffn;
-  config["activation_function"] = m.gelu == Gelu::exact ? "gelu" : "gelu_new";
+  config["activation_function"] = m.mlp == Mlp::gelu ? "gelu" : "gelu_new";
   config["layer_norm_epsilon"] = 1e-5;
   config["resid_pdrop"] = 0.0;
   config["embd_pdrop"] = 0.0;
   config["attn_pdrop"] = 0.0;
   config["initializer_range"] = 0.02;
-  if (!m.bias) config[kNoBias] = true;
+  if (!m.biases.mlp) config[kNoBias] = true;
 }
 
 HfModel read(HfSettings& config) {
@@ -84,14 +82,14 @@ HfModel read(HfSettings& config) {
   const json activation = config.value("activation_function");
   const bool exact = activation == "gelu" || activation == "gelu_python";
   if (!exact && !is_tanh(activation)) config.refuse("activation_function");
-  m.gelu = exact ? Gelu::exact : Gelu::tanh;
+  m.mlp = exact ? Mlp::gelu : Mlp::gelu_tanh;
   m.vocab = config.size("vocab_size");
   m.positions = config.size("n_positions");
   m.hidden = config.size("n_embd");
   m.layers = config.size("n_layer");
   m.heads = config.size("n_head");
   m.ffn = config.size("n_inner", 4 * m.hidden);
-  m.bias = !config.flag(kNoBias, false);
+  m.biases = Biases::all_or_none(!config.flag(kNoBias, false));
   const json length = config.value("n_ctx");
   const bool said = length.is_number_unsigned() && length >= 1 && length <= m.positions;
   return {m, said ? length.get<int64_t>() : m.positions};
@@ -102,12 +100,10 @@ HfModel read(HfSettings& config) {
 const HfFamily kGpt2Family = {.type = "gpt2",
                               .readable = "GPT-2 models",
                               .architectures = kArchitectures,
-                              .positions = Positions::learned,
                               .always_biased = true,
                               .prefix = "transformer.",
                               .names = kNames,
                               .unused = kUnused,
-                              .check = check,
                               .write = write,
                               .read = read};
 

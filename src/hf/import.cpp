@@ -90,7 +90,7 @@ std::vector<HfTensor> tensors_of(ModelShape& model, const HfFamily& family, cons
     spdlog::info(
         "{} says that there are no biases, but the files have some: they are imported, too",
         config_path);
-    model.bias = true;
+    model.biases = Biases::all_or_none(true);
   }
   require_all_used(stored, copied_head(model, family, source, config_path), family, model, source);
   std::vector<HfTensor> tensors = hf_tensors(family, model);

@@ -1,6 +1,4 @@
 // MPT with ALiBi: no biases, an MLP of 4 times the width.
-#include <fmt/format.h>
-
 #include "hf/family.h"
 
 namespace stretto {
@@ -37,30 +35,6 @@ constexpr const char* kHarmlessInAttention[] = {
     "attn_impl",      "attn_pdrop", "fused_qkv",  "rope_dail_config",
     "rope_hf_config", "rope_impl",  "rope_theta", "tie_word_embeddings"};
 
-std::vector<Finding> check(const ModelShape& m) {
-  std::vector<Finding> findings;
-  if (m.bias) {
-    findings.push_back({Severity::error, "export", "model.bias",
-                        "prevents exports: MPT, the format for model.position_kind: alibi, has no "
-                        "biases",
-                        "train with model.bias=false"});
-  }
-  if (m.ffn != 4 * m.hidden) {
-    findings.push_back({Severity::error, "export", "model.ffn",
-                        fmt::format("prevents exports: MPT, the format for model.position_kind: "
-                                    "alibi, has 4 times model.hidden: {}",
-                                    m.hidden),
-                        fmt::format("train with model.ffn={}", 4 * m.hidden)});
-  }
-  if (m.gelu != Gelu::exact) {
-    findings.push_back({Severity::advice, "export", "model.gelu",
-                        "differs from the exact GELU of MPT, the format for model.position_kind: "
-                        "alibi: logits of an export will differ in the fourth digit",
-                        "train with model.gelu=exact"});
-  }
-  return findings;
-}
-
 void write(const HfModel& model, ordered_json& config) {
   const ModelShape& m = model.shape;
   config["vocab_size"] = m.vocab;
@@ -68,7 +42,7 @@ void write(const HfModel& model, ordered_json& config) {
   config["d_model"] = m.hidden;
   config["n_layers"] = m.layers;
   config["n_heads"] = m.heads;
-  config["expansion_ratio"] = m.ffn / m.hidden;
+  config["expansion_ratio"] = 4;  // transformers know no other
   config["no_bias"] = true;
   config["learned_pos_emb"] = false;
   config["layer_norm_epsilon"] = 1e-5;
@@ -112,8 +86,8 @@ void check_mlp(HfSettings mlp) {
 HfModel read(HfSettings& config) {
   ModelShape m;
   m.position_kind = Positions::alibi;
-  m.gelu = Gelu::exact;
-  m.bias = false;
+  m.mlp = Mlp::gelu;
+  m.biases = Biases::all_or_none(false);
   m.vocab = config.size("vocab_size");
   m.positions = config.size("max_seq_len", 2048);
   m.hidden = config.size("d_model");
@@ -138,12 +112,10 @@ HfModel read(HfSettings& config) {
 const HfFamily kMptFamily = {.type = "mpt",
                              .readable = "MPT models with ALiBi and without biases",
                              .architectures = kArchitectures,
-                             .positions = Positions::alibi,
                              .always_biased = false,
                              .prefix = "transformer.",
                              .names = kNames,
                              .unused = {},
-                             .check = check,
                              .write = write,
                              .read = read};
 

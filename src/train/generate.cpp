@@ -4,7 +4,6 @@
 #include <cmath>
 #include <numeric>
 
-#include "account/parameters.h"
 #include "base/random.h"
 #include "model/host_values.h"
 
@@ -13,32 +12,28 @@ namespace stretto {
 Decoder::Decoder(Backend& backend, const Checkpoint& checkpoint, const ModelShape& model,
                  int64_t tokens)
     : backend_(backend), model_(model), tokens_(std::min(tokens, model.positions)) {
+  const int64_t C = model.hidden, H = model.key_heads(), D = model.head_size();
+  layers_.resize(static_cast<size_t>(model.layers));
+  for (Layer& layer : layers_) {
+    layer.k_cache = take({1, tokens_, H, D});
+    layer.v_cache = take({1, tokens_, H, D});
+  }
   for (const ParameterSpec& spec : parameter_list(model)) {
-    shapes_[spec.name] = spec.vector() ? std::vector<int64_t>{spec.rows}
-                                       : std::vector<int64_t>{spec.rows, spec.columns};
+    const Tensor tensor = weight(checkpoint, spec);
+    if (spec.role == Role::layer) {
+      layers_[static_cast<size_t>(spec.layer)].w[spec.weight] = tensor;
+    } else {
+      end(spec.name) = tensor;
+    }
   }
-  const int64_t C = model.hidden, H = model.heads, D = model.head_size();
-  wte_ = weight(checkpoint, "wte");
-  wpe_ = weight(checkpoint, "wpe");
-  for (int64_t l = 0; l < model.layers; ++l) {
-    const std::string h = fmt::format("h.{}.", l);
-    const auto find = [&](const char* name) { return weight(checkpoint, h + name); };
-    layers_.push_back({find("ln1.weight"), find("ln1.bias"), find("attn.qkv.weight"),
-                       find("attn.qkv.bias"), find("attn.proj.weight"), find("attn.proj.bias"),
-                       find("ln2.weight"), find("ln2.bias"), find("mlp.up.weight"),
-                       find("mlp.up.bias"), find("mlp.down.weight"), find("mlp.down.bias"),
-                       take({1, tokens_, H, D}), take({1, tokens_, H, D})});
-  }
-  norm_weight_ = weight(checkpoint, "ln_f.weight");
-  norm_bias_ = weight(checkpoint, "ln_f.bias");
-  head_ = model.tied_embedding ? wte_ : weight(checkpoint, "head");
+  if (model.tied_embedding) head_ = wte_;
   token_ = take({1, 1}, DType::i32);
   stream_ = take({1, C});
   stream2_ = take({1, C});
   norm_ = take({1, C});
   branch_ = take({1, C});
-  qkv_ = take({1, 3 * C});
-  att_ = take({1, C});
+  qkv_ = take({1, model.qkv_width()});
+  att_ = take({1, model.q_width()});
   act_ = take({1, model.ffn});
   mean_ = take({1});
   rstd_ = take({1});
@@ -52,44 +47,60 @@ Tensor Decoder::take(Shape shape, DType type) {
   return {buffers_.back().data(), type, shape};
 }
 
-// None for parameters that the model does not have.
-Tensor Decoder::weight(const Checkpoint& checkpoint, const std::string& name) {
-  const auto shape = shapes_.find(name);
-  if (shape == shapes_.end()) return {};
-  const TensorReader reader = checkpoint.reader(name);
-  if (reader.shape() != shape->second) {
-    throw Error(ExitCode::bad_data,
-                fmt::format("{}: {} does not have the shape of its model", checkpoint.path(), name),
-                "use another checkpoint");
+// The member that holds a parameter outside the layers.
+ConstTensor& Decoder::end(const std::string& name) {
+  const std::pair<const char*, ConstTensor*> ends[] = {{"wte", &wte_},
+                                                       {"wpe", &wpe_},
+                                                       {"ln_f.weight", &norm_weight_},
+                                                       {"ln_f.bias", &norm_bias_},
+                                                       {"head", &head_}};
+  for (const auto& [own, tensor] : ends) {
+    if (name == own) return *tensor;
+  }
+  throw Error(ExitCode::internal, "the decoder has no place for " + name);
+}
+
+Tensor Decoder::weight(const Checkpoint& checkpoint, const ParameterSpec& spec) {
+  const Shape shape = spec.vector() ? Shape{spec.rows} : Shape{spec.rows, spec.columns};
+  const TensorReader reader = checkpoint.reader(spec.name);
+  const auto wanted = spec.vector() ? std::vector<int64_t>{spec.rows}
+                                    : std::vector<int64_t>{spec.rows, spec.columns};
+  if (reader.shape() != wanted) {
+    throw Error(
+        ExitCode::bad_data,
+        fmt::format("{}: {} does not have the shape of its model", checkpoint.path(), spec.name),
+        "use another checkpoint");
   }
   std::vector<float> values(static_cast<size_t>(reader.count()));
   reader.read(0, reader.count(), values.data());
-  require_finite(values.data(), reader.count(), checkpoint.path(), name);
-  const Tensor tensor = shape->second.size() == 1 ? take({shape->second[0]})
-                                                  : take({shape->second[0], shape->second[1]});
+  require_finite(values.data(), reader.count(), checkpoint.path(), spec.name);
+  const Tensor tensor = take(shape);
   assign_host_values(backend_, tensor, values.data());
   return tensor;
 }
 
-void Decoder::run_layer(const Layer& w, bool first) {
+void Decoder::run_layer(const Layer& layer, bool first) {
+  const PerWeight<ConstTensor>& w = layer.w;
   const int64_t C = model_.hidden, H = model_.heads, D = model_.head_size();
   if (first) {
-    backend_.layernorm_forward(norm_, mean_, rstd_, stream_, w.ln1_weight, w.ln1_bias);
+    backend_.layernorm_forward(norm_, mean_, rstd_, stream_, w[Weight::norm1],
+                               w[Weight::norm1_bias]);
   } else {
     backend_.residual_layernorm_forward(stream_, norm_, mean_, rstd_, stream2_, branch_,
-                                        w.ln1_weight, w.ln1_bias);
+                                        w[Weight::norm1], w[Weight::norm1_bias]);
   }
-  backend_.linear_forward(qkv_, norm_, w.qkv_weight, w.qkv_bias);
+  backend_.linear_forward(qkv_, norm_, w[Weight::qkv], w[Weight::qkv_bias]);
   AttentionOptions options;
   options.heads = options.total_heads = H;
   options.alibi = model_.position_kind == Positions::alibi;
-  backend_.attention_decode(att_.view({1, 1, H, D}), w.k_cache, w.v_cache,
+  backend_.attention_decode(att_.view({1, 1, H, D}), layer.k_cache, layer.v_cache,
                             qkv_.view({1, 1, 3, H, D}), position_, options);
-  backend_.linear_forward(branch_, att_.view({1, C}), w.proj_weight, w.proj_bias);
-  backend_.residual_layernorm_forward(stream2_, norm_, mean_, rstd_, stream_, branch_, w.ln2_weight,
-                                      w.ln2_bias);
-  backend_.linear_forward(act_, norm_, w.up_weight, w.up_bias, {.gelu = model_.gelu, .pre = {}});
-  backend_.linear_forward(branch_, act_, w.down_weight, w.down_bias);
+  backend_.linear_forward(branch_, att_.view({1, C}), w[Weight::proj], w[Weight::proj_bias]);
+  backend_.residual_layernorm_forward(stream2_, norm_, mean_, rstd_, stream_, branch_,
+                                      w[Weight::norm2], w[Weight::norm2_bias]);
+  backend_.linear_forward(act_, norm_, w[Weight::up], w[Weight::up_bias],
+                          {.gelu = gelu_of(model_.mlp), .pre = {}});
+  backend_.linear_forward(branch_, act_, w[Weight::down], w[Weight::down_bias]);
 }
 
 const std::vector<float>& Decoder::next(int32_t token) {

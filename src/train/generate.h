@@ -2,11 +2,11 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "account/parameters.h"
 #include "backend/backend.h"
 #include "checkpoint/checkpoint.h"
 #include "config/config.h"
@@ -27,12 +27,12 @@ class Decoder {
 
  private:
   struct Layer {
-    ConstTensor ln1_weight, ln1_bias, qkv_weight, qkv_bias, proj_weight, proj_bias;
-    ConstTensor ln2_weight, ln2_bias, up_weight, up_bias, down_weight, down_bias;
+    PerWeight<ConstTensor> w;
     Tensor k_cache, v_cache;  // (1, tokens, H, D)
   };
   Tensor take(Shape shape, DType type = DType::f32);
-  Tensor weight(const Checkpoint& checkpoint, const std::string& name);
+  Tensor weight(const Checkpoint& checkpoint, const ParameterSpec& spec);
+  ConstTensor& end(const std::string& name);
   void run_layer(const Layer& layer, bool first);
 
   Backend& backend_;
@@ -40,7 +40,6 @@ class Decoder {
   int64_t tokens_;
   int64_t position_ = 0;
   std::vector<Buffer> buffers_;
-  std::map<std::string, std::vector<int64_t>> shapes_;
   ConstTensor wte_, wpe_, norm_weight_, norm_bias_, head_;
   std::vector<Layer> layers_;
   Tensor token_, stream_, stream2_, norm_, branch_, qkv_, att_, act_, mean_, rstd_, logits_;

@@ -9,6 +9,7 @@
 #include <map>
 
 #include "account/flops.h"
+#include "account/parameters.h"
 #include "base/shell_text.h"
 #include "bench/published.h"
 #include "bench/published_record.h"
@@ -400,7 +401,7 @@ TEST(Tables, RejectedSizesAreNoFigures) {
   const auto parameters = column("NumParams"), tokens = column("GlobalBatchSize (T)"),
              nearest = column("Nearest published");
   for (const char* absurd : {"w", "d", "n"}) EXPECT_EQ(parameters.at(absurd), "") << absurd;
-  EXPECT_EQ(parameters.at("r"), std::to_string(parameter_formula(sound.config.model)));
+  EXPECT_EQ(parameters.at("r"), std::to_string(parameter_count(sound.config.model)));
   EXPECT_EQ(parameters.at("l"), parameters.at("r"));
   EXPECT_EQ(tokens.at("l"), "");
   EXPECT_EQ(tokens.at("n"), "");

@@ -16,8 +16,8 @@ namespace {
 Config config_for(const TempDir& dir, Positions positions, bool bias) {
   Config config = tiny_config(dir / "run");
   config.model.position_kind = positions;
-  config.model.gelu = positions == Positions::alibi ? Gelu::exact : Gelu::tanh;
-  config.model.bias = bias;
+  config.model.mlp = positions == Positions::alibi ? Mlp::gelu : Mlp::gelu_tanh;
+  config.model.biases = Biases::all_or_none(bias);
   config.model.ffn = 4 * config.model.hidden;
   config.model.vocab = 256;
   config.train.steps = 3;

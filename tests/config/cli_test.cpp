@@ -37,8 +37,8 @@ TEST(ConfigVerb, CheckAdvisesOnExports) {
   EXPECT_EQ(biased.code, 0);
   EXPECT_CONTAINS(biased.out, "advice [export]  model tiny-100k  model.bias: true");
   EXPECT_CONTAINS(biased.out,
-                  "prevents exports: MPT, the format for model.position_kind: alibi "
-                  "(command line), has no biases\n  fix: train with model.bias=false");
+                  "prevents exports: in mpt, the format for model.position_kind: alibi "
+                  "(command line), it is false\n  fix: train with model.bias=false");
   EXPECT_CONTAINS(with("model.bias=false").out, "0 errors, 0 advice");
   EXPECT_CONTAINS(with("model.bias=false", "model.gelu=tanh").out, "0 errors, 1 advice");
   const auto document = nlohmann::json::parse(with("--json").out);

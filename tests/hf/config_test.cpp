@@ -134,12 +134,12 @@ TEST(HfConfig, ManyUnknownKeysAreCounted) {
 }
 
 TEST(HfConfig, NamesOfActivationsStandForTwoFunctions) {
-  EXPECT_EQ(read_hf_config(minimal("gpt2").dump(), "c").model.shape.gelu, Gelu::tanh);
+  EXPECT_EQ(read_hf_config(minimal("gpt2").dump(), "c").model.shape.mlp, Mlp::gelu_tanh);
   for (const char* name : {"gelu_new", "gelu_pytorch_tanh", "gelu_fast", "gelu_accurate"}) {
-    EXPECT_EQ(read_with("gpt2", "/activation_function", name).shape.gelu, Gelu::tanh) << name;
+    EXPECT_EQ(read_with("gpt2", "/activation_function", name).shape.mlp, Mlp::gelu_tanh) << name;
   }
   for (const char* name : {"gelu", "gelu_python"}) {
-    EXPECT_EQ(read_with("gpt2", "/activation_function", name).shape.gelu, Gelu::exact) << name;
+    EXPECT_EQ(read_with("gpt2", "/activation_function", name).shape.mlp, Mlp::gelu) << name;
   }
 }
 
@@ -154,8 +154,17 @@ TEST(HfConfig, RefusesOtherFamilies) {
   EXPECT_ERROR(read_hf_config(unsized.dump(), "c"), ExitCode::bad_data, "d_model is missing");
 }
 
-const ModelShape kLearned{"m", 1, 8, 2, 256, 8, 32, Positions::learned, true, true};
-const ModelShape kAlibi{"m", 1, 8, 2, 256, 8, 32, Positions::alibi, false, true, Gelu::exact};
+const ModelShape kLearned{"m", 1, 8, 2, 256, 8, 32};
+const ModelShape kAlibi{.name = "m",
+                        .layers = 1,
+                        .hidden = 8,
+                        .heads = 2,
+                        .vocab = 256,
+                        .positions = 8,
+                        .ffn = 32,
+                        .position_kind = Positions::alibi,
+                        .mlp = Mlp::gelu,
+                        .biases = Biases::all_or_none(false)};
 
 TEST(HfConfig, WhatIsWrittenIsRead) {
   for (const auto& [family, shape] : {std::pair(&kGpt2Family, kLearned), {&kMptFamily, kAlibi}}) {

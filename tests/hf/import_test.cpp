@@ -274,7 +274,7 @@ TEST(HfExport, SaysHowLongTextsCanBe) {
     const TempDir dir(Where::memory);
     Config config = tiny_config(dir / "run");
     config.model.position_kind = positions;
-    config.model.bias = false;
+    config.model.biases = Biases::all_or_none(false);
     config.model.ffn = 4 * config.model.hidden;
     config.model.vocab = 256;
     config.seq_len = 8;  // of 16 positions
@@ -295,9 +295,9 @@ TEST(HfExport, RefusesWhatNoFamilyHolds) {
   run(config);
   const Checkpoint checkpoint = checkpoint_of(config, 1);
   EXPECT_ERROR(export_hf(posix_fs(), checkpoint, dir / "hf"), ExitCode::bad_config,
-               "model.bias: true\n    prevents exports: MPT");
+               "model.bias: true\n    prevents exports: in mpt");
   EXPECT_ERROR(export_hf(posix_fs(), checkpoint, dir / "hf"), ExitCode::bad_config,
-               "model.ffn: 64\n    prevents exports: MPT");
+               "model.ffn: 64\n    prevents exports: in mpt");
   EXPECT_FALSE(std::filesystem::exists(dir / "hf"));
 }
 

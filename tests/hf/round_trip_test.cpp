@@ -21,8 +21,8 @@ namespace {
 Config config_for(const TempDir& dir, Positions positions, bool bias, bool tied) {
   Config config = tiny_config(dir / "run");
   config.model.position_kind = positions;
-  config.model.gelu = positions == Positions::alibi ? Gelu::exact : Gelu::tanh;
-  config.model.bias = bias;
+  config.model.mlp = positions == Positions::alibi ? Mlp::gelu : Mlp::gelu_tanh;
+  config.model.biases = Biases::all_or_none(bias);
   config.model.tied_embedding = tied;
   config.model.ffn = 4 * config.model.hidden;
   config.model.vocab = 256;
@@ -104,8 +104,8 @@ TEST(Import, BiasesThatOthersHaveTrainedAreNotLost) {
   file.close();
   import_hf(posix_fs(), dir / "hf", dir / "back");
   const Checkpoint imported = checkpoint_at(posix_fs(), dir / "back");
-  EXPECT_TRUE(config_of(imported.manifest()).model.bias);
-  EXPECT_TRUE(load_config({dir / "back/model.yaml"}).config.model.bias);
+  EXPECT_TRUE(config_of(imported.manifest()).model.biases.mlp);
+  EXPECT_TRUE(load_config({dir / "back/model.yaml"}).config.model.biases.mlp);
   EXPECT_EQ(values_of(imported, "h.1.mlp.up.bias").at(1), trained);
   EXPECT_EQ(values_of(imported, "h.0.mlp.up.bias").at(1), 0.0f);
 }
