@@ -7,6 +7,7 @@
 Loads model and tokenizer with transformers. On random texts, `model(**tokenizer(text))` must give the
 logits and the loss of `stretto eval`, and `model.generate(**tokenizer(text))` the text of `stretto
 generate`. Exit 1 when a text differs, or a logit by more than 1e-4 of the largest.
+Needs: pip install numpy torch transformers.
 """
 import json
 import subprocess

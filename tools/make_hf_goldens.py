@@ -5,7 +5,8 @@
     make_hf_goldens.py --configs   config.json alone, as this version of transformers writes it, and
                                    with every key that it knows
 
-The first with one version, the second with several: keys come and go. Needs torch, too.
+The first with one version, the second with several: keys come and go.
+Needs: pip install torch transformers.
 """
 import json
 import pathlib

@@ -192,23 +192,24 @@ void run_compare(const std::string& directory, bool json) {
     print_json(out);
     return;
   }
+  fmt::print("{}\n", c.text);
+  if (c.disturbed > 0) {
+    fmt::print(
+        "This machine was busy: other programs took cores from {} of these runs, and part of the\n"
+        "measured times, and of the errors, is theirs. Measure again when they have ended.\n",
+        c.disturbed);
+  }
   fmt::print(
-      "{}\nThe known run tells how fast this build is on this machine; {} predicted from it\n"
+      "The known run tells how fast this build is on this machine; {} predicted from it\n"
       "and from what `stretto doctor` measured: median error {:.1f} % (worst {:.1f} %){}.\n",
-      c.text, c.rows == 1 ? "1 other is" : fmt::format("{} others are", c.rows),
-      100 * c.median_error, 100 * c.worst_error,
+      c.rows == 1 ? "1 other is" : fmt::format("{} others are", c.rows), 100 * c.median_error,
+      100 * c.worst_error,
       memory ? fmt::format(", memory per rank {:.1f} %\n(worst {:.1f} %)", 100 * c.memory_error,
                            100 * c.worst_memory_error)
              : "");
   if (c.left_out > 0) {
     fmt::print("{} left out: not timed, or on a machine that was not measured.\n",
                c.left_out == 1 ? "1 run is" : fmt::format("{} runs are", c.left_out));
-  }
-  if (c.disturbed > 0) {
-    fmt::print(
-        "Other programs took cores from {} of these runs: part of the measured times, and of the\n"
-        "errors, is theirs. On a quiet machine the same comparison means more.\n",
-        c.disturbed);
   }
 }
 

@@ -18,11 +18,11 @@ Embedding::Embedding(Backend& backend, TensorParallel& tp, const RankShape& shap
   if (gradients != nullptr) dwpe_ = gradients->parameter(position_unit_, "wpe");
 }
 
-void Embedding::forward(Tensor stream, ConstTensor tokens, int64_t batch) {
+void Embedding::forward(Tensor stream, ConstTensor tokens, int64_t batch, int64_t first_position) {
   weights_.get(token_unit_);
   if (positions()) weights_.get(position_unit_);
   const Tensor partial = tp_.partial(stream, batch);
-  backend_.embedding_forward(partial, tokens, wte_, tp_.once(wpe_), vocab_begin_);
+  backend_.embedding_forward(partial, tokens, wte_, tp_.once(wpe_), vocab_begin_, first_position);
   tp_.reduce(stream, partial);
 }
 

@@ -13,7 +13,7 @@ class Embedding {
   Embedding(Backend& backend, TensorParallel& tp, const RankShape& shape, Weights& weights,
             Gradients* gradients);
 
-  void forward(Tensor stream, ConstTensor tokens, int64_t batch);
+  void forward(Tensor stream, ConstTensor tokens, int64_t batch, int64_t first_position = 0);
   void backward(ConstTensor dstream, ConstTensor tokens, int64_t batch);
 
  private:

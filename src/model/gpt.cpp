@@ -86,6 +86,20 @@ void Gpt::forward(size_t chunk, const MicroBatch& mb, bool train) {
   }
 }
 
+ConstTensor Gpt::decode(int32_t token, int64_t position, const std::vector<KvCache>& caches) {
+  const MicroBatch mb{0, 0, 1};
+  set_batch(0, mb, &token, nullptr);
+  const ChunkActivations& a = activations(0, mb);
+  backend_.eight_bit_products(false);
+  Stream stream{a.layers[0][Saved::stream]};
+  embedding_->forward(stream.base, a.tokens, 1, position);
+  for (size_t l = 0; l < caches.size(); ++l) {
+    const LayerPass pass{weights_.layer(units_[0][l]), a.layers[l], 1, &caches[l], position};
+    stream = layers_[0][l].forward(pass, stream, above(a, l, mb));
+  }
+  return head_->logits(a.head, stream);
+}
+
 // Where layer l may put its output. With offload a layer may only touch its own activations, so the
 // next layer's input waits in scratch memory.
 Tensor Gpt::above(const ChunkActivations& a, size_t l, const MicroBatch& mb) const {

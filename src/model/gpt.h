@@ -59,6 +59,9 @@ class Gpt {
   // Runs the chunk. The last stage also computes the loss and, with `train`, its gradient at once,
   // so that logits are needed for one chunk of rows at a time.
   void forward(size_t chunk, const MicroBatch& mb, bool train = true);
+  // Logits (1, columns) of the token that follows `token`, which is at `position` of the one
+  // sequence that the caches hold, one per layer. For shapes of one token on one rank.
+  ConstTensor decode(int32_t token, int64_t position, const std::vector<KvCache>& caches);
   // dstream: the gradient of output() on entry (ignored on the last stage), that of input() on
   // return. `deferred`: the gradients of matrices are left to backward_weights().
   void backward(size_t chunk, const MicroBatch& mb, Tensor dstream, bool deferred = false);

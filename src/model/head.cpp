@@ -37,12 +37,23 @@ void Head::begin_step(float loss_scale) {
   backend_.copy_from_host(loss_scale_, &loss_scale);
 }
 
-void Head::forward(const HeadActivations& h, ConstTensor targets, Stream in, const MicroBatch& mb,
-                   bool train) {
-  backend_.eight_bit_products(false);  // logits need full precision
+void Head::normalise(const HeadActivations& h, Stream in) {
   weights_.get(norm_unit_);
   residual_.norm(in, h.stream, {h.norm, h.mean, h.rstd, norm_weight_, norm_bias_});
   weights_.get(matrix_unit_);
+}
+
+ConstTensor Head::logits(const HeadActivations& h, Stream in) {
+  normalise(h, in);
+  const Tensor logits = logits_.row_range(0, h.norm.rows());
+  backend_.linear_forward(logits, h.norm, matrix_, {});
+  return logits;
+}
+
+void Head::forward(const HeadActivations& h, ConstTensor targets, Stream in, const MicroBatch& mb,
+                   bool train) {
+  backend_.eight_bit_products(false);  // logits need full precision
+  normalise(h, in);
   if (train) gradients_->open(matrix_unit_);
   // The gradient of h.norm overwrites h.norm: each chunk of rows is read before it is overwritten.
   const ConstTensor norm = tp_.gather(h.norm, mb.batch);

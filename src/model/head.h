@@ -19,12 +19,15 @@ class Head {
   // With `train`, on return slots.norm holds its own gradient.
   void forward(const HeadActivations& slots, ConstTensor targets, Stream in, const MicroBatch& mb,
                bool train);
+  // The logits of the rows of the stream, as many as a chunk of the loss has at most.
+  ConstTensor logits(const HeadActivations& slots, Stream in);
   // dstream becomes the gradient of the stream. `bias_below`: see BiasGradients; may be none.
   void backward(const HeadActivations& slots, Tensor dstream, Tensor bias_below);
 
   void begin_step(float loss_scale);
 
  private:
+  void normalise(const HeadActivations& slots, Stream in);
   void loss_rows(ConstTensor inp, Tensor dinp, ConstTensor targets, int64_t micro_batch,
                  bool train);
 

@@ -248,6 +248,13 @@ void read_weights(const Checkpoint& checkpoint, const Gpt& gpt, int64_t tp_rank,
   }
 }
 
+void load_weights(const Checkpoint& checkpoint, Gpt& gpt) {
+  read_weights(checkpoint, gpt, 0, unheard,
+               [&](size_t unit, int64_t offset, const float* values, int64_t count) {
+                 gpt.weights().assign(unit, offset, values, count);
+               });
+}
+
 void restore(Trainer& trainer, const Checkpoint& checkpoint, const OnProgress& moved) {
   Gpt& gpt = trainer.gpt();
   Optimizer& optimizer = trainer.optimizer();

@@ -6,18 +6,18 @@
 #include <string>
 #include <vector>
 
-#include "account/parameters.h"
 #include "backend/backend.h"
 #include "checkpoint/checkpoint.h"
 #include "config/config.h"
+#include "model/gpt.h"
 
 namespace stretto {
 
-// A model that reads a sequence token by token. Holds its weights in f32.
+// A model that reads a sequence token by token, in the run's precision.
 class Decoder {
  public:
-  // `tokens`: longest sequence, at most the model's positions.
-  Decoder(Backend& backend, const Checkpoint& checkpoint, const ModelShape& model, int64_t tokens);
+  // `config`: see eval_config. `tokens`: longest sequence, at most the model's positions.
+  Decoder(Backend& backend, const Checkpoint& checkpoint, const Config& config, int64_t tokens);
 
   // Logits of the token that follows `token`, (vocab) floats, valid until the next call.
   const std::vector<float>& next(int32_t token);
@@ -26,23 +26,14 @@ class Decoder {
   void restart() { position_ = 0; }
 
  private:
-  struct Layer {
-    PerWeight<ConstTensor> w;
-    Tensor k_cache, v_cache;  // (1, tokens, H, D)
-  };
-  Tensor take(Shape shape, DType type = DType::f32);
-  Tensor weight(const Checkpoint& checkpoint, const ParameterSpec& spec);
-  ConstTensor& end(const std::string& name);
-  void run_layer(const Layer& layer, bool first);
-
   Backend& backend_;
-  ModelShape model_;
+  int64_t vocab_;
   int64_t tokens_;
   int64_t position_ = 0;
-  std::vector<Buffer> buffers_;
-  ConstTensor wte_, wpe_, norm_weight_, norm_bias_, head_;
-  std::vector<Layer> layers_;
-  Tensor token_, stream_, stream2_, norm_, branch_, qkv_, att_, act_, mean_, rstd_, logits_;
+  std::unique_ptr<Comm> self_, comm_;
+  Gpt gpt_;
+  Buffer cache_memory_;
+  std::vector<KvCache> caches_;  // by layer
   std::vector<float> out_;
 };
 

@@ -58,6 +58,23 @@ TEST(Tables, FullShowsPredictedBesideMeasured) {
   EXPECT_EQ(cell("Mem measured/rank"), "1200");
 }
 
+// Two decimals from where they are at least three digits; below, three digits.
+TEST(Tables, SmallFiguresKeepThreeDigits) {
+  for (const auto& [seconds, text] : {std::pair(0.9949, "0.995"),
+                                      {0.9951, "1.00"},
+                                      {0.9964, "1.00"},
+                                      {12.345, "12.35"},
+                                      {0.0123456, "0.0123"}}) {
+    RunRecord r = sample_record();
+    for (StepSample& step : r.steps) step.seconds = seconds;
+    for (const TableStyle style : {TableStyle::bloom, TableStyle::fugaku}) {
+      const ResultTable table = make_table(style, {r});
+      const auto at = std::find(table.header.begin(), table.header.end(), "Sec/it");
+      EXPECT_EQ(table.rows[0][static_cast<size_t>(at - table.header.begin())], text) << seconds;
+    }
+  }
+}
+
 TEST(Tables, WhereRecordsLieBelowADirectoryTheyAreNamed) {
   const TempDir dir;
   EXPECT_ERROR(load_records(posix_fs(), dir.path()), ExitCode::no_input, "holds no records");
@@ -440,7 +457,10 @@ TEST(SafeText, SpreadsheetsSeeNoFormula) {
   EXPECT_EQ(csv_field("=1+1"), "\"'=1+1\"");
   EXPECT_EQ(csv_field(" @SUM(A1)"), "\"' @SUM(A1)\"");
   EXPECT_EQ(csv_field("+cmd|' /C calc'!A0"), "\"'+cmd|' /C calc'!A0\"");
-  EXPECT_EQ(csv_field("-5.25"), "-5.25");
+  for (const char* number : {"-5.25", "-1", "-1e-3", "-.5"}) EXPECT_EQ(csv_field(number), number);
+  for (const char* formula : {"-1+1", "-1-", "-1 ", " -1", "-2*A1", "-x"}) {
+    EXPECT_EQ(csv_field(formula), "\"'" + std::string(formula) + "\"");
+  }
   EXPECT_EQ(csv_field("a,\"b\""), "\"a,\"\"b\"\"\"");
   EXPECT_EQ(csv_field("\t=1"), "\"' =1\"");
 }

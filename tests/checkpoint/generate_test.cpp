@@ -26,9 +26,18 @@ Config config_for(const TempDir& dir, Positions positions, bool bias) {
 
 // The cache gives the logits that the whole forward pass gives: their loss is the evaluation's.
 TEST(Generate, DecodesWhatEvaluationSees) {
-  for (const Positions positions : {Positions::learned, Positions::alibi}) {
+  struct Case {
+    Positions positions;
+    Precision precision;
+    double limit;
+  };
+  for (const auto& [positions, precision, limit] :
+       {Case{Positions::learned, Precision::fp32, 1e-5},
+        Case{Positions::alibi, Precision::fp32, 1e-5},
+        Case{Positions::learned, Precision::amp_bf16, 5e-3}}) {
     const TempDir dir(Where::memory);
-    const Config config = config_for(dir, positions, positions == Positions::learned);
+    Config config = config_for(dir, positions, positions == Positions::learned);
+    config.precision = precision;
     run(config);
     const Checkpoint checkpoint = checkpoint_of(config, 3);
     std::vector<int32_t> ids;
@@ -40,15 +49,21 @@ TEST(Generate, DecodesWhatEvaluationSees) {
     EXPECT_EQ(expected.tokens, 16);
 
     const auto backend = make_cpu_backend(1);
-    Decoder decoder(*backend, checkpoint, config.model, 16);
+    Decoder decoder(*backend, checkpoint, eval_config(checkpoint), 16);
     double sum = 0;
     for (size_t i = 0; i < 16; ++i) {
       const std::vector<float>& logits = decoder.next(ids[i]);
       double total = 0;
-      for (const float x : logits) total += std::exp(static_cast<double>(x));
+      for (const float x : logits) {
+        total += std::exp(static_cast<double>(x));
+        // In the run's precision, and so in its memory.
+        if (precision == Precision::amp_bf16) {
+          EXPECT_EQ(to_float(to_bf16(x)), x);
+        }
+      }
       sum += std::log(total) - static_cast<double>(logits[static_cast<size_t>(ids[i + 1])]);
     }
-    EXPECT_NEAR(sum / 16, expected.loss, 1e-5);
+    EXPECT_NEAR(sum / 16, expected.loss, limit);
     EXPECT_THROW(decoder.next(0), Error);
   }
 }
@@ -61,8 +76,8 @@ TEST(Generate, ForgetsTheOlderHalf) {
     run(config);
     const Checkpoint checkpoint = checkpoint_of(config, 3);
     const auto backend = make_cpu_backend(1);
-    Decoder rolling(*backend, checkpoint, config.model, 8);
-    Decoder fresh(*backend, checkpoint, config.model, 8);
+    Decoder rolling(*backend, checkpoint, eval_config(checkpoint), 8);
+    Decoder fresh(*backend, checkpoint, eval_config(checkpoint), 8);
     RollingDecoder reader(rolling);
     for (int32_t i = 0; i < 8; ++i) reader.next(i);
     EXPECT_FALSE(reader.forgot());
@@ -72,7 +87,7 @@ TEST(Generate, ForgetsTheOlderHalf) {
     fresh.restart();
     for (int32_t i = 8; i < 12; ++i) fresh.next(i);
     EXPECT_EQ(reader.next(12), fresh.next(12)) << "and again";
-    Decoder one(*backend, checkpoint, config.model, 1);
+    Decoder one(*backend, checkpoint, eval_config(checkpoint), 1);
     RollingDecoder single(one);
     for (int32_t i = 0; i < 3; ++i) single.next(i);
   }

@@ -219,6 +219,11 @@ const std::vector<Case>& cases() {
        {"parallel.zero=1"},
        "has nothing to shard with parallel.dp: 1",
        "parallel.zero=0"},
+      {"gpu-rows",
+       A,
+       {"device=cuda", "model.hidden=1024", "model.heads=16", "micro_batch=8"},
+       "micro_batch: 8\n    gives products of 1024 rows, which leave much of a GPU idle",
+       "use micro_batch=256 global_batch=256, or micro_batch=auto for the most that fits"},
       {"zero-group",
        E,
        {"parallel.dp=4", "parallel.zero=3", "parallel.zero_group=3"},
@@ -465,35 +470,8 @@ TEST(Rules, ADegreeThatDividesNothingIsOneError) {
   EXPECT_EQ(errors, std::vector<std::string>{"heads-tp"});
 }
 
-// No key can ask for these yet: they come from a program that counts or imports a model.
-TEST(Rules, WhatTheEngineDoesNotRunIsRefusedByName) {
-  const Config tiny = load_config({"tiny"}).config;
-  const auto refused = [&](const char* what, auto change) {
-    Config c = tiny;
-    change(c.model);
-    for (const Finding& f : check_config(c)) {
-      if (std::string(f.rule) == "engine" && f.message.find(what) != std::string::npos) return true;
-    }
-    return false;
-  };
-  EXPECT_TRUE(refused("RMSNorm", [](ModelShape& m) { m.norm = Norm::rms; }));
-  EXPECT_TRUE(refused("epsilon", [](ModelShape& m) { m.norm_eps = 1e-6; }));
-  EXPECT_TRUE(refused("norms elsewhere", [](ModelShape& m) { m.order = Order::sandwich; }));
-  EXPECT_TRUE(refused("queries", [](ModelShape& m) { m.qk_norm = QkNorm::head; }));
-  EXPECT_TRUE(refused("rotary", [](ModelShape& m) { m.position_kind = Positions::rope; }));
-  EXPECT_TRUE(refused("no positions", [](ModelShape& m) { m.position_kind = Positions::none; }));
-  EXPECT_TRUE(refused("without GELU", [](ModelShape& m) { m.mlp = Mlp::swiglu; }));
-  EXPECT_TRUE(refused("grouped heads", [](ModelShape& m) { m.kv_heads = 1; }));
-  EXPECT_TRUE(refused("heads whose sizes", [](ModelShape& m) { m.head_dim = 64; }));
-  EXPECT_TRUE(refused("biases in some", [](ModelShape& m) { m.biases.qkv = false; }));
-  EXPECT_TRUE(refused("biases in some", [](ModelShape& m) { m.biases.head = true; }));
-  EXPECT_TRUE(refused("experts", [](ModelShape& m) { m.experts.count = 8; }));
-  EXPECT_TRUE(refused("windows", [](ModelShape& m) { m.pattern = {{16, false}}; }));
-  EXPECT_FALSE(refused("", [](ModelShape&) {}));
-}
-
 TEST(Rules, EveryRuleHasACase) {
-  std::set<std::string> tested = {"engine"};
+  std::set<std::string> tested = {"engine"};  // engine_rule_test.cpp
   for (const Case& c : cases()) tested.insert(c.rule);
   for (const std::string& name : rule_names()) EXPECT_TRUE(tested.count(name)) << name;
 }

@@ -12,7 +12,7 @@
 #include "checkpoint/store.h"
 #include "hf/family.h"
 #include "hf/theirs.h"
-#include "train/checkpoint.h"
+#include "train/evaluate.h"
 #include "train/generate.h"
 
 namespace stretto::test {
@@ -58,9 +58,8 @@ TEST_P(Golden, ImportComputesWhatTransformersCompute) {
     const Theirs theirs(family, config);
     theirs.import();
     const Checkpoint run = checkpoint_at(posix_fs(), theirs.dir / "run");
-    const ModelShape model = config_of(run.manifest()).model;
     const auto backend = make_cpu_backend(1);
-    Decoder decoder(*backend, run, model, std::ssize(tokens));
+    Decoder decoder(*backend, run, eval_config(run), std::ssize(tokens));
     float worst = 0;
     size_t at = 0;
     for (const int32_t token : tokens) {

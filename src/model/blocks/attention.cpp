@@ -20,7 +20,12 @@ Stream AttentionBlock::from_norm(const LayerPass& p) {
   const LayerActivations& a = p.a;
   c_.backend.linear_forward(a[Saved::qkv], c_.tp.gather(a[Saved::norm1], p.batch), p.w[Weight::qkv],
                             p.w[Weight::qkv_bias]);
-  c_.backend.attention_forward(a[Saved::att], a[Saved::lse], a[Saved::qkv], options_);
+  if (p.cache != nullptr) {
+    c_.backend.attention_decode(a[Saved::att], p.cache->keys, p.cache->values, a[Saved::qkv],
+                                p.position, options_);
+  } else {
+    c_.backend.attention_forward(a[Saved::att], a[Saved::lse], a[Saved::qkv], options_);
+  }
   return c_.residual.add_product(a[Saved::stream], a[Saved::stream2], a[Saved::att],
                                  p.w[Weight::proj], p.w[Weight::proj_bias], p.batch);
 }

@@ -8,11 +8,19 @@
 
 namespace stretto {
 
-// One layer and micro-batch of `batch` sequences.
+// The keys and values of a layer for all tokens read so far: (1, most tokens, heads, head size).
+struct KvCache {
+  Tensor keys, values;
+};
+
+// One layer and micro-batch of `batch` sequences. With a cache: one sequence, and of it the token
+// at `position` alone.
 struct LayerPass {
   const LayerWeights& w;
   const LayerActivations& a;
   int64_t batch = 0;
+  const KvCache* cache = nullptr;
+  int64_t position = 0;
 };
 
 struct LayerGradientPass : LayerPass {
