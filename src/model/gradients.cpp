@@ -65,7 +65,7 @@ Tensor Gradients::open(size_t u) {
 }
 
 // Clears what is only ever accumulated: vectors, the position table, and the token table unless a
-// head overwrites it first.
+// head overwrites it first. Padding is zero from the start, and all layers have it in one place.
 void Gradients::zero_small(size_t u, Tensor base) {
   const FlatUnit& unit = layout_.units[u];
   const bool head_writes = shape_.last_stage && shape_.model.tied_embedding;
@@ -82,16 +82,6 @@ void Gradients::zero_small(size_t u, Tensor base) {
     to = begin + p.count;
   }
   if (to > from) backend_.fill_zero(base.slice(from, to));
-  // A layer buffer serves units of different shapes, so old values in the padding are cleared, too.
-  if (shape_.reduces_each_micro_batch()) {
-    int64_t end = 0;
-    for (const FlatParameter& p : unit.parameters) {
-      const int64_t begin = p.offset - unit.begin;
-      if (begin > end) backend_.fill_zero(base.slice(end, begin));
-      end = begin + p.count;
-    }
-    if (end < unit.count()) backend_.fill_zero(base.slice(end, unit.count()));
-  }
 }
 
 const LayerGrads& Gradients::layer(size_t unit) {
