@@ -109,16 +109,22 @@ TEST(Generate, ReadsNoFurtherThanItWasTrained) {
 TEST(Generate, SamplesAsAsked) {
   const std::vector<float> logits = {1, 3, 2, 3, -5};
   EXPECT_EQ(sample_token(logits, {0, 0, 1, 0}, 0), 1);
-  std::vector<int> seen(5, 0), top_two(5, 0), nucleus(5, 0);
+  std::vector<int> top_two(5, 0), nucleus(5, 0);
   for (uint64_t i = 0; i < 2000; ++i) {
-    ++seen[static_cast<size_t>(sample_token(logits, {1, 0, 1, 5}, i))];
     ++top_two[static_cast<size_t>(sample_token(logits, {1, 2, 1, 5}, i))];
     ++nucleus[static_cast<size_t>(sample_token(logits, {1, 0, 0.9, 5}, i))];
   }
-  double total = 0;
-  for (const float x : logits) total += std::exp(static_cast<double>(x));
-  for (size_t i = 0; i < 5; ++i) {
-    EXPECT_NEAR(seen[i], 2000 * std::exp(static_cast<double>(logits[i])) / total, 80);
+  for (const double temperature : {0.5, 1.0, 3.0}) {
+    std::vector<int> seen(5, 0);
+    for (uint64_t i = 0; i < 2000; ++i) {
+      ++seen[static_cast<size_t>(sample_token(logits, {temperature, 0, 1, 5}, i))];
+    }
+    const auto weight = [&](float x) { return std::exp(static_cast<double>(x) / temperature); };
+    double total = 0;
+    for (const float x : logits) total += weight(x);
+    for (size_t i = 0; i < 5; ++i) {
+      EXPECT_NEAR(seen[i], 2000 * weight(logits[i]) / total, 80) << temperature << " " << i;
+    }
   }
   EXPECT_EQ(top_two[1] + top_two[3], 2000);
   EXPECT_EQ(nucleus[0] + nucleus[4], 0);
