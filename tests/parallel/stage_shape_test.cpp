@@ -11,19 +11,17 @@ RunShape run_of_four() {
   run.rank.model.layers = 4;
   run.rank.micro_batch = 2;
   run.global_batch = 48;
-  run.dp = 4;
-  run.partition = {4};
+  run.topology.dp = 4;
   return run;
 }
 
 // Ranks that share their states are fewer than those that share the batch.
 TEST(StageShape, AShardingGroupChangesWhatIsSharedNotHowManyMicroBatchesThereAre) {
   RunShape run = run_of_four();
-  run.pp = 2;
-  run.partition = {2, 2};
-  run.schedule = PipelineSchedule::gpipe;
+  run.topology.pp = 2;
+  run.topology.schedule = PipelineSchedule::gpipe;
   for (const int64_t group : {0, 1, 2, 4}) {
-    run.zero_group = group;
+    run.topology.zero_group = group;
     for (int64_t stage = 0; stage < 2; ++stage) {
       const RankShape shape = stage_shape(run, stage);
       EXPECT_EQ(shape.dp, group == 0 ? 4 : group);
