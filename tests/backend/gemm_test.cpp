@@ -16,41 +16,36 @@
 namespace stretto::test {
 namespace {
 
+Values transposed_values(const Operand& x) {
+  const int64_t rows = x.shape()[0], columns = x.shape()[1];
+  const Values v = x.values();
+  Values flipped(v.size());
+  for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t j = 0; j < columns; ++j) {
+      flipped[static_cast<size_t>(j * rows + i)] = v[static_cast<size_t>(i * columns + j)];
+    }
+  }
+  return flipped;
+}
+
 TEST(Gemm, EveryImplementationAgreesWithPlainLoops) {
-  for (const GemmImplementation& implementation : gemm_implementations()) {
-    for (const ProductCase& c : kProducts) {
-      for (int layout = 0; layout < 4; ++layout) {
-        for (bool accumulate : {false, true}) {
-          const bool ta = layout % 2 == 1, tb = layout / 2 == 1;
+  for (const ProductCase& c : kProducts) {
+    for (int layout = 0; layout < 4; ++layout) {
+      const bool ta = layout % 2 == 1, tb = layout / 2 == 1;
+      const Operand a = Operand::random(c.type, ta ? Shape{c.k, c.m} : Shape{c.m, c.k}, 1);
+      const Operand b = Operand::random(c.type, tb ? Shape{c.n, c.k} : Shape{c.k, c.n}, 2);
+      const Operand before = Operand::random(DType::f32, {c.m, c.n}, 3);
+      const Values product =
+          reference::linear_forward(ta ? transposed_values(a) : a.values(),
+                                    tb ? b.values() : transposed_values(b), {}, c.m, c.n, c.k);
+      for (const bool accumulate : {false, true}) {
+        const Values expected = accumulate ? plus(product, before.values()) : product;
+        for (const GemmImplementation& implementation : gemm_implementations()) {
           SCOPED_TRACE(fmt::format("{} {} ta {} tb {} accumulate {}", implementation.name,
                                    name_of(c), ta, tb, accumulate));
-          const Operand a = Operand::random(c.type, ta ? Shape{c.k, c.m} : Shape{c.m, c.k}, 1);
-          const Operand b = Operand::random(c.type, tb ? Shape{c.n, c.k} : Shape{c.k, c.n}, 2);
-          const Operand out = accumulate ? Operand::random(DType::f32, {c.m, c.n}, 3)
-                                         : Operand::output(DType::f32, {c.m, c.n});
-          const auto at = [](const Operand& x, bool t) {
-            const int64_t rows = x.shape()[0], columns = x.shape()[1];
-            Values v = x.values();
-            if (!t) return v;
-            Values flipped(v.size());
-            for (int64_t i = 0; i < rows; ++i) {
-              for (int64_t j = 0; j < columns; ++j) {
-                flipped[static_cast<size_t>(j * rows + i)] =
-                    v[static_cast<size_t>(i * columns + j)];
-              }
-            }
-            return flipped;
-          };
-          Values expected = reference::linear_forward(at(a, ta), at(b, !tb), {}, c.m, c.n, c.k);
-          if (accumulate) expected = plus(expected, out.values());
-          GemmArgs args;
-          args.m = c.m;
-          args.n = c.n;
-          args.k = c.k;
-          args.a = matrix(a, ta);
-          args.b = matrix(b, tb);
-          args.c = output_matrix(out);
-          args.accumulate = accumulate;
+          const Operand out = accumulate ? before : Operand::output(DType::f32, {c.m, c.n});
+          const GemmArgs args{
+              c.m, c.n, c.k, matrix(a, ta), matrix(b, tb), output_matrix(out), accumulate, {}};
           if (!implementation.supports(args)) continue;
           GemmContext context(2);
           gemm(args, context, implementation.choice);
