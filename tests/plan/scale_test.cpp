@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "account/flops.h"
+#include "account/parameters.h"
 #include "plan_support.h"
 
 namespace stretto::plan {
@@ -38,7 +38,7 @@ TEST(Goodput, TheIntervalIsTheBest) {
   const Goodput g = goodput(p.cluster, p.stack, seven_b(), 2048);
   const double between = 3600 / (1e-4 * 2048);
   EXPECT_NEAR(g.hours_between_failures, between / 3600, 1e-9);
-  const auto parameters = static_cast<double>(parameter_formula(seven_b().model));
+  const auto parameters = static_cast<double>(parameter_count(seven_b().model));
   EXPECT_NEAR(g.checkpoint_seconds, 12 * parameters / 1e9, 1e-9 * g.checkpoint_seconds);
   const auto lost = [&](double interval) {
     return g.checkpoint_seconds / interval + (interval / 2 + 600) / between;
@@ -128,7 +128,7 @@ TEST(Scale, CheckpointsTakeWhatTheirSoftwareWrites) {
     const Place p = place("a100-80", software);
     const Workload w{shape(2, 128, 4, 256), 128, 8, precision};
     return goodput(p.cluster, p.stack, w, 8).checkpoint_seconds * p.cluster.checkpoint_bandwidth /
-           static_cast<double>(parameter_formula(w.model));
+           static_cast<double>(parameter_count(w.model));
   };
   for (const Precision p :
        {Precision::fp32, Precision::amp_bf16, Precision::amp_fp16, Precision::amp_fp8}) {
