@@ -35,7 +35,7 @@ std::vector<std::string> configs(const std::string& family) {
   return names;
 }
 
-// Of the last run of the name: names, shapes and bytes of all tensors in a file.
+// Shape and bytes of each tensor in a file, by name.
 std::map<std::string, std::pair<std::vector<int64_t>, std::string>> tensors_in(
     const std::string& path) {
   const std::string bytes = content_of(path);
@@ -82,7 +82,7 @@ TEST_P(Golden, ExportWritesWhatTransformersWrite) {
   const json golden = json::parse(content_of(theirs.dir / "hf/config.json"));
   size_t same = 0;
   for (const auto& [key, value] : written.items()) {
-    // How it was and would be trained, and how texts end, which nobody told the export.
+    // Settings of training and generation, which an import does not keep.
     const bool other = key.ends_with("_pdrop") || key.ends_with("_token_id") ||
                        key == "use_cache" || key == "learned_pos_emb";
     if (other || !golden.contains(key)) continue;
