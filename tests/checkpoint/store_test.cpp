@@ -242,6 +242,24 @@ TEST(CheckpointStore, RemovesNothingWhenTheNewOneIsDamaged) {
   EXPECT_EQ(store.steps(), (std::vector<int64_t>{1, 2}));
 }
 
+// Large files past the page cache: what is verified before others are removed is what the disk
+// holds.
+TEST(CheckpointStore, ShardsAreWrittenAndVerifiedPastTheCache) {
+  const auto memory = with_step_10();
+  FaultFs fs(*memory);
+  std::vector<std::string> direct;
+  fs.on_operation = [&](const std::string& kind, const std::string& path) {
+    if (kind == "bypass_cache") direct.push_back(path.substr(path.find_last_of('/') + 1));
+  };
+  CheckpointStore store(fs, kRoot);
+  save_sample(store, 20);
+  const std::vector<std::string> shards = {"shard-00000.safetensors", "shard-00001.safetensors"};
+  EXPECT_EQ(direct, shards);
+  direct.clear();
+  store.prune(20, 1, 0);
+  EXPECT_EQ(direct, shards);
+}
+
 TEST(CheckpointStore, ReplacesADamagedOne) {
   MemoryFs fs;
   CheckpointStore store(fs, kRoot);

@@ -153,33 +153,5 @@ TEST(Rules, WhereSizesAreTooLargeNothingElseIsAsked) {
   EXPECT_EQ(findings[0].rule, std::string("world-size"));
 }
 
-// What the rules accept is what the engine can cut, and nothing that it can cut is refused.
-TEST(Rules, AcceptedMeansDivisible) {
-  int accepted = 0;
-  const int64_t degrees[] = {1, 2, 3, 4, 6, 8};
-  for (const int64_t tp : degrees) {
-    for (const int64_t pp : degrees) {
-      for (const int64_t dp : degrees) {
-        for (int zero = 0; zero <= 3; ++zero) {
-          Config c;
-          c.model = find_model("tiny-10m");
-          c.seq_len = 96;
-          c.global_batch = 12;
-          c.parallel.tp = tp;
-          c.parallel.pp = pp;
-          c.parallel.dp = dp;
-          c.parallel.zero = zero;
-          bool errors = false;
-          for (const Finding& f : check_config(c)) errors |= f.severity == Severity::error;
-          const bool fits = 6 % tp == 0 && pp <= 6 && 12 % dp == 0 && (zero < 2 || pp == 1);
-          EXPECT_EQ(!errors, fits) << tp << " " << pp << " " << dp << " " << zero;
-          accepted += fits ? 1 : 0;
-        }
-      }
-    }
-  }
-  EXPECT_GT(accepted, 100);
-}
-
 }  // namespace
 }  // namespace stretto
