@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
@@ -26,13 +27,54 @@ std::string temp_name(const std::string& path) {
   return fmt::format("{}{}{:0{}x}", name, kTempMark, rng.bits(counter++) >> 16, kTempDigits);
 }
 
-// Whether a file of this name is a temporary one for `path`, of the same directory.
-bool is_temp_of(std::string_view name, std::string_view path) {
-  const std::string_view target = path.substr(path.find_last_of('/') + 1);
-  if (!name.starts_with(target)) return false;
-  const std::string_view rest = name.substr(target.size());
-  return rest.size() == kTempMark.size() + kTempDigits && rest.starts_with(kTempMark) &&
-         rest.find_first_not_of("0123456789abcdef", kTempMark.size()) == std::string_view::npos;
+// The name that a temporary one stands for; empty for all other names.
+std::string_view target_of(std::string_view name) {
+  constexpr size_t kSuffix = kTempMark.size() + kTempDigits;
+  if (name.size() <= kSuffix) return {};
+  const std::string_view mark = name.substr(name.size() - kSuffix);
+  const size_t other = mark.find_first_not_of("0123456789abcdef", kTempMark.size());
+  const bool ours = mark.starts_with(kTempMark) && other == std::string_view::npos;
+  return ours ? name.substr(0, name.size() - kSuffix) : std::string_view();
+}
+
+void drop_unless_held(Fs& fs, const std::string& path) {
+  const auto file = fs.open(path);  // closed only when it is gone: nobody can begin to hold it
+  if (!file->held()) fs.remove(path);
+}
+
+// Removes what AtomicFiles and AtomicDirectories of `path` left behind when their processes were
+// killed. The claim of a directory is made before it and goes after it.
+void drop_leftovers(Fs& fs, std::string_view path) noexcept {
+  try {
+    path = path.substr(0, path.find_last_not_of('/') + 1);
+    const std::string_view target = path.substr(path.find_last_of('/') + 1);
+    const std::string parent = parent_dir(std::string(path));
+    std::vector<std::string> directories;
+    for (const std::string& name : fs.list(parent)) {
+      const bool file_or_directory = target_of(name) == target;
+      if (!file_or_directory && target_of(target_of(name)) != target) continue;
+      const auto info = fs.info(join_path(parent, name));
+      if (!info || info->link) continue;
+      if (info->kind == FileKind::regular) drop_unless_held(fs, join_path(parent, name));
+      if (info->kind == FileKind::directory && file_or_directory) directories.push_back(name);
+    }
+    if (directories.empty()) return;
+    const std::vector<std::string> names = fs.list(parent);
+    for (const std::string& directory : directories) {
+      const bool claimed = std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+        return target_of(name) == directory;
+      });
+      if (!claimed) remove_tree(fs, join_path(parent, directory));
+    }
+  } catch (const std::exception&) {
+    return;  // leftovers do no harm
+  }
+}
+
+FsError dangling(const char* action, const std::string& path) {
+  return {ExitCode::cannot_create,
+          fmt::format("cannot {} {}: it is a link whose target is missing", action, path),
+          "create the target, or remove the link", ENOENT};
 }
 
 // A rename would put a file into the place of a device, which root may do to /dev/null.
@@ -40,6 +82,7 @@ std::string replaceable(Fs& fs, std::string path) {
   const auto info = fs.info(path);
   if (!info || info->kind == FileKind::regular) return path;
   if (info->kind == FileKind::directory) throw fs_error(EISDIR, "write", path, true);
+  if (info->kind == FileKind::missing) throw dangling("write", path);
   throw Error(ExitCode::cannot_create,
               fmt::format("cannot write {}: what is there is no file", path),
               "name a file; a device, a pipe or a link to one is not replaced");
@@ -119,6 +162,7 @@ std::string make_temp_dir(const std::string& prefix, const std::string& needs) {
 
 AtomicFile::AtomicFile(Fs& fs, std::string path)
     : fs_(fs), path_(replaceable(fs, std::move(path))) {
+  drop_leftovers(fs, path_);
   do {  // until nobody has removed it as a leftover, or is about to
     temp_path_ = temp_name(path_);
     file_ = fs.create(temp_path_);
@@ -143,24 +187,9 @@ void AtomicFile::commit() {
   fs_.sync_dir(parent_dir(path_));
 }
 
-void drop_leftovers(Fs& fs, const std::string& path) noexcept {
-  try {
-    const std::string directory = parent_dir(path);
-    for (const std::string& name : fs.list(directory)) {
-      if (!is_temp_of(name, path)) continue;
-      const std::string temp = join_path(directory, name);
-      const auto info = fs.info(temp);
-      if (!info || info->link) continue;
-      const auto file = fs.open(temp);  // closed only when it is gone: nobody can begin to hold it
-      if (!file->held()) fs.remove(temp);
-    }
-  } catch (const std::exception&) {
-    return;  // leftover temporary files do no harm
-  }
-}
-
 AtomicDirectory::AtomicDirectory(Fs& fs, std::string path)
-    : fs_(fs), path_(std::move(path)), temp_path_(temp_name(path_)) {
+    : fs_(fs), path_(std::move(path)), temp_path_(temp_name(path_)), claim_(fs, temp_path_) {
+  drop_leftovers(fs_, path_);
   fs_.make_dir(temp_path_);
 }
 
@@ -182,7 +211,10 @@ void AtomicDirectory::commit() {
 
 void make_dirs(Fs& fs, const std::string& path) {
   if (path.empty() || path == "/" || path == ".") return;
+  // With a slash behind it a link would be taken for what it leads to.
+  if (path.back() == '/') return make_dirs(fs, path.substr(0, path.size() - 1));
   if (const auto info = fs.info(path)) {
+    if (info->kind == FileKind::missing) throw dangling("use directory", path);
     if (info->kind != FileKind::directory) throw fs_error(ENOTDIR, "use directory", path, true);
     return;
   }

@@ -107,11 +107,11 @@ class MappedFile {
   int64_t size_;
 };
 
-enum class FileKind { regular, directory, other };
+enum class FileKind { regular, directory, other, missing };
 
 struct FileInfo {
-  FileKind kind = FileKind::other;  // of the target, for a link
-  bool link = false;                // symbolic; `other` when the target is missing
+  FileKind kind = FileKind::other;  // of the target, for a link; `missing` if there is none
+  bool link = false;                // symbolic
   int64_t bytes = 0;
   int64_t modified_ns = 0;  // since the epoch
 };
@@ -152,6 +152,7 @@ std::string make_temp_dir(const std::string& prefix, const std::string& needs);
 
 // A file that gets its name only by commit(), which makes it durable; without commit() it is
 // removed. It takes the place of a regular file only: for anything else the constructor throws.
+// What a killed process has left of a file or directory of that name is removed by the next one.
 class AtomicFile {
  public:
   AtomicFile(Fs& fs, std::string path);
@@ -170,11 +171,9 @@ class AtomicFile {
   bool committed_ = false;
 };
 
-// Removes files that AtomicFiles of `path` left behind when their processes were killed.
-void drop_leftovers(Fs& fs, const std::string& path) noexcept;
-
 // A new directory that gets its name only by commit(), which makes it durable; without commit() it
-// is removed with everything in it. Whoever writes its files must sync them.
+// is removed with everything in it. Leftovers are removed as by an AtomicFile. Whoever writes the
+// files in it must sync them.
 class AtomicDirectory {
  public:
   AtomicDirectory(Fs& fs, std::string path);
@@ -189,6 +188,7 @@ class AtomicDirectory {
   Fs& fs_;
   std::string path_;
   std::string temp_path_;
+  AtomicFile claim_;  // never committed; `temp_path_` is a leftover if it has none
   bool committed_ = false;
 };
 

@@ -255,9 +255,11 @@ class PosixFs final : public Fs {
     }
     const bool link = S_ISLNK(status.st_mode);
     struct stat target {};
-    if (link && ::stat(path.c_str(), &target) == 0) status = target;
+    const bool missing = link && ::stat(path.c_str(), &target) != 0;
+    if (link && !missing) status = target;
     const int64_t ns = status.st_mtim.tv_sec * 1'000'000'000 + status.st_mtim.tv_nsec;
-    return FileInfo{kind_of(status.st_mode), link, status.st_size, ns};
+    const FileKind kind = missing ? FileKind::missing : kind_of(status.st_mode);
+    return FileInfo{kind, link, status.st_size, ns};
   }
 
   int64_t free_space(const std::string& path) override {

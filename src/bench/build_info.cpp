@@ -42,4 +42,12 @@ std::vector<BuildPart> build_libraries() {
           {"nccl", "NCCL", STRETTO_NCCL_VERSION}};
 }
 
+std::vector<BuildPart> build_parts() {
+  std::vector<BuildPart> all = {{"commit", "commit", STRETTO_COMMIT}};
+  for (const auto& more : {build_tools(), build_libraries()}) {
+    all.insert(all.end(), more.begin(), more.end());
+  }
+  return all;
+}
+
 }  // namespace stretto

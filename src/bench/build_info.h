@@ -29,5 +29,6 @@ struct BuildPart {
 };
 std::vector<BuildPart> build_tools();      // compiler, kind of build, sanitizers
 std::vector<BuildPart> build_libraries();  // OpenBLAS, oneDNN, MPI, CUDA, cuDNN, NCCL
+std::vector<BuildPart> build_parts();      // commit, tools and libraries
 
 }  // namespace stretto

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "bench/launcher.h"
 #include "bench/predict.h"
+#include "bench/program_facts.h"
 #include "bench/rank_reports.h"
 #include "bench/resident.h"
 #include "bench/survey.h"
@@ -125,14 +126,14 @@ class TimedRank {
     RunOptions run;
     run.print = false;
     run.keep_tasks = true;
+    run.program = program_facts();
     run.trace_path = run_.trace_path;
     if (watches_) run.on_start = [this](Trainer&) { run_.resident.look(); };
     run.on_step = [this](const StepRecord& step) { after_step(step); };
     run.by_operator = [this] { return !run_.options.turn && all_timed() && !all_by_operator(); };
     run.enough = [this] { return run_.options.turn ? !more_ : all_timed() && all_by_operator(); };
     const RunResult result = run_training(config, world_, run);
-    const Mesh mesh(config.parallel.dp, config.parallel.tp, config.parallel.pp,
-                    config.parallel.order, config.parallel.zero_group);
+    const Mesh mesh(config.parallel);
     world_.barrier();  // after it, the rank that watches has looked for the last time
     process_.grown = run_.resident.bytes() - run_.bytes_before;
     run_.reports.gather(world_, mine_, result, mesh.coordinates(world_.rank()), process_);

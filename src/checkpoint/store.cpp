@@ -1,13 +1,16 @@
 #include "checkpoint/store.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <filesystem>
 
 #include "base/log.h"
+#include "base/random.h"
 #include "base/units.h"
 #include "checkpoint/checkpoint.h"
 
@@ -36,6 +39,11 @@ void make_durable_dirs(Fs& fs, const std::string& path) {
 }
 
 }  // namespace
+
+uint64_t fresh_nonce() {
+  const auto time = std::chrono::system_clock::now().time_since_epoch().count();
+  return CounterRng(static_cast<uint64_t>(time), static_cast<uint64_t>(::getpid())).bits(0);
+}
 
 std::string step_name(int64_t step) { return fmt::format("step-{}", step); }
 

@@ -78,6 +78,8 @@ Checkpoint checkpoint_at(Fs& fs, const std::string& path);
 // the checkpoint is not in such a directory.
 std::string run_directory_of(const Checkpoint& checkpoint);
 
+uint64_t fresh_nonce();  // for the name of a temporary directory
+
 std::string step_name(int64_t step);                         // "step-40"
 std::optional<int64_t> step_of_name(std::string_view name);  // nothing for other names
 

@@ -99,7 +99,6 @@ void prepare(const PrepareArguments& a) {
   keep_inputs("-o", a.output, outputs_of(a), a.inputs);
   if (a.format == "llmc") refuse_index_beside(llmc_path(a));
   install_stop_signals();  // when asked to stop, the writer removes its unfinished files
-  for (const std::string& output : outputs_of(a)) drop_leftovers(posix_fs(), output);
   const auto writer = open_writer(a, tokenizer.vocab_size());
   const int threads = a.threads > 0 ? a.threads : default_threads();
 

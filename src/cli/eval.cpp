@@ -112,7 +112,7 @@ void evaluate(const Options& o) {
     return;
   }
   fmt::print("loss {:.4f} | perplexity {:.2f} | {} in sequences of {} | {} | {}\n", result.loss,
-             perplexity, counted(result.tokens, "token"), settings.config.seq_len,
+             perplexity, counted(result.tokens, "token"), result.seq_len,
              name_of(settings.config.device), checkpoint.path());
 }
 

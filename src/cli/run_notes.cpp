@@ -50,6 +50,18 @@ std::string start_note(const Config& config, double bytes) {
                                               : "tokens of " + printable(config.data.path));
 }
 
+std::string data_note(const RunData& data) {
+  if (data.source->format() == "synthetic") return "";
+  const int64_t held_out = data.mark.tokens - data.mark.trained;
+  std::string rest = with_commas(held_out) + " held out for evaluation";
+  if (held_out == 0) rest = "none held out for evaluation";
+  if (data.eval_source) {
+    rest = fmt::format("{} of {} are for evaluation", with_commas(data.eval_mark.tokens),
+                       printable(data.eval_source->name()));
+  }
+  return fmt::format("{} tokens are trained on, {}", with_commas(data.mark.trained), rest);
+}
+
 std::string warmup_note(const TrainConfig& train) {
   if (train.warmup <= train.steps) return "";
   return fmt::format(

@@ -6,12 +6,17 @@
 
 #include "config/config.h"
 #include "machine/core_use.h"
+#include "train/run_data.h"
 
 namespace stretto::cli {
 
 // Such as "tiny: 842,496 parameters in fp32 on cpu, 3 ranks (dp 3), 19.01 MiB per rank; 8 sequences
 // of 128 random tokens a step". `bytes`: what the rank that needs most needs.
 std::string start_note(const Config& config, double bytes);
+
+// Says how many tokens are trained on and how many are there to evaluate. Random tokens need no
+// note.
+std::string data_note(const RunData& data);
 
 // Says that the run ends during the warm-up of the learning rate.
 std::string warmup_note(const TrainConfig& train);

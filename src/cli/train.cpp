@@ -9,6 +9,7 @@
 #include "base/cores.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "bench/program_facts.h"
 #include "bench/training_record.h"
 #include "cli/run_notes.h"
 #include "cli/verbs.h"
@@ -84,6 +85,7 @@ void print_notes(const Config& config, Trainer& trainer) {
   constexpr const char* kAsText = "data.format=bytes";
   if (trainer.state().step >= config.train.steps) return;  // it does nothing
   spdlog::info("{}", start_note(config, static_cast<double>(largest_need(config))));
+  if (const std::string note = data_note(trainer.data()); !note.empty()) spdlog::info("{}", note);
   for (const std::string& note :
        {warmup_note(config.train), zero_note(config), idle_gpu_note(config),
         json_note(config.data.path, config.data.format, kAsText),
@@ -115,7 +117,8 @@ void train(const Options& options) {
   ExitCode code = ExitCode::ok;
   TrainingRecord record(config, command_of(options));
   BusyCores busy(config);
-  RunOptions first;
+  RunOptions first, others;
+  first.program = others.program = program_facts();
   first.on_start = [&](Trainer& trainer) {
     print_notes(config, trainer);
     busy.begin();
@@ -126,7 +129,7 @@ void train(const Options& options) {
   };
   const auto run_rank = [&](Comm& world) {
     if (world.rank() != 0) {
-      run_training(config, world);
+      run_training(config, world, others);
     } else {  // recorded here, because after an error under MPI the process ends in run_ranks
       recorded(record, [&] { code = run_training(config, world, first).code; });
     }

@@ -12,17 +12,9 @@
 namespace stretto::cli {
 namespace {
 
-std::vector<BuildPart> parts(const BuildInfo& build) {
-  std::vector<BuildPart> all = {{"commit", "commit", build.commit}};
-  for (const auto& more : {build_tools(), build_libraries()}) {
-    all.insert(all.end(), more.begin(), more.end());
-  }
-  return all;
-}
-
 void print_json(const BuildInfo& build) {
   nlohmann::ordered_json out = {{"program", "stretto"}, {"version", build.version}};
-  for (const BuildPart& part : parts(build)) {
+  for (const BuildPart& part : build_parts()) {
     // A null is a part that is not built in; the key is always there.
     out[part.key] = nullptr;
     if (!part.version.empty()) out[part.key] = part.version;
@@ -32,7 +24,7 @@ void print_json(const BuildInfo& build) {
 
 void print_text(const BuildInfo& build) {
   fmt::print("stretto {}\n", build.version);
-  for (const BuildPart& part : parts(build)) {
+  for (const BuildPart& part : build_parts()) {
     fmt::print("  {:<11} {}\n", part.name, part.version.empty() ? "no" : part.version);
   }
 }

@@ -193,10 +193,18 @@ void add_parallel(std::vector<Key>& keys) {
   keys.push_back(flag("parallel.sequence_parallel",
                       "split the sequence over tp ranks outside attention and feed-forward",
                       FIELD(parallel.sequence_parallel)));
-  keys.push_back(text("parallel.partition",
-                      "layers per stage: transformer, transformer+embedding, or a list [3, 4, 5]",
-                      FIELD(parallel.partition)));
-  keys.back().special = "list";
+  keys.push_back({"parallel.partition",
+                  ValueType::text,
+                  "",
+                  0,
+                  0,
+                  {},
+                  "list",
+                  "layers per stage: transformer, transformer+embedding, or a list [3, 4, 5]",
+                  [](const Config& c) { return Value(c.parallel.partition.words()); },
+                  [](Config& c, const Value& v) {
+                    c.parallel.partition = Partition(std::get<std::string>(v));
+                  }});
   keys.push_back(text("parallel.order", "rank order, innermost axis first", FIELD(parallel.order)));
   keys.push_back(dtype("parallel.reduce_dtype", "element type of gradients on their way over dp",
                        FIELD(parallel.reduce_dtype)));
@@ -210,14 +218,18 @@ void add_train(std::vector<Key>& keys) {
   keys.push_back(
       count("train.steps", "steps", 1, kMaxSteps, "optimizer steps", FIELD(train.steps)));
   keys.push_back(real("train.lr", 0, 1e3, "peak learning rate", FIELD(train.lr)));
-  keys.push_back(
-      real("train.min_lr", 0, 1e3, "learning rate at the end of the decay", FIELD(train.min_lr)));
+  keys.push_back(real("train.min_lr", 0, 1e3,
+                      "learning rate at the end of the decay: of its last step",
+                      FIELD(train.min_lr)));
   keys.push_back(choice("train.schedule", names(LrSchedule::wsd), "shape of the learning rate",
                         FIELD(train.schedule)));
   keys.push_back(
-      count("train.warmup", "steps", 0, kMaxSteps, "linear rise to lr", FIELD(train.warmup)));
+      count("train.warmup", "steps", 0, kMaxSteps,
+            "linear rise to lr, which step number `warmup` has; 0: the first step is in the decay",
+            FIELD(train.warmup)));
   keys.push_back(count("train.decay", "steps", 0, kMaxSteps,
-                       "wsd: length of the final decay; others: 0 = to the end",
+                       "counted from the end of the warm-up, 0: to the end; wsd: length of the "
+                       "final decay",
                        FIELD(train.decay)));
   keys.push_back(real("train.beta1", 0, 1, "Adam: memory of gradients", FIELD(train.beta1)));
   keys.push_back(real("train.beta2", 0, 1, "Adam: memory of their squares", FIELD(train.beta2)));
@@ -266,8 +278,10 @@ void add_rest(std::vector<Key>& keys) {
   keys.push_back(choice("data.format", names(TokenFormat::bytes),
                         "layout of both files; u16: raw uint16 without a header (nanoGPT)",
                         FIELD(data.format)));
-  keys.push_back(
-      real("data.eval_fraction", 0, 1, "held-out share of data.path", FIELD(data.eval_fraction)));
+  keys.push_back(real(
+      "data.eval_fraction", 0, 1,
+      "share of data.path that is held out if train.eval_every is set and data.eval_path is not",
+      FIELD(data.eval_fraction)));
   keys.push_back(text("data.tokenizer",
                       "the tokenizer that made the tokens; generate, eval and export use it",
                       FIELD(data.tokenizer)));

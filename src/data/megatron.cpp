@@ -143,6 +143,13 @@ void check_documents(const Index& index, const MappedFile& file) {
       ++i;
     }
   }
+  if (index.document_entries == 0 || previous != index.sequences) {
+    throw bad_token_file(
+        file.path(),
+        fmt::format("the documents counted ({}) end at sequence {} of {}",
+                    std::max<int64_t>(index.document_entries - 1, 0), previous, index.sequences),
+        kPrepareAgain);
+  }
 }
 
 class MegatronTokens final : public MappedTokens {
@@ -153,9 +160,7 @@ class MegatronTokens final : public MappedTokens {
         index_(index),
         idx_(std::move(idx)) {}
 
-  int64_t documents() const override {
-    return index_.document_entries > 0 ? index_.document_entries - 1 : 0;
-  }
+  int64_t documents() const override { return index_.document_entries - 1; }
 
   int64_t document_begin(int64_t document) const override {
     STRETTO_CHECK(document >= 0 && document < index_.document_entries, "document {}", document);

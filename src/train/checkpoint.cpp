@@ -137,7 +137,10 @@ std::string state_json(const TrainerState& state, const DataMark& data) {
       {"loss_scale",
        {{"scale", scale.scale}, {"good_steps", scale.good_steps}, {"tolerance", scale.tolerance}}}};
   if (data.tokens > 0) {
-    object["data"] = {{"tokens", data.tokens}, {"sample", data.sample}, {"format", data.format}};
+    object["data"] = {{"tokens", data.tokens},
+                      {"sample", data.sample},
+                      {"format", data.format},
+                      {"trained", data.trained}};
   }
   return object.dump();
 }
@@ -145,7 +148,7 @@ std::string state_json(const TrainerState& state, const DataMark& data) {
 Manifest manifest_of(Trainer& trainer) {
   return {trainer.state().step,
           to_json(trainer.config()).dump(),
-          state_json(trainer.state(), trainer.data_mark()),
+          state_json(trainer.state(), trainer.data().mark),
           {}};
 }
 
@@ -191,7 +194,9 @@ DataMark data_of(const Manifest& manifest) {
     const bool said = data.is_object() && data.contains(key) && data[key].is_string();
     return said ? data[key].get<std::string>() : "";
   };
-  return {count_at(data, "tokens"), text("sample"), text("format")};
+  const int64_t trained =
+      data.is_object() && data.contains("trained") ? count_at(data, "trained") : 0;
+  return {count_at(data, "tokens"), text("sample"), text("format"), trained};
 }
 
 Config config_of(const Manifest& manifest) {

@@ -16,7 +16,8 @@ DataMark mark_of(const TokenSource& source) {
     source.read(spread_place(i, kPlaces, tokens - ids),
                 std::span(sample).subspan(static_cast<size_t>(i * ids), static_cast<size_t>(ids)));
   }
-  return {tokens, digest_of(sample.data(), sample.size() * sizeof(int32_t)).hex(), source.format()};
+  return {tokens, digest_of(sample.data(), sample.size() * sizeof(int32_t)).hex(), source.format(),
+          0};
 }
 
 }  // namespace stretto

@@ -1,9 +1,12 @@
 #include "train/evaluate.h"
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "base/ceil_div.h"
+#include "base/error.h"
+#include "base/log.h"
 #include "config/rules.h"
 #include "model/gpt.h"
 #include "parallel/device_comm.h"
@@ -40,6 +43,8 @@ Config eval_config(const Checkpoint& checkpoint, Device device) {
 EvalResult evaluate_tokens(const Checkpoint& checkpoint, const TokenSource& source,
                            const EvalSettings& settings) {
   Config config = settings.config;
+  // A shorter source is one sequence. A source of a single token is left for the sampler to refuse.
+  config.seq_len = std::clamp<int64_t>(source.tokens() - 1, 1, config.seq_len);
   SamplerOptions options;
   options.seq_len = config.seq_len;
   options.vocab = config.model.vocab;
@@ -75,8 +80,14 @@ EvalResult evaluate_tokens(const Checkpoint& checkpoint, const TokenSource& sour
     backend->copy_to_host(&part, gpt.loss_sums().slice(0, 1));
     sum += part;
   }
+  if (!std::isfinite(sum)) {
+    throw Error(ExitCode::bad_data,
+                fmt::format("{}: the loss on {} is NaN or infinite", checkpoint.path(),
+                            printable(source.name())),
+                "its weights are too large to compute with: take an earlier checkpoint");
+  }
   const int64_t predicted = samples * config.seq_len;
-  return {sum / static_cast<double>(predicted), predicted};
+  return {sum / static_cast<double>(predicted), predicted, config.seq_len};
 }
 
 }  // namespace stretto

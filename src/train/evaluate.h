@@ -16,6 +16,7 @@ struct EvalSettings {
 struct EvalResult {
   double loss = 0;     // mean over tokens, nats
   int64_t tokens = 0;  // predicted
+  int64_t seq_len = 0;
 };
 
 // The configuration of a run, reduced to what it takes to use its model on one rank, in the run's
@@ -27,7 +28,9 @@ Config eval_config(const Checkpoint& checkpoint, Device device = Device::cpu);
 void read_filled_batch(const Sampler& sampler, int64_t first, int64_t samples,
                        std::span<int32_t> tokens, std::span<int32_t> targets);
 
-// Cuts the source into consecutive sequences; an incomplete last one is left out.
+// Cuts the source into consecutive sequences and leaves an incomplete last one out. A source that
+// is shorter than a sequence of the run is one sequence. Throws bad_data where the loss is no
+// number.
 EvalResult evaluate_tokens(const Checkpoint& checkpoint, const TokenSource& source,
                            const EvalSettings& settings);
 

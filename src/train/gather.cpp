@@ -35,6 +35,29 @@ double clock_offset(Comm& world) {
   return std::abs(offset) <= quickest ? 0 : offset;
 }
 
+std::string broadcast_text(Comm& world, const std::string& mine, int root) {
+  std::string text = world.rank() == root ? mine : "";
+  auto size = static_cast<double>(text.size());
+  world.broadcast(Tensor(&size, DType::f64, {1}), root);
+  text.resize(static_cast<size_t>(size));
+  if (text.empty()) return text;
+  world.broadcast(Tensor(text.data(), DType::u8, {std::ssize(text)}), root);
+  return text;
+}
+
+void throw_together(Comm& world, const std::optional<Error>& mine) {
+  int32_t place = mine ? world.size() - world.rank() : 0;  // greater on lower ranks
+  world.all_reduce(Tensor(&place, DType::i32, {1}), ReduceOp::max);
+  if (place == 0) return;
+  const auto told = [&](const std::string& text) {
+    return broadcast_text(world, text, world.size() - place);
+  };
+  int32_t code = mine ? static_cast<int32_t>(mine->code()) : 0;
+  world.broadcast(Tensor(&code, DType::i32, {1}), world.size() - place);
+  const std::string what = told(mine ? mine->what() : ""), hint = told(mine ? mine->hint() : "");
+  throw Error(static_cast<ExitCode>(code), what, hint);
+}
+
 std::vector<std::string> gather_texts(Comm& world, const std::string& mine) {
   const auto n = static_cast<size_t>(world.size());
   std::vector<double> sizes(n);

@@ -142,6 +142,12 @@ std::string compact_line(const Config& config, const StepRecord& r, double eta_s
   return line;
 }
 
+std::string compact_evaluation(int64_t step, double loss) {
+  loss = unsigned_nan(loss);
+  return fmt::format("eval at step {} | loss {:.4f} | perplexity {:.2f}", step, loss,
+                     std::exp(loss));
+}
+
 std::string megatron_line(const Config& config, const StepRecord& r) {
   // Not from the batch, which is the last step's; tokens are a mean, as the time is.
   const double samples_per_second = r.tokens_per_second() / static_cast<double>(config.seq_len);
@@ -158,6 +164,7 @@ std::string megatron_line(const Config& config, const StepRecord& r) {
 
 // Megatron caps what it takes e to the power of.
 std::string megatron_evaluation(int64_t step, double loss) {
+  loss = unsigned_nan(loss);
   return fmt::format(
       " validation loss at iteration {} | lm loss value: {:.6E} | lm loss PPL: {:.6E} | ", step,
       loss, std::exp(std::min(20.0, loss)));

@@ -35,6 +35,7 @@ class LineMeans {
 
 // `step 10/100 | loss 5.5412 | norm 1.23 | lr 6.0e-04 | 41.2k tok/s | ...`
 std::string compact_line(const Config& config, const StepRecord& record, double eta_seconds);
+std::string compact_evaluation(int64_t step, double loss);
 
 // A line in the format of Megatron-DeepSpeed, so that existing parsers and dashboards work.
 std::string megatron_line(const Config& config, const StepRecord& record);

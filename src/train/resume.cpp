@@ -20,11 +20,9 @@ bool binding(const std::string& key, bool weights_only) {
   return key == "seq_len" || key == "precision" || key == "seed" || key.starts_with("data.");
 }
 
-// Whether the difference does not matter because both name the same tokens. data.eval_path matters
-// all the same where only one of them has it: without it, a part of data.path is held out.
-bool only_a_name(const std::string& key, const Config& saved, const Config& given) {
-  if (key == "data.eval_path") return saved.data.eval_path.empty() == given.data.eval_path.empty();
-  return key == "data.path" || key == "data.tokenizer";
+// Whether the key only names data. Then it may differ where both runs train on the same tokens.
+bool names_data(const std::string& key) {
+  return key == "data.path" || key == "data.eval_path" || key == "data.tokenizer";
 }
 
 std::string listed(const std::vector<Difference>& differences) {
@@ -84,7 +82,7 @@ bool holds_weights_only(const Checkpoint& checkpoint) {
 
 void require_same_run(const Trainer& trainer, const Checkpoint& checkpoint, bool speaks) {
   const bool weights_only = holds_weights_only(checkpoint);
-  const DataMark then = data_of(checkpoint.manifest()), now = trainer.data_mark();
+  const DataMark then = data_of(checkpoint.manifest()), now = trainer.data().mark;
   const ConfigDifferences differences = compare_configs(
       config_of(checkpoint.manifest()), trainer.config(), weights_only, then == now);
   if (!differences.conflicts.empty()) {
@@ -107,6 +105,24 @@ void require_same_run(const Trainer& trainer, const Checkpoint& checkpoint, bool
   }
 }
 
+// Which tokens are trained on, and so the order of samples, stays what it was.
+void keep_trained_part(Trainer& trainer, const Checkpoint& checkpoint) {
+  const DataMark& now = trainer.data().mark;
+  int64_t trained = data_of(checkpoint.manifest()).trained;
+  if (trained == 0) {  // an older version wrote it
+    Config saved = config_of(checkpoint.manifest());
+    saved.seq_len = trainer.config().seq_len;
+    trained = tokens_before_tail(saved, *trainer.data().source);
+  }
+  if (trained < 0 || trained > now.tokens) {
+    throw Error(
+        ExitCode::bad_data,
+        fmt::format("{}: trained on {} of {} tokens", checkpoint.path(), trained, now.tokens),
+        "use another checkpoint");
+  }
+  trainer.train_on(trained);
+}
+
 }  // namespace
 
 ConfigDifferences compare_configs(const Config& saved, const Config& given, bool weights_only,
@@ -116,8 +132,7 @@ ConfigDifferences compare_configs(const Config& saved, const Config& given, bool
     const std::string before = render_value(key, key.get(saved));
     const std::string now = render_value(key, key.get(given));
     if (before == now || key.name == "output") continue;
-    const bool conflict =
-        binding(key.name, weights_only) && !(same_tokens && only_a_name(key.name, saved, given));
+    const bool conflict = binding(key.name, weights_only) && !(same_tokens && names_data(key.name));
     auto& list = conflict ? differences.conflicts : differences.changed;
     list.push_back({key.name, before, now});
   }
@@ -133,6 +148,7 @@ int64_t resume(Trainer& trainer, Fs& fs, bool speaks) {
     const auto checkpoint = verified(world, store, *step, bytes);
     if (!checkpoint) continue;
     require_same_run(trainer, *checkpoint, speaks);
+    if (!holds_weights_only(*checkpoint)) keep_trained_part(trainer, *checkpoint);
     LongWork reading(world);
     restore(trainer, *checkpoint, [&] { reading.moved(); });
     reading.wait();

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
 #include <csignal>
 #include <cstring>
 #include <optional>
@@ -11,8 +10,10 @@
 #include "base/log.h"
 #include "base/units.h"
 #include "comm/watchdog.h"
+#include "train/agreement.h"
 #include "train/audit.h"
 #include "train/log_line.h"
+#include "train/output_trial.h"
 #include "train/resume.h"
 #include "train/run_lock.h"
 #include "train/run_log.h"
@@ -151,22 +152,18 @@ void watch_stragglers(StragglerWatch& watch, const StepRecord& record, Comm& wor
   }
 }
 
-// With micro_batch=auto each process has chosen by the memory of its own machine; all must agree.
-void require_one_micro_batch(const Config& config, Comm& world) {
-  int32_t ends[] = {static_cast<int32_t>(config.micro_batch),
-                    static_cast<int32_t>(-config.micro_batch)};
-  world.all_reduce(Tensor(ends, DType::i32, {2}), ReduceOp::max);
-  if (ends[0] == -ends[1]) return;
-  throw Error(
-      ExitCode::bad_config,
-      fmt::format("ranks have micro-batches of {} to {}: their machines differ", -ends[1], ends[0]),
-      fmt::format("set micro_batch={}, or less", -ends[1]));
+std::vector<Fact> program_and_config(const RunOptions& options, const Config& config) {
+  std::vector<Fact> facts = options.program;
+  for (Fact& fact : config_facts(config)) facts.push_back(std::move(fact));
+  return facts;
 }
 
 void say_what_will_not_happen(const Config& config, Trainer& trainer) {
   if (config.train.eval_every > 0 && !trainer.has_held_out()) {
-    spdlog::warn("train.eval_every={}: nothing is held out to evaluate; set data.path",
-                 config.train.eval_every);
+    spdlog::warn(
+        "train.eval_every={}: nothing is held out to evaluate; set data.{}",
+        config.train.eval_every,
+        config.data.path.empty() ? "path" : "eval_path (this run trains on all of data.path)");
   }
   if (trainer.state().step >= config.train.steps) {
     spdlog::info("step {} of {}: nothing to do; raise train.steps to train further",
@@ -186,7 +183,7 @@ void evaluate(Trainer& trainer, RunLog& log, bool speaks) {
   if (!speaks) return;
   switch (trainer.config().log.format) {
     case LogFormat::compact:
-      fmt::print("eval at step {} | loss {:.4f} | perplexity {:.2f}\n", step, loss, std::exp(loss));
+      fmt::print("{}\n", compact_evaluation(step, loss));
       break;
     case LogFormat::megatron:
       fmt::print("{}\n", megatron_evaluation(step, loss));
@@ -223,14 +220,16 @@ void say_all_skipped(const Config& config, Trainer& trainer) {
 RunResult run_training(const Config& config, Comm& world, const RunOptions& options) {
   Watchdog watchdog(world, {.timeout = config.train.watchdog, .dump_dir = config.output});
   watchdog.enter(Section::init);
-  require_one_micro_batch(config, world);
+  require_agreement(world, program_and_config(options, config));
   RunLock lock(world.rank() == 0 ? config.output : "");
+  Fs& fs = options.fs != nullptr ? *options.fs : posix_fs();
+  if (!config.output.empty()) try_output(world, fs, checkpoint_root(config));
   Trainer trainer(config, world);
+  require_agreement(world, data_facts(trainer.data()));
   const bool speaks = options.print && trainer.speaks();
   RunResult result;
   std::optional<CheckpointSaver> saver;
   int64_t resumed = -1;
-  Fs& fs = options.fs != nullptr ? *options.fs : posix_fs();
   if (!config.output.empty()) {
     resumed = resume(trainer, fs, speaks);
     saver.emplace(trainer, fs, resumed);

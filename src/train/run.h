@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/fs.h"
 #include "base/trace.h"
+#include "train/agreement.h"
 #include "train/trainer.h"
 
 namespace stretto {
@@ -27,7 +28,8 @@ struct RunOptions {
   std::function<bool()> enough;
   // Asked likewise; true makes the next step time each operator (Trainer::time_operators).
   std::function<bool()> by_operator;
-  std::string trace_path;  // with config.trace; empty: OUTPUT/trace.json
+  std::vector<Fact> program;  // what it was built from; ranks of another program are refused
+  std::string trace_path;     // with config.trace; empty: OUTPUT/trace.json
   // Seconds between attempts to repeat a last save that failed; there are ten attempts.
   double save_again_after = 30;
 };

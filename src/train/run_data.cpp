@@ -61,34 +61,15 @@ void require_alike(const Config& config, const TokenSource& source, const TokenS
 
 RunData open_sources(const Config& config) {
   RunData data;
-  SamplerOptions options;
-  options.seq_len = config.seq_len;
-  options.vocab = config.model.vocab;
-  options.seed = config.seed;
   if (config.data.path.empty()) {
     data.source = synthetic_tokens(config.seed, config.model.vocab);
-    data.train = std::make_unique<Sampler>(*data.source, options);
     return data;
   }
   data.source = open_tokens(config.data.path, config.data.format);
   require_tokens(config, *data.source);
-  if (!config.data.eval_path.empty()) {
-    data.eval_source = open_tokens(config.data.eval_path, config.data.format);
-    require_alike(config, *data.source, *data.eval_source);
-    data.train = std::make_unique<Sampler>(*data.source, options);
-    options.shuffle = false;
-    data.held_out = std::make_unique<Sampler>(*data.eval_source, options);
-    return data;
-  }
-  const auto [train, held_out] =
-      split_tail(*data.source, config.seq_len, config.data.eval_fraction);
-  options.range = train;
-  data.train = std::make_unique<Sampler>(*data.source, options);
-  if (held_out.end > held_out.begin) {
-    options.range = held_out;
-    options.shuffle = false;
-    data.held_out = std::make_unique<Sampler>(*data.source, options);
-  }
+  if (config.data.eval_path.empty()) return data;
+  data.eval_source = open_tokens(config.data.eval_path, config.data.format);
+  require_alike(config, *data.source, *data.eval_source);
   return data;
 }
 
@@ -96,10 +77,36 @@ RunData open_sources(const Config& config) {
 
 RunData open_run_data(const Config& config, int part, int parts) {
   RunData data = open_sources(config);
+  data.mark = mark_of(*data.source);
+  if (data.eval_source) data.eval_mark = mark_of(*data.eval_source);
+  const bool evaluates = config.train.eval_every > 0;
+  train_on(data, config,
+           evaluates ? tokens_before_tail(config, *data.source) : data.source->tokens());
   if (!config.data.path.empty()) look_over(*data.source, config.model.vocab, part, parts);
   if (data.eval_source) look_over(*data.eval_source, config.model.vocab, part, parts);
-  data.mark = mark_of(*data.source);
   return data;
+}
+
+void train_on(RunData& data, const Config& config, int64_t tokens) {
+  const int64_t all = data.source->tokens();
+  SamplerOptions options;
+  options.seq_len = config.seq_len;
+  options.vocab = config.model.vocab;
+  options.seed = config.seed;
+  options.range = {0, tokens};
+  data.train = std::make_unique<Sampler>(*data.source, options);
+  data.mark.trained = tokens;
+  data.held_out.reset();
+  const bool tail = !data.eval_source && all - tokens > config.seq_len;
+  if (!data.eval_source && !tail) return;
+  options.range = tail ? TokenRange{tokens, all} : TokenRange{};
+  options.shuffle = false;
+  data.held_out = std::make_unique<Sampler>(tail ? *data.source : *data.eval_source, options);
+}
+
+int64_t tokens_before_tail(const Config& config, const TokenSource& source) {
+  const bool all = config.data.path.empty() || !config.data.eval_path.empty();
+  return split_tail(source, config.seq_len, all ? 0 : config.data.eval_fraction).first.end;
 }
 
 }  // namespace stretto

@@ -1,13 +1,10 @@
 #include "train/saver.h"
 
-#include <unistd.h>
-
 #include <chrono>
 #include <system_error>
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/random.h"
 #include "base/trace.h"
 #include "base/units.h"
 #include "comm/long_work.h"
@@ -19,11 +16,6 @@ namespace {
 
 constexpr int kMaxFailures = 3;
 constexpr const char* kUsualFix = "make room";
-
-uint64_t fresh_nonce() {
-  const auto time = std::chrono::system_clock::now().time_since_epoch().count();
-  return CounterRng(static_cast<uint64_t>(time), static_cast<uint64_t>(::getpid())).bits(0);
-}
 
 }  // namespace
 

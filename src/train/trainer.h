@@ -75,7 +75,9 @@ class Trainer {
   const Coordinates& at() const { return at_; }
   TrainerState& state() { return state_; }
   LossScaler& scaler() { return scaler_; }
-  const DataMark& data_mark() const { return data_.mark; }
+  const RunData& data() const { return data_; }
+  // Before the first step: what a run that goes on trained on before, see run_data.h.
+  void train_on(int64_t tokens) { stretto::train_on(data_, config_, tokens); }
   bool has_held_out() const { return data_.held_out != nullptr; }
   // Whether this rank prints and writes files on behalf of the job.
   bool speaks() const { return world_.rank() == 0; }

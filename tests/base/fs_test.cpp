@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <optional>
 #include <thread>
 
 #include "support/expect_error.h"
@@ -51,13 +52,33 @@ TEST(Fs, LeftoversOfTheDeadGo) {
     dir.write(name, "not a file of ours");
   }
   ASSERT_EQ(dir.entries(), 7u);
-  drop_leftovers(posix_fs(), dir / "a");
+  write_file_atomic(posix_fs(), dir / "a", "done");
   EXPECT_FALSE(posix_fs().info(dir / ("a" + mark)));
   EXPECT_FALSE(posix_fs().info(dir / "a.tmp-0000000000ef"));
-  EXPECT_EQ(dir.entries(), 5u);
+  EXPECT_EQ(dir.entries(), 6u);
   other.commit();
   EXPECT_EQ(read_file(posix_fs(), dir / "a", 100), "more to come");
-  drop_leftovers(posix_fs(), dir / "no/such/a");
+}
+
+TEST(Fs, LeftoversOfDirectoriesGo) {
+  const TempDir dir;
+  const std::string mark = ".tmp-0123456789ab";
+  std::optional<AtomicDirectory> ours(std::in_place, posix_fs(), dir / "d");
+  write_file_atomic(posix_fs(), ours->temp_path() + "/file", "more to come");
+  std::filesystem::create_directories(dir / ("d" + mark + "/deep"));
+  dir.write("d" + mark + "/deep/file", "left by a process that was killed");
+  dir.write("d" + mark + mark, "");                       // its claim
+  dir.write("d.tmp-0000000000ef" + mark, "");             // it had not come to make the directory
+  std::filesystem::create_directory(dir / ("e" + mark));  // of another name
+  std::filesystem::create_directory(dir / ("d" + mark + "c"));
+  ASSERT_EQ(dir.entries(), 7u);  // with ours and its claim
+  { const AtomicDirectory next(posix_fs(), dir / "d/"); }
+  EXPECT_EQ(dir.entries(), 4u);
+  EXPECT_FALSE(posix_fs().info(dir / ("d" + mark)));
+  ours->commit();
+  ours.reset();
+  EXPECT_EQ(read_file(posix_fs(), dir / "d/file", 100), "more to come");
+  EXPECT_EQ(dir.entries(), 3u);
 }
 
 // Not even where a file has only just been made, and is empty.
@@ -65,7 +86,7 @@ TEST(Fs, LeftoversAreNotThoseOfTheLiving) {
   const TempDir dir(Where::memory);
   std::atomic<bool> done = false;
   std::thread sweeper([&] {
-    while (!done) drop_leftovers(posix_fs(), dir / "a");
+    while (!done) const AtomicFile given_up(posix_fs(), dir / "a");
   });
   int written = 0;
   try {
@@ -140,6 +161,21 @@ TEST(Fs, OnlyFilesAreReplaced) {
                "directory");
   EXPECT_TRUE(std::filesystem::is_fifo(pipe) && std::filesystem::is_symlink(dir / "link"));
   EXPECT_EQ(posix_fs().list(dir.path()), (std::vector<std::string>{"folder", "link", "pipe"}));
+}
+
+// "Not a directory" and "no file" would be true, and no help.
+TEST(Fs, ALinkWithoutItsTargetIsNamed) {
+  const TempDir dir;
+  std::filesystem::create_symlink(dir / "gone", dir / "link");
+  for (const char* path : {"link", "link/", "link/deeper"}) {
+    EXPECT_ERROR(make_dirs(posix_fs(), dir / path), ExitCode::cannot_create,
+                 "link: it is a link whose target is missing");
+  }
+  EXPECT_ERROR(write_file_atomic(posix_fs(), dir / "link", "x"), ExitCode::cannot_create,
+               "link: it is a link whose target is missing");
+  std::filesystem::create_directory(dir / "gone");
+  make_dirs(posix_fs(), dir / "link/deeper");
+  EXPECT_TRUE(posix_fs().info(dir / "gone/deeper"));
 }
 
 TEST(Fs, AppendContinues) {

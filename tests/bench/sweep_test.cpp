@@ -139,7 +139,7 @@ TEST(SweepSpec, TextsAreReadAsYamlOnce) {
     }
   }
   const auto points = parse("base: tiny\ngrid: {parallel.partition: ['[1, 3]', '[2,2]']}\n");
-  EXPECT_EQ(partition_list(load_config(points.at(0).words).config.parallel.partition),
+  EXPECT_EQ(load_config(points.at(0).words).config.parallel.partition.listed,
             (std::vector<int64_t>{1, 3}));
 }
 

@@ -205,6 +205,10 @@ TEST(DataVerb, RemovesWhatAKilledOneLeft) {
   ASSERT_EQ(stretto_run({"data", "prepare", f.text, "-t", "bytes", "-o", f.dir / "c"}).code, 0);
   EXPECT_FALSE(std::filesystem::exists(bin));
   EXPECT_FALSE(std::filesystem::exists(idx));
+  const std::string vocabulary = f.dir.write("t.json.tmp-0123456789ab", "a vocabulary");
+  const std::string output = f.dir / "t.json";
+  ASSERT_EQ(stretto_run({"tokenizer", "train", f.text, "--vocab", "260", "-o", output}).code, 0);
+  EXPECT_FALSE(std::filesystem::exists(vocabulary));
 }
 
 TEST(DataVerb, DoesNotOverwriteWhatItReads) {

@@ -126,13 +126,28 @@ TEST(EvalVerb, MeasuresTextAndTokensAndRefusesTheRest) {
   expect_refused({"eval", m.run, m.dir / "none"}, 66, "none");
   expect_refused({"eval", m.run, m.dir.path()}, 65, "a directory");
   expect_refused({"eval", m.run, m.dir.write("empty", "")}, 65, "empty");
-  expect_refused({"eval", m.run, m.dir.write("short", "abc"), "--logits", m.dir / "logits"}, 65,
+  expect_refused({"eval", m.run, m.dir.write("short", "a"), "--logits", m.dir / "logits"}, 65,
                  "too few");
   EXPECT_FALSE(std::filesystem::exists(m.dir / "logits"));
   expect_refused({"eval", m.dir / "none", m.text}, 66, "none");
   expect_refused({"eval", m.run, m.dir.write("big.u16", "\xff\xff\xff\xff")}, 65, "big.u16");
   std::filesystem::resize_file(tokens + ".idx", 40);
   expect_refused({"eval", m.run, tokens + ".bin"}, 65, "tokens.idx");
+}
+
+// A text of fewer tokens than a sequence of the run is one sequence.
+TEST(EvalVerb, MeasuresShortTexts) {
+  const Model m;
+  for (const size_t length : {2, 64}) {  // the run reads sequences of 64
+    const std::string text = m.dir.write("short", content_of(m.text).substr(0, length));
+    const json loss = json::parse(stretto_run({"eval", m.run, text, "--json"}).out);
+    EXPECT_EQ(loss["tokens"], length - 1);
+    EXPECT_GT(loss["loss"], 2.0);
+    EXPECT_LT(loss["loss"], 6.0);
+    const std::string line = stretto_run({"eval", m.run, text}).out;
+    EXPECT_NE(line.find(fmt::format("in sequences of {} |", length - 1)), std::string::npos)
+        << line;
+  }
 }
 
 // As an import without its tokenizer, or a run on tokens that others made, leaves it.
@@ -499,24 +514,19 @@ TEST(ExportVerb, WhatGoesOutComesBackAndNothingElse) {
 }
 
 // As programs write it that train the head for itself, but leave the flag as GPT-2 has it.
-TEST(ImportVerb, WarnsOfAHeadThatIsNotRead) {
+TEST(ImportVerb, RefusesAHeadThatWouldBeLost) {
   const TempDir dir(Where::memory);
-  const auto sent = [&](const std::string& name, const std::string& tied) {
-    EXPECT_EQ(stretto_run({"train", "tiny-100k", "seq_len=16", "train.steps=1", "threads=1",
-                           "model.tied_embedding=" + tied, "output=" + (dir / name)})
-                  .code,
-              0);
-    EXPECT_EQ(stretto_run({"export", dir / name, "-o", dir / (name + "-hf")}).code, 0);
-    return dir / (name + "-hf");
-  };
-  const std::string own = sent("own", "false"), tied = sent("tied", "true");
-  json config = json::parse(content_of(own + "/config.json"));
+  const std::string run = dir / "own", sent = dir / "hf";
+  EXPECT_EQ(stretto_run({"train", "tiny-100k", "seq_len=16", "train.steps=1", "threads=1",
+                         "model.tied_embedding=false", "output=" + run})
+                .code,
+            0);
+  EXPECT_EQ(stretto_run({"export", run, "-o", sent}).code, 0);
+  json config = json::parse(content_of(sent + "/config.json"));
   config["tie_word_embeddings"] = true;
-  dir.write("own-hf/config.json", config.dump());
-  const Answer other = stretto_run({"import", own, "-o", dir / "a"});
-  EXPECT_EQ(other.code, 0) << other.err;
-  EXPECT_TRUE(other.says("files have another one: it is not read")) << other.err;
-  EXPECT_FALSE(stretto_run({"import", tied, "-o", dir / "b"}).says("it is not read"));
+  dir.write("hf/config.json", config.dump());
+  expect_refused({"import", sent, "-o", dir / "a"}, 65, "set tie_word_embeddings to false");
+  EXPECT_FALSE(std::filesystem::exists(dir / "a/checkpoints"));
 }
 
 // What it saves half-way lies where TMPDIR says.

@@ -22,6 +22,22 @@ TEST(RunNotes, TheStartSaysWhatTrainsOnWhat) {
   EXPECT_NE(cut.find(" of 128 tokens of my.txt a step"), std::string::npos) << cut;
 }
 
+TEST(RunNotes, TheStartSaysWhatIsTrainedOnAndHeldOut) {
+  const TempDir dir;
+  const std::string text = dir.write("my.txt", std::string(10000, 'a'));
+  const std::string more = dir.write("more.txt", std::string(1234, 'b'));
+  const auto note = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), {"tiny", "data.path=" + text});
+    return data_note(open_run_data(load_config(words).config, 0, 1));
+  };
+  EXPECT_EQ(note({}), "10,000 tokens are trained on, none held out for evaluation");
+  EXPECT_EQ(note({"train.eval_every=5"}),
+            "9,500 tokens are trained on, 500 held out for evaluation");
+  EXPECT_EQ(note({"train.eval_every=5", "data.eval_path=" + more}),
+            "10,000 tokens are trained on, 1,234 of " + more + " are for evaluation");
+  EXPECT_EQ(note({"data.path="}), "");
+}
+
 TEST(RunNotes, ZeroThatShardsNothingIsSaid) {
   EXPECT_EQ(zero_note(load_config({"tiny"}).config), "");
   EXPECT_EQ(zero_note(load_config({"tiny", "parallel.zero=3", "parallel.dp=2"}).config), "");

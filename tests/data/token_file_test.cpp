@@ -259,6 +259,17 @@ TEST(BadTokenFile, MegatronOffsets) {
   expect_bad(74, INT64_MIN);
 }
 
+TEST(BadTokenFile, MegatronCountsTooFewDocuments) {
+  for (const uint64_t entries : {0, 1, 2}) {  // one more than documents; there are 3
+    Pair p;
+    p.poke(26, entries);
+    EXPECT_ERROR(open_tokens(p.stem), ExitCode::bad_data, "of 2");
+  }
+  Pair p;
+  p.poke(74, int64_t{1});  // the last document ends before the last sequence
+  EXPECT_ERROR(open_tokens(p.stem), ExitCode::bad_data, "end at sequence 1 of 2");
+}
+
 TEST(BadTokenFile, MegatronEveryTruncation) {
   for (const bool index : {true, false}) {
     Pair p;

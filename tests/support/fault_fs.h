@@ -120,6 +120,8 @@ class FaultFs final : public Fs {
       real_->close();
     }
     void bypass_cache() override { real_->bypass_cache(); }
+    bool hold() override { return real_->hold(); }
+    bool held() override { return real_->held(); }
 
    private:
     FaultFs& fs_;

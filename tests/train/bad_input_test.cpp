@@ -74,7 +74,8 @@ TEST(BadInput, RanksThatChoseAnotherMicroBatch) {
       throw;
     }
   };
-  EXPECT_ERROR(run_thread_ranks(2, each_its_own), ExitCode::bad_config, "micro-batches of 1 to 2");
+  EXPECT_ERROR(run_thread_ranks(2, each_its_own), ExitCode::bad_config,
+               "micro_batch is 2 on rank 1");
   EXPECT_EQ(codes, std::vector<ExitCode>(2, ExitCode::bad_config));
 }
 

@@ -101,6 +101,10 @@ TEST(LogLine, MegatronsLineOfAnEvaluation) {
             " validation loss at iteration 2 | lm loss value: 4.914266E+00 | "
             "lm loss PPL: 1.362193E+02 | ");
   EXPECT_NE(megatron_evaluation(2, 30).find("PPL: 4.851652E+08"), std::string::npos);
+  // The sign of a NaN says nothing.
+  const double minus_nan = std::copysign(NAN, -1.0);
+  EXPECT_EQ(compact_evaluation(2, minus_nan), "eval at step 2 | loss nan | perplexity nan");
+  EXPECT_NE(megatron_evaluation(2, minus_nan).find("value: NAN |"), std::string::npos);
 }
 
 TEST(LogLine, MegatronFieldsInOrder) {

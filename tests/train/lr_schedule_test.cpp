@@ -1,6 +1,12 @@
 #include "train/lr_schedule.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+
+#include <cmath>
+#include <numbers>
+
+#include "base/fs.h"
 
 namespace stretto {
 namespace {
@@ -53,6 +59,24 @@ TEST(LearningRate, WarmUpStableDecay) {
   EXPECT_DOUBLE_EQ(learning_rate(train, 80), 1.0);
   EXPECT_NEAR(learning_rate(train, 90), 0.55, 1e-12);
   EXPECT_NEAR(learning_rate(train, 100), 0.1, 1e-12);
+}
+
+// docs/configuration.md states the conventions: others count updates from 0.
+TEST(LearningRate, IsAStepAheadOfOthers) {
+  TrainConfig train;
+  train.steps = 4;
+  train.lr = 1;
+  train.schedule = LrSchedule::cosine;
+  std::string here = "| here |", others = "| PyTorch, Megatron-LM, llm-foundry |";
+  for (int u = 1; u <= 4; ++u) {
+    const double at = u - 1;  // CosineAnnealingLR(T_max=4) after `at` calls of step()
+    here += fmt::format(" {:.3f} |", learning_rate(train, u));
+    others += fmt::format(" {:.3f} |", (1 + std::cos(std::numbers::pi * at / 4)) / 2);
+  }
+  const std::string page =
+      read_file(posix_fs(), STRETTO_SOURCE_DIR "/docs/configuration.md", 1 << 20);
+  EXPECT_NE(page.find("\n" + here + "\n"), std::string::npos) << here;
+  EXPECT_NE(page.find("\n" + others + "\n"), std::string::npos) << others;
 }
 
 // `decay` ends a schedule before the run ends: what is left is trained at the least rate.

@@ -61,6 +61,34 @@ else
   failures=$((failures + 1))
 fi
 
+# Ranks whose commands, data or directories differ end at once, with the key and the rank.
+head -c 5000 "$program" > "$work/a.txt"
+tail -c 5000 "$program" > "$work/b.txt"
+differ() { # name, pattern, settings of rank 0, settings of rank 1
+  local common=("$program" train "$config" threads=1 parallel.dp=2 train.steps=100000 data.format=bytes)
+  # shellcheck disable=SC2086
+  timeout 120 "$launcher" "${flags[@]}" -n 1 "${common[@]}" $3 : -n 1 "${common[@]}" $4 \
+    < /dev/null > "$work/differ.out" 2>&1
+  local code=$?
+  if [ $code -eq 78 ] && grep -q "$2" "$work/differ.out" && ! grep -q "^step" "$work/differ.out"; then
+    echo "ok: ranks with $1"
+  else
+    echo "FAILED: ranks with $1: code $code"
+    tail -n 5 "$work/differ.out"
+    failures=$((failures + 1))
+  fi
+}
+differ "another batch and number of steps" "global_batch is 4 on rank 1 ($(uname -n)), but 8 on rank 0 (.*; 1 more differ" \
+  global_batch=8 "global_batch=4 train.steps=9"
+differ "other data" "data.path is 5000 tokens with digest .* ($work/b.txt) on rank 1 " \
+  "data.path=$work/a.txt" "data.path=$work/b.txt"
+differ "directories of their own" "output= is not the same directory on all ranks: rank 0 ($(uname -n)) has made $work/here/" \
+  "output=$work/here" "output=$work/there"
+if [ -e "$work/here" ] || [ -e "$work/there" ]; then
+  echo "FAILED: a run that was refused left a directory"
+  failures=$((failures + 1))
+fi
+
 # A run that fails ends its processes at once; its record says why all the same.
 timeout 500 "$launcher" "${flags[@]}" -n 2 "$program" train "$config" threads=1 train.steps=200 train.lr=1000 \
   train.max_skipped=3 output="$work/failed" < /dev/null > /dev/null 2>&1

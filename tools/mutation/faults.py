@@ -447,9 +447,9 @@ def faults_of(path, text):
             else:
                 assigns = any(reader.is_text(k, "=") for k in own)
                 kind = "reset" if assigns else "dropped"
-            choices.append((kind, [(start, end, "")]))
+            choices.append((kind, [(start, end, ";")]))
         if region.shape == "returned" and reader.is_text(own[0] - 2, ")"):
-            choices.append(("early return", [(start, end, "")]))
+            choices.append(("early return", [(start, end, ";")]))
         if region.shape == "step":
             choices = [(kind, edits) for kind, edits in choices if kind in ("constant", "sign")]
         for kind, edits in choices:

@@ -65,7 +65,7 @@ class Runner:
             command += [CASE + ":".join(cases), "--gtest_fail_fast", "--gtest_also_run_disabled_tests"]
         if self.limits:  # of a process: seconds of CPU time, memory, files
             most = int(self.least + 10 * expected)
-            command = [self.limits, f"--cpu={most}:{most + 2}", f"--as={8 << 30}", f"--fsize={1 << 30}", "--core=0",
+            command = [self.limits, f"--cpu={most}:{most + 2}", f"--as={8 << 30}", f"--fsize={8 << 30}", "--core=0",
                        *command]
         own = tempfile.mkdtemp(dir=self.scratch)
         variables = {**os.environ, **dict(v.split("=", 1) for v in environment), "TMPDIR": own, "STRETTO_MUTANT": str(mutant)}

@@ -92,7 +92,8 @@ class Tree:
             dropped = self.culprits(output, faults)
             if not dropped:
                 raise SystemExit("mutate: the build fails, and no fault is the reason:\n" + output[-6000:])
-            self.say(f"{len(dropped)} of {len(faults)} faults do not compile; without them")
+            self.say(f"{len(dropped)} of {len(faults)} faults do not compile: " +
+                     ", ".join(sorted(f"{f.path}:{f.line}" for f in dropped)))
             faults = [f for f in faults if f not in dropped]
         raise SystemExit("mutate: the build still fails:\n" + output[-6000:])
 
