@@ -279,5 +279,18 @@ TEST(CheckpointStore, Names) {
   }
 }
 
+// As `checkpoint list` prints it: all that ranks have written, not what one of them did.
+TEST(CheckpointStore, TheSizeOfACheckpointIsThatOfItsShards) {
+  const auto fs = with_step_10();
+  const Checkpoint checkpoint = CheckpointStore(*fs, kRoot).open(10);
+  ASSERT_EQ(checkpoint.manifest().files.size(), 2u);
+  const std::string directory = std::string(kRoot) + "/step-10/";
+  int64_t bytes = 0;
+  for (const std::string& name : fs->list(directory)) {
+    if (name != kManifestName) bytes += static_cast<int64_t>(fs->info(directory + name)->bytes);
+  }
+  EXPECT_EQ(checkpoint.manifest().bytes(), bytes);
+}
+
 }  // namespace
 }  // namespace stretto::test

@@ -302,6 +302,11 @@ TEST(TrainVerb, FromATextToAModel) {
   EXPECT_EQ(text.code, 0) << text.err;
   const std::string marked = m.dir.write("marked.txt", "\xef\xbb\xbf" + content_of(m.text));
   EXPECT_EQ(stretto_run({"eval", run, marked}).out, text.out);
+  const auto all_bytes = [&](const std::string& file) {
+    return stretto_run({"eval", run, file, "--format", "bytes", "--tokenizer", tokenizer}).out;
+  };
+  EXPECT_EQ(all_bytes(m.text), text.out);
+  EXPECT_NE(all_bytes(marked), text.out) << "whatever its first bytes mean elsewhere";
   const std::string large = m.dir.write("large.txt", "");
   std::filesystem::resize_file(large, (uintmax_t{4} << 30) + 1);  // without taking room
   expect_refused({"eval", run, large}, 65, "stretto data prepare");
