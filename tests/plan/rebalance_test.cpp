@@ -24,7 +24,7 @@ TEST(Rebalance, CountsEmbeddingAndHeadWhereThatIsFaster) {
         if (!can_be_cut(p.cluster, p.stack, work, layout)) continue;
         const Candidate candidate = price(p.cluster, p.stack, work, layout);
         Layout counted = layout;
-        counted.embedding_counts = true;
+        counted.partition.ends_count = true;
         const bool possible = can_be_cut(p.cluster, p.stack, work, counted);
         const double after = price(p.cluster, p.stack, work, counted).estimate.seconds;
         const double least = std::max(0.001, tie_width(p.stack));
