@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "base/log.h"
+#include "base/terminal.h"
 #include "bench/tables.h"
 #include "cli/keep_inputs.h"
 #include "cli/verbs.h"
@@ -30,7 +31,7 @@ void report(const Options& options) {
           : options.out;
   keep_inputs("--out", path, {path}, {options.directory});
   write_file_atomic(posix_fs(), path, report_page(records, options.title, random_nonce()));
-  fmt::print("{}\n", path);
+  fmt::print("{}\n", for_stdout(path));
 }
 
 }  // namespace
