@@ -43,7 +43,8 @@ bench: build
 test: $(SETUP)test
 	@$(CONFIGURE) -DSTRETTO_TESTS=ON
 	@cmake --build $(BUILD) -j$(JOBS)
-	@cd $(BUILD) && ctest --output-on-failure -j$(JOBS)
+	@cd $(BUILD) && ctest --output-on-failure -j$(JOBS) --output-junit tests.xml; \
+	  code=$$?; ../tools/skipped tests.xml; exit $$code
 
 # Under sudo only what was built before: nothing of root's is left in build/, CMake's list included.
 install: $(if $(SUDO_UID),,build)

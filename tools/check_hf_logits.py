@@ -6,6 +6,7 @@
 
 Loads my-model with transformers and compares, on random tokens, every logit and the loss with those
 of `stretto eval`. Exit 1 when the largest difference is above 1e-4 of the largest logit.
+Needs: pip install numpy torch transformers.
 """
 import json
 import subprocess

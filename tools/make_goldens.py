@@ -4,7 +4,7 @@
 The files hold initial weights, a batch of tokens, logits and the gradient of every parameter for the
 first batch, and the losses of 50 AdamW steps (also with weights and activations rounded to bf16, master
 weights in float32: how far PyTorch's own bf16 strays), all in float32 as little-endian bytes with an index.
-Run with any Python that has torch; the versions used are recorded in the index.
+Needs torch, of any version; the versions used are recorded in the index.
 """
 import json
 import math

@@ -4,34 +4,47 @@
 #include <algorithm>
 #include <string>
 
+#include "account/parameters.h"
 #include "base/error.h"
 
 namespace stretto {
 namespace {
 
-struct Sizes {  // the letters of model_shape.h, as doubles: 6N of a 200B model passes 2^32
-  double l, c, h, v, p, f, t;
+// What the formulas need of a model, as doubles: 6N of a 200B model passes 2^32.
+struct Sizes {
+  double layers, hidden, seq;
+  double parameters;
+  // Multiplications per token and pass with the weights of each product, all layers together.
+  std::array<double, kProducts> weights{};
+  std::array<double, kProducts> repeated{};  // those that full recomputation does again
+  // Heads times head size, and that times the keys that a token attends to on average; all layers.
+  double attention = 0, attended = 0;
 };
 
-Sizes sizes_of(const ModelShape& s, int64_t seq) {
+// Keys per query of a sequence of `seq` tokens, twice the average: a token attends to itself and
+// to what comes before it, within its window.
+double attended_twice(int64_t seq, int64_t window) {
+  const auto t = static_cast<double>(seq);
+  if (window <= 0 || window >= seq) return t + 1;
+  const auto w = static_cast<double>(window);
+  return w * (2 * t - w + 1) / t;
+}
+
+Sizes sizes_of(const ModelShape& m, int64_t seq) {
   const auto d = [](int64_t x) { return static_cast<double>(x); };
-  return {d(s.layers), d(s.hidden), d(s.heads), d(s.vocab), d(s.positions), d(s.ffn), d(seq)};
-}
-
-// `factor` FLOPs per token for every weight of a matrix product, those of the head included.
-FlopsSplit weight_flops(const Sizes& s, double factor) {
-  FlopsSplit split;
-  split[Product::qkv] = factor * s.l * 3 * s.c * s.c;
-  split[Product::proj] = factor * s.l * s.c * s.c;
-  split[Product::up] = factor * s.l * s.c * s.f;
-  split[Product::down] = factor * s.l * s.f * s.c;
-  split[Product::head] = factor * s.v * s.c;
-  return split;
-}
-
-void add_attention(FlopsSplit& split, double per_product) {
-  split[Product::scores] += per_product;
-  split[Product::values] += per_product;
+  Sizes s{d(m.layers), d(m.hidden), d(seq), d(parameter_count(m)), {}};
+  each_layer_kind(m, [&](const LayerTable& layer, int64_t layers) {
+    for (const ProductSpec& product : layer.products) {
+      const double count = d(layers) * product.multiplications();
+      s.weights[static_cast<size_t>(product.kind)] += count;
+      if (product.repeated) s.repeated[static_cast<size_t>(product.kind)] += count;
+    }
+    const double width = d(layers) * d(layer.attention_width);
+    s.attention += width;
+    s.attended += width * attended_twice(seq, layer.window) / 2;
+  });
+  s.weights[static_cast<size_t>(Product::head)] = d(m.vocab) * d(m.hidden);
+  return s;
 }
 
 FlopsSplit scaled(FlopsSplit split, double factor) {
@@ -40,73 +53,76 @@ FlopsSplit scaled(FlopsSplit split, double factor) {
   return split;
 }
 
+// `factor` FLOPs per token for every weight of a matrix product, those of the head included.
+FlopsSplit weight_flops(const Sizes& s, double factor) { return scaled({s.weights}, factor); }
+
+void add_attention(FlopsSplit& split, double per_product) {
+  split[Product::scores] += per_product;
+  split[Product::values] += per_product;
+}
+
 // `factor` times every parameter, plus attention. Parameters that are in no matrix product
 // (positions, biases, norms, an untied input embedding) are counted in `other`.
-FlopsSplit by_parameters(const ModelShape& model, const Sizes& s, double factor, double attention) {
+FlopsSplit by_parameters(const Sizes& s, double factor, double attention) {
   FlopsSplit split = weight_flops(s, factor);
-  split.other = factor * static_cast<double>(parameter_formula(model)) - split.total();
+  split.other = factor * s.parameters - split.total();
   add_attention(split, attention);
   return split;
 }
 
-FlopsPerToken mpt(const ModelShape& model, const Sizes& s, bool recompute) {
-  FlopsPerToken flops{by_parameters(model, s, 6, 6 * s.l * s.c * s.t), {}};
+FlopsPerToken mpt(const Sizes& s, bool recompute) {
+  FlopsPerToken flops{by_parameters(s, 6, 6 * s.attention * s.seq), {}};
   if (recompute) flops.recompute = scaled(flops.model, 1.0 / 3);
   return flops;
 }
 
-FlopsPerToken mosaicgpt(const ModelShape& model, const Sizes& s, bool recompute) {
-  FlopsPerToken flops{by_parameters(model, s, 6, 2 * s.l * s.c * s.t), {}};
-  if (recompute) flops.recompute = by_parameters(model, s, 2, s.l * s.c * s.t);
+FlopsPerToken mosaicgpt(const Sizes& s, bool recompute) {
+  FlopsPerToken flops{by_parameters(s, 6, 2 * s.attention * s.seq), {}};
+  if (recompute) flops.recompute = by_parameters(s, 2, s.attention * s.seq);
   return flops;
 }
 
 // The formula assumes a feed-forward width of 4C. Its V/16LC is exact only with recomputation:
 // without, the head counts 4.5 V C instead of 6 V C. Published figures use it, so it is kept.
-FlopsPerToken megatron(const Sizes& sizes, bool recompute) {
-  Sizes s = sizes;
-  s.f = 4 * s.c;
+FlopsPerToken megatron(const Sizes& s, bool recompute) {
   FlopsPerToken flops{weight_flops(s, 6), {}};
-  flops.model[Product::head] = 4.5 * s.v * s.c;
-  add_attention(flops.model, 6 * s.l * s.c * s.t);
+  flops.model[Product::head] *= 0.75;
+  add_attention(flops.model, 6 * s.attention * s.seq);
   if (recompute) flops.recompute = scaled(flops.model, 1.0 / 3);
   return flops;
 }
 
 // P = 12 L C^2 + 7 L C + 6 L C tp + 2 C tp pp: the parameters of one rank without embeddings, times
 // tp x pp. So what every rank holds (norms, two biases) is counted once per rank.
-FlopsPerToken megatron_old(const Sizes& sizes, RunCut ranks, bool recompute) {
-  Sizes s = sizes;
-  s.f = 4 * s.c;
+FlopsPerToken megatron_old(const Sizes& s, RunCut ranks, bool recompute) {
   const double tp = static_cast<double>(ranks.tp), pp = static_cast<double>(ranks.pp);
+  const double l = s.layers, c = s.hidden;
   FlopsPerToken flops{weight_flops(s, 6), {}};
   flops.model[Product::head] = 0;
-  flops.model.other = 6 * (7 * s.l * s.c + 6 * s.l * s.c * tp + 2 * s.c * tp * pp);
+  flops.model.other = 6 * (7 * l * c + 6 * l * c * tp + 2 * c * tp * pp);
   if (recompute) flops.recompute = scaled(flops.model, 1.0 / 3);
   return flops;
 }
 
-// A token attends to (T + 1) / 2 tokens on average, itself included, which makes (T + 1) C FLOPs
-// per product and layer, forward. `times`: how often the forward pass of the layers is repeated.
+// `times`: how often the forward pass of the layers is repeated.
 FlopsPerToken causal(const Sizes& s, int times, bool fused) {
-  const double attention = s.l * s.c * (s.t + 1);
+  const double attention = 2 * s.attended;
   FlopsPerToken flops{weight_flops(s, 6), {}};
   add_attention(flops.model, 3 * attention);
-  flops.recompute = weight_flops(s, 2 * times);
-  flops.recompute[Product::down] = flops.recompute[Product::head] = 0;
+  flops.recompute = scaled({s.repeated}, 2 * times);
   add_attention(flops.recompute, times * attention);
   if (fused) flops.recompute[Product::scores] += attention;
   return flops;
 }
 
+ModelShape with_ffn(ModelShape model, int64_t ffn) {
+  model.ffn = ffn;
+  return model;
+}
+
 bool is_attention(Product p) { return p == Product::scores || p == Product::values; }
 
 }  // namespace
-
-const char* name_of(Product product) {
-  constexpr const char* kNames[] = {"qkv", "scores", "values", "proj", "up", "down", "head"};
-  return kNames[static_cast<int>(product)];
-}
 
 const char* name_of(Convention convention) {
   constexpr const char* kNames[] = {"mpt",          "mosaicgpt", "megatron",
@@ -138,25 +154,17 @@ double FlopsSplit::without_attention() const {
   return sum;
 }
 
-int64_t parameter_formula(const ModelShape& s) {
-  const int64_t c = s.hidden, f = s.ffn;
-  const int64_t norm = s.bias ? 2 * c : c;
-  const int64_t biases = s.bias ? 3 * c + c + f + c : 0;
-  const int64_t layer = 4 * c * c + 2 * c * f + biases + 2 * norm;
-  const int64_t positions = s.position_kind == Positions::learned ? s.positions * c : 0;
-  const int64_t tables = s.tied_embedding ? 1 : 2;
-  return tables * s.vocab * c + positions + s.layers * layer + norm;
-}
-
 FlopsPerToken flops_per_token(Convention convention, const ModelShape& model, int64_t seq,
                               Checkpointing checkpointing, RunCut cut) {
-  const Sizes s = sizes_of(model, seq);
+  const bool megatron_like =
+      convention == Convention::megatron || convention == Convention::megatron_old;
+  const Sizes s = sizes_of(megatron_like ? with_ffn(model, 4 * model.hidden) : model, seq);
   const bool recompute = checkpointing == Checkpointing::full;
   switch (convention) {
     case Convention::mpt:
-      return mpt(model, s, recompute);
+      return mpt(s, recompute);
     case Convention::mosaicgpt:
-      return mosaicgpt(model, s, recompute);
+      return mosaicgpt(s, recompute);
     case Convention::megatron:
       return megatron(s, recompute);
     case Convention::megatron_old:

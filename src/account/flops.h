@@ -13,17 +13,9 @@
 #include <optional>
 #include <string_view>
 
-#include "account/model_shape.h"
-#include "account/run_shape.h"
+#include "account/layer_table.h"
 
 namespace stretto {
-
-// The matrix products of a layer, in order, then the output head. `scores` is q k^T, `values` is
-// softmax(scores) v.
-enum class Product { qkv, scores, values, proj, up, down, head };
-constexpr int kProducts = 7;
-
-const char* name_of(Product product);
 
 // mpt:          6N + 12 L C T per token, N with positions and look-ups; full recompute x 4/3
 // mosaicgpt:    6N + 4 L C T; with recompute 8N + 6 L C T
@@ -67,9 +59,6 @@ struct RunCut {
 
 FlopsPerToken flops_per_token(Convention convention, const ModelShape& model, int64_t seq,
                               Checkpointing checkpointing, RunCut cut = {});
-
-// The number of parameters, by formula. (parameters.h lists them; a test checks that both agree.)
-int64_t parameter_formula(const ModelShape& model);
 
 // Fractions of the peak. MFU counts model FLOPs, HFU also recomputation; starred figures leave
 // attention out.

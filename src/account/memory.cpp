@@ -16,16 +16,35 @@ struct Dims {
         n(s.tokens()),
         rows(s.stream_rows()),
         C(s.model.hidden),
-        Cl(C / s.tp),
-        Fl(s.model.ffn / s.tp),
-        Hl(s.model.heads / s.tp),
+        tp(s.tp),
         type(s.types().compute) {}
+
+  Shape shape(Extent extent, int64_t width) const {
+    switch (extent) {
+      case Extent::stream:
+        return {rows, width};
+      case Extent::statistic:
+        return {rows};
+      case Extent::tokens:
+        return {n, width / tp};
+      case Extent::sequence:
+        return {B, T, width / tp};
+      case Extent::heads:
+        return {B, width / tp, T};
+    }
+    return {};
+  }
+  DType type_of(Extent extent) const {
+    return extent == Extent::statistic || extent == Extent::heads ? DType::f32 : type;
+  }
+  TensorSpec tensor(const char* label, Extent extent, int64_t width) const {
+    return {MemoryTerm::activations, label, type_of(extent), shape(extent, width)};
+  }
 
   int64_t B, T;
   int64_t n;     // tokens of a micro-batch
   int64_t rows;  // of them on this rank, if the residual stream is cut
-  int64_t C;
-  int64_t Cl, Fl, Hl;  // tensor-parallel shares
+  int64_t C, tp;
   DType type;
 };
 
@@ -33,9 +52,21 @@ TensorSpec activation(const char* label, DType type, Shape shape) {
   return {MemoryTerm::activations, label, type, shape};
 }
 
-TensorSpec over(const char* base, TensorSpec spec) {
-  spec.over = base;
-  return spec;
+// Appends tensors of which each is dead before another is written: all use the memory of the
+// largest, the first of the largest ones, which comes first in the plan.
+void append_shared(std::vector<TensorSpec>& plan, std::vector<TensorSpec> specs) {
+  const auto bytes = [](const TensorSpec& spec) {  // not rounded
+    return static_cast<size_t>(spec.shape.count()) * dtype_size(spec.type);
+  };
+  const auto smaller = [&](const TensorSpec& a, const TensorSpec& b) {
+    return bytes(a) < bytes(b);
+  };
+  const auto largest = std::max_element(specs.begin(), specs.end(), smaller);
+  std::rotate(specs.begin(), largest, largest + 1);
+  for (TensorSpec& spec : specs) {
+    if (&spec != &specs.front()) spec.over = specs.front().label;
+    plan.push_back(spec);
+  }
 }
 
 void append(std::vector<TensorSpec>& plan, const std::string& prefix,
@@ -118,37 +149,52 @@ void append_states(std::vector<TensorSpec>& plan, const RankShape& s) {
   }
 }
 
+// The logits of one chunk of rows, and the same for the backward pass: their gradients.
+TensorSpec logits_spec(const RankShape& s) {
+  const int64_t vocab = padded_vocab(s.model, s.tp) / s.tp;
+  return {MemoryTerm::logits, "loss.logits", s.types().compute, {s.loss_rows(), vocab}};
+}
+
+// Logits are dead before a layer's gradients are first written.
+bool logits_share(const RankShape& s) { return s.last_stage && s.train && !s.split_backward; }
+
 // Buffers that every layer uses in turn.
 void append_workspace(std::vector<TensorSpec>& plan, const RankShape& s) {
   const Dims d(s);
-  plan.push_back(activation("work.branch", d.type, {d.rows, d.C}));
+  const auto stream = [&](const char* label) { return d.tensor(label, Extent::stream, d.C); };
+  const auto whole = [&](const char* label) { return activation(label, d.type, {d.n, d.C}); };
+  std::vector<TensorSpec> branch = {stream("work.branch")};
+  if (s.train) {
+    branch.push_back(stream("work.dnorm"));
+    branch.push_back(d.tensor("work.datt", Extent::tokens, s.model.q_width()));
+  }
+  append_shared(plan, branch);
   if (s.workspace.shared > 0) {
     plan.push_back(activation("work.cpu.shared", DType::u8, {s.workspace.shared}));
     plan.push_back(
         activation("work.cpu.worker", DType::u8, {s.workspace.workers, s.workspace.worker}));
   }
   if (s.gathers_sequence()) {
-    plan.push_back(activation("work.partial", d.type, {d.n, d.C}));
-    plan.push_back(activation("work.gathered", d.type, {d.n, d.C}));
+    plan.push_back(whole("work.partial"));
+    plan.push_back(whole("work.gathered"));
   }
   if (!s.train) return;
   // Two gradient streams, because one may still be being sent to the previous stage.
-  plan.push_back(activation("work.dstream.0", d.type, {d.rows, d.C}));
-  const TensorSpec second = activation("work.dstream.1", d.type, {d.rows, d.C});
-  plan.push_back(s.one_stage() ? over("work.dstream.0", second) : second);
+  const std::vector<TensorSpec> gradients = {stream("work.dstream.0"), stream("work.dstream.1")};
+  if (s.one_stage()) {
+    append_shared(plan, gradients);
+  } else {
+    append(plan, "", gradients);
+  }
   // The next micro-batch's stream may arrive while the slot that it will use is still needed.
-  if (s.receives_streams()) plan.push_back(activation("work.received", d.type, {d.rows, d.C}));
-  // Each is dead before the next one is written.
-  plan.push_back(over("work.branch", activation("work.dnorm", d.type, {d.rows, d.C})));
-  plan.push_back(over("work.branch", activation("work.datt", d.type, {d.n, d.Cl})));
-  if (s.gathers_sequence()) plan.push_back(activation("work.dgathered", d.type, {d.n, d.C}));
+  if (s.receives_streams()) plan.push_back(stream("work.received"));
+  if (s.gathers_sequence()) plan.push_back(whole("work.dgathered"));
   if (s.split_backward) return;
   // The MLP's gradient is dead before attention's is written.
-  std::vector<TensorSpec> gradients = layer_gradient_specs(s);
-  std::stable_sort(gradients.begin(), gradients.end(),
-                   [](const auto& a, const auto& b) { return a.shape.count() > b.shape.count(); });
-  append(plan, "grad.", gradients);
-  plan.back().over = plan[plan.size() - 2].label;
+  std::vector<TensorSpec> inner;
+  append(inner, "grad.", layer_gradient_specs(s));
+  if (logits_share(s)) inner.push_back(logits_spec(s));
+  append_shared(plan, inner);
 }
 
 // Recomputed activations, for one layer at a time. If the backward pass makes GELU's output in
@@ -156,7 +202,7 @@ void append_workspace(std::vector<TensorSpec>& plan, const RankShape& s) {
 void append_recomputed(std::vector<TensorSpec>& plan, const RankShape& s) {
   std::vector<TensorSpec> specs = recomputed_specs(s);
   for (TensorSpec& spec : specs) {
-    if (spec.label == "act" && s.gelu_in_place()) spec.over = "grad.dpre";
+    if (spec.label == name_of(Saved::act) && s.gelu_in_place()) spec.over = "grad.dpre";
   }
   append(plan, "again.", specs);
 }
@@ -169,33 +215,13 @@ std::vector<TensorSpec> head_specs(const RankShape& s) {
 }
 
 void append_loss(std::vector<TensorSpec>& plan, const RankShape& s) {
-  const Dims d(s);
   const int64_t rows = s.loss_rows();
-  const int64_t vocab = padded_vocab(s.model, s.tp) / s.tp;
-  plan.push_back({MemoryTerm::logits, "loss.logits", d.type, {rows, vocab}});
+  if (!logits_share(s)) plan.push_back(logits_spec(s));
   plan.push_back({MemoryTerm::logits, "loss.lse", DType::f32, {rows}});
   plan.push_back({MemoryTerm::logits, "loss.lse_parts", DType::f32, {s.tp, rows}});
   plan.push_back({MemoryTerm::logits, "loss.target", DType::f32, {rows}});
   plan.push_back({MemoryTerm::logits, "loss.scale", DType::f32, {1}});
   plan.push_back({MemoryTerm::logits, "loss.sums", DType::f64, {s.accumulation}});
-}
-
-// Logits are dead before a layer's gradients are first written, so the larger of the two shares its
-// memory with the other.
-void share_logits(std::vector<TensorSpec>& plan) {
-  const auto find = [&](const char* label) {
-    return std::find_if(plan.begin(), plan.end(),
-                        [&](const TensorSpec& spec) { return spec.label == label; });
-  };
-  const auto logits = find("loss.logits");
-  auto base = find("grad.dpre");
-  if (!base->over.empty()) base = find("grad.dqkv");
-  if (logits->bytes() <= base->bytes()) {
-    logits->over = base->label;
-  } else {
-    base->over = logits->label;
-    std::rotate(base, logits, logits + 1);  // a tensor must come before those that share its memory
-  }
 }
 
 }  // namespace
@@ -234,50 +260,35 @@ FlatLayout flat_layout(const RankShape& shape) {
   return flat_layout(shape.model, shape.holdings(), shape.tp, shape.dp);
 }
 
-std::vector<TensorSpec> saved_specs(const RankShape& s) {
+namespace {
+
+// The tensors of a layer that `wanted` names.
+template <typename Spec, typename Wanted>
+std::vector<TensorSpec> tensors(const RankShape& s, const std::vector<Spec>& specs,
+                                Wanted&& wanted) {
   const Dims d(s);
-  std::vector<TensorSpec> specs;
-  specs.push_back(activation("stream", d.type, {d.rows, d.C}));  // the residual stream coming in
-  if (s.checkpointing == Checkpointing::full) return specs;
-  specs.push_back(activation("mean1", DType::f32, {d.rows}));
-  specs.push_back(activation("rstd1", DType::f32, {d.rows}));
-  specs.push_back(activation("qkv", d.type, {d.B, d.T, 3 * d.Cl}));
-  specs.push_back(activation("att", d.type, {d.B, d.T, d.Cl}));
-  specs.push_back(activation("lse", DType::f32, {d.B, d.Hl, d.T}));
-  specs.push_back(activation("stream2", d.type, {d.rows, d.C}));  // after the attention branch
-  specs.push_back(activation("mean2", DType::f32, {d.rows}));
-  specs.push_back(activation("rstd2", DType::f32, {d.rows}));
-  specs.push_back(activation("pre", d.type, {d.n, d.Fl}));
-  if (s.checkpointing == Checkpointing::selective) return specs;
-  specs.push_back(activation("norm1", d.type, {d.rows, d.C}));
-  specs.push_back(activation("norm2", d.type, {d.rows, d.C}));
-  if (s.checkpointing == Checkpointing::gelu) return specs;
-  specs.push_back(activation("act", d.type, {d.n, d.Fl}));
-  return specs;
+  std::vector<TensorSpec> out;
+  for (const Spec& spec : specs) {
+    if (wanted(spec)) out.push_back(d.tensor(name_of(spec.slot), spec.extent, spec.width));
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<TensorSpec> saved_specs(const RankShape& s) {
+  return tensors(s, layer_table(s.model, 0).saved,
+                 [&](const SavedSpec& spec) { return spec.kept(s.checkpointing); });
 }
 
 std::vector<TensorSpec> recomputed_specs(const RankShape& s) {
-  RankShape none = s;
-  none.checkpointing = Checkpointing::none;
-  std::vector<TensorSpec> specs;
-  const auto saved = saved_specs(s);
-  for (TensorSpec& spec : saved_specs(none)) {
-    const bool kept = std::any_of(saved.begin(), saved.end(),
-                                  [&](const TensorSpec& k) { return k.label == spec.label; });
-    if (!kept) specs.push_back(std::move(spec));
-  }
-  return specs;
+  return tensors(s, layer_table(s.model, 0).saved,
+                 [&](const SavedSpec& spec) { return !spec.kept(s.checkpointing); });
 }
 
 std::vector<TensorSpec> layer_gradient_specs(const RankShape& s) {
-  const Dims d(s);
-  std::vector<TensorSpec> specs = {activation("dpre", d.type, {d.n, d.Fl}),
-                                   activation("dqkv", d.type, {d.B, d.T, 3 * d.Cl})};
-  if (s.split_backward) {  // the stream's gradient is passed on, so branches need copies
-    specs.push_back(activation("dmlp", d.type, {d.rows, d.C}));
-    specs.push_back(activation("dattn", d.type, {d.rows, d.C}));
-  }
-  return specs;
+  return tensors(s, layer_table(s.model, 0).inner,
+                 [&](const InnerSpec& spec) { return s.split_backward || !spec.split_only; });
 }
 
 std::vector<TensorSpec> memory_plan(const RankShape& s) {
@@ -312,9 +323,7 @@ std::vector<TensorSpec> memory_plan(const RankShape& s) {
   }
   append_workspace(plan, s);
   append_recomputed(plan, s);
-  if (!s.last_stage) return plan;
-  append_loss(plan, s);
-  if (s.train && !s.split_backward) share_logits(plan);
+  if (s.last_stage) append_loss(plan, s);
   return plan;
 }
 
@@ -338,56 +347,6 @@ std::vector<TensorSpec> host_plan(const RankShape& s) {
     }
   }
   return plan;
-}
-
-namespace {
-
-// What the backward pass of attention on a GPU needs beside its operands. cuDNN's and ours for
-// Hopper keep one or two values per row of scores, and dq in f32; cuDNN's repeatable one instead of
-// dq the gradients of all scores. Our own for ALiBi, f32 and other head sizes keeps rows only.
-size_t attention_scratch(const RankShape& shape, bool repeatable, bool hopper) {
-  const int64_t tokens = shape.tokens(), hidden = shape.model.hidden / shape.tp;
-  const int64_t heads = shape.model.heads / shape.tp, head = hidden / heads;
-  int64_t words = 0;
-  if (shape.model.position_kind == Positions::alibi || head > 128 || head % 8 != 0 ||
-      shape.precision == Precision::fp32) {
-    words = tokens * heads * 2;
-  } else if (hopper && (head == 64 || head == 128) && shape.seq_len % 128 == 0 &&
-             shape.precision != Precision::amp_fp16) {
-    // Beside dq: two values per row of scores, sums of 64 rows, and a counter per 64 rows of 64
-    // columns (backend/cuda/attention_dq.cu).
-    words =
-        tokens * hidden + 2 * tokens * heads + tokens / 64 * hidden + tokens / 64 * hidden / 64 + 1;
-  } else {
-    // The gradients of scores have 16 bits, whatever the head size, in blocks of 64 rows and 128
-    // columns (cudnn-frontend, scaled_dot_product_flash_attention.h).
-    const int64_t scores = round_up(shape.seq_len, 64) * round_up(shape.seq_len, 128);
-    words =
-        tokens * heads + (repeatable ? shape.micro_batch * heads * scores / 2 : tokens * hidden);
-  }
-  return static_cast<size_t>(words) * sizeof(float);
-}
-
-}  // namespace
-
-size_t gpu_overhead(const RankShape& shape, bool repeatable, bool hopper) {
-  constexpr size_t kMiB = size_t{1} << 20;
-  constexpr size_t kDriver = 550 * kMiB;   // context and loaded kernels, measured on an H200
-  constexpr size_t kProducts = 64 * kMiB;  // cuBLASLt
-  constexpr size_t kPartialSums = 64 * kMiB;
-  const auto tokens = static_cast<size_t>(shape.tokens());
-  const auto hidden = static_cast<size_t>(shape.model.hidden / shape.tp);
-  const auto ffn = static_cast<size_t>(shape.model.ffn / shape.tp);
-  const size_t attention = shape.train ? attention_scratch(shape, repeatable, hopper) : 0;
-  size_t scratch = std::max(kPartialSums, attention), gradients = 0;
-  if (shape.precision == Precision::amp_fp8) {
-    // Tensor parallelism cuts one side of each product; the other stays whole.
-    const auto whole = static_cast<size_t>(shape.model.hidden);
-    const size_t widest = std::max({ffn, 3 * hidden, whole});
-    scratch = std::max(scratch, tokens * widest + whole * ffn);  // input and weight, rounded
-    if (shape.train) gradients = 2 * tokens * widest;            // as they are and transposed
-  }
-  return kDriver + kProducts + scratch + gradients;
 }
 
 MemoryTotals memory_totals(const std::vector<TensorSpec>& plan) {

@@ -1,36 +1,30 @@
-// The parameters of a GPT as one list: which there are, how tensor-parallel ranks cut them, how
-// they are initialised. Counting, initialisation, the optimizer, checkpoints and exports all use
-// this list.
+// The parameters of a model as one list: which there are, how tensor-parallel ranks cut them, how
+// they are initialised. Initialisation, the optimizer, checkpoints and exports all use this list.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "account/model_shape.h"
+#include "account/layer_table.h"
 
 namespace stretto {
 
-// How a tensor-parallel group holds a parameter of shape (rows, columns).
-enum class Split {
-  none,     // every rank holds all of it
-  rows,     // rank r holds rows [r n/tp, (r+1) n/tp)           (column-parallel linear, embedding)
-  qkv,      // three stacked blocks (q, k, v), each cut by rows  (heads stay whole)
-  columns,  // rank r holds columns [r k/tp, (r+1) k/tp)         (row-parallel linear)
-};
-
-enum class Init { normal, zeros, ones };
+// What a group of parameters is for. Each role but `layer` is one unit of the flat layout.
+enum class Role { tokens, positions, layer, head };
 
 struct ParameterSpec {
   std::string name;  // "h.3.attn.qkv.weight"
   int64_t rows = 0;  // vectors have one column
   int64_t columns = 1;
-  Split split = Split::none;
+  Cut cut;
   Init init = Init::normal;
-  double init_std = 0.02;
+  double init_std = 0;
   bool decay = false;  // weight decay applies to matrices only
-  int64_t layer = -1;  // -1: embedding or head side, see `unit`
-  enum class Unit { embedding, layer, head } unit = Unit::layer;
+  Role role = Role::layer;
+  int64_t layer = -1;  // where the role is `layer`
+  Weight weight = {};  // likewise
+  bool words = false;  // its rows stand for the words of the vocabulary
 
   int64_t count() const { return rows * columns; }
   bool vector() const { return columns == 1; }
@@ -46,14 +40,16 @@ int64_t padded_vocab(const ModelShape& model, int64_t tp);
 std::vector<ParameterSpec> parameter_list(const ModelShape& model);
 // The same as tp ranks hold it, with the padded vocabulary.
 std::vector<ParameterSpec> parameter_list(const ModelShape& model, int64_t tp);
-// Of such a parameter: its rows, and its elements, without those that pad the vocabulary.
+// The rows and elements of such a parameter without those that pad the vocabulary.
 int64_t real_rows(const ParameterSpec& spec, const ModelShape& model);
 int64_t real_count(const ParameterSpec& spec, const ModelShape& model);
 
 int64_t parameter_count(const ModelShape& model);
+int64_t layer_parameter_count(const ModelShape& model, int64_t layer);
 
-// Elements of the parameter that one of tp ranks holds.
+// Elements of the parameter that one of tp ranks holds, and columns of that shard.
 int64_t shard_count(const ParameterSpec& spec, int64_t tp);
+int64_t shard_columns(const ParameterSpec& spec, int64_t tp);
 
 // The shard as runs of consecutive elements of the global row-major tensor, in shard order. Weights
 // are initialised, saved and loaded through these runs, so a shard is always a slice of the whole.

@@ -46,7 +46,7 @@ struct AttentionOptions {
 
 struct LinearOptions {
   Gelu gelu = Gelu::none;  // out = gelu(inp W^T + b)
-  Tensor pre;              // with gelu: receives its input, for the backward pass; may be none
+  Tensor pre = {};         // with gelu: receives its input, for the backward pass; may be none
   // If given, is added to the result; only without gelu, and not `out` itself.
   ConstTensor addend = {};
 };

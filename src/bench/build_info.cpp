@@ -1,9 +1,6 @@
 #include "bench/build_info.h"
 
-#include <cblas.h>
 #include <fmt/format.h>
-
-#include <string_view>
 
 #include "stretto_commit.h"
 #include "version_info.h"
@@ -20,11 +17,10 @@ BuildInfo build_info() {
   info.compiler = fmt::format("g++ {}", __VERSION__);
 #endif
   info.flags = STRETTO_FLAGS;
-  // This text also names the kernels that OpenBLAS chose for this processor.
-  info.libraries = openblas_get_config();
   for (const BuildPart& part : build_libraries()) {
-    const bool told = std::string_view(part.key) == "openblas" || part.version.empty();
-    if (!told) info.libraries += fmt::format("; {} {}", part.name, part.version);
+    if (part.version.empty()) continue;
+    if (!info.libraries.empty()) info.libraries += "; ";
+    info.libraries += fmt::format("{} {}", part.name, part.version);
   }
   return info;
 }

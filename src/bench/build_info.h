@@ -12,7 +12,7 @@ struct BuildInfo {
   std::string commit;  // "unknown" outside a checkout; "-dirty" when files differ from it
   std::string compiler;
   std::string flags;
-  std::string libraries;  // linked libraries, with their versions
+  std::string libraries;  // with the versions they were built for
 
   bool operator==(const BuildInfo&) const = default;
   // Identifies the program without its libraries.

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "account/parameters.h"
 #include "train/batch_plan.h"
 #include "train/rank_plan.h"
 
@@ -51,7 +52,7 @@ std::optional<int64_t> parameters_of(const Config& config) {
   const double tables = 2 * static_cast<double>(m.vocab) + static_cast<double>(m.positions);
   const double most = tables * c + (static_cast<double>(m.layers) + 1) * layer + 2 * c;
   constexpr double kMost = 9e18;
-  return most < kMost ? std::optional(parameter_formula(m)) : std::nullopt;
+  return most < kMost ? std::optional(parameter_count(m)) : std::nullopt;
 }
 
 std::optional<int64_t> batch_tokens(const Config& config) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "account/parameters.h"
 #include "bench/figures.h"
 
 namespace stretto {
@@ -12,7 +13,7 @@ double distance(const RunRecord& record, const ReferenceRow& row) {
   const auto apart = [](double a, double b) { return std::abs(std::log(a / b)); };
   const ModelShape shape = row.shape();
   const double sizes = apart(static_cast<double>(parameters_of(record.config).value_or(0)),
-                             static_cast<double>(parameter_formula(shape)));
+                             static_cast<double>(parameter_count(shape)));
   return sizes +
          0.5 * apart(static_cast<double>(record.config.seq_len),
                      static_cast<double>(row.seq_len.value_or(1))) +

@@ -4,13 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <random>
-#include <set>
 #include <span>
 
-#include "base/ceil_div.h"
 #include "base/embedded.h"
 #include "base/error.h"
 #include "base/shell_text.h"
@@ -18,6 +15,7 @@
 #include "bench/launcher.h"
 #include "bench/measure.h"
 #include "bench/observe.h"
+#include "bench/report_losses.h"
 #include "bench/report_table.h"
 #include "bench/safe_text.h"
 #include "bench/tables.h"
@@ -52,80 +50,6 @@ std::string embeddable(const json& value) {
 }
 
 json optional_number(std::optional<double> value) { return value ? json(*value) : json(); }
-
-// How many steps two points of a loss curve stand for, the same in all runs. With few runs the page
-// shows every step of 1000; with hundreds it stays small.
-int64_t curve_stretch(const std::vector<RunRecord>& records) {
-  constexpr size_t kAllPoints = 100'000, kFewest = 200, kMost = 2000;  // in total; and per run
-  const size_t runs = std::max<size_t>(1, records.size());
-  int64_t longest = 0;
-  for (const RunRecord& r : records) longest = std::max(longest, std::ssize(r.steps));
-  const auto points = static_cast<int64_t>(std::clamp(kAllPoints / runs, kFewest, kMost));
-  return longest <= points ? 1 : 2 * ceil_div(longest, points);
-}
-
-// [step, loss] of the lowest and the highest loss in each stretch of steps, and of both ends. Since
-// stretches are the same in all runs, a spike that runs share is visible in each of them.
-json curve(const RunRecord& r, int64_t stretch) {
-  const auto loss = [&](int64_t i) { return r.steps[static_cast<size_t>(i)].loss; };
-  const auto height = [&](int64_t i) { return std::isfinite(loss(i)) ? loss(i) : INFINITY; };
-  const int64_t n = std::ssize(r.steps);
-  std::set<int64_t> kept;
-  if (n > 0) kept = {0, n - 1};
-  for (int64_t from = 0, to = 0; from < n; from = to) {
-    to = std::min(n, from + stretch - (r.first_step + from - 1) % stretch);
-    int64_t low = from, high = from;
-    for (int64_t i = from; i < to; ++i) {
-      if (height(i) < height(low)) low = i;
-      if (height(i) > height(high)) high = i;
-    }
-    kept.insert({low, high});
-  }
-  json out = json::array();
-  for (const int64_t i : kept) {
-    const bool drawn = std::isfinite(loss(i));
-    out.push_back({r.first_step + i, drawn ? json(std::round(loss(i) * 1e6) / 1e6) : json()});
-  }
-  return out;
-}
-
-// Equal for runs that differ only in how their work is divided: their losses should agree.
-std::string learning_hash(const RunRecord& r) {
-  Config c = r.config;
-  c.parallel = {};
-  c.micro_batch = 1;
-  c.threads = c.memory_limit = c.logits_chunk = 0;
-  c.activation_checkpointing = Checkpointing::none;
-  c.activation_offload = c.optimizer_offload = false;
-  return config_hash(c);
-}
-
-constexpr size_t kAlikeSteps = 8;  // differences from rounding are still small
-
-// How far apart the losses of such runs are, for the largest group of them; null if there is no
-// group.
-json loss_spread(const std::vector<RunRecord>& records) {
-  std::map<std::string, std::vector<const RunRecord*>> groups;
-  const std::vector<const RunRecord*>* runs = nullptr;
-  for (const RunRecord& r : records) {
-    if (r.status != RunStatus::ok || r.steps.size() < 2 || r.first_step != 1) continue;
-    auto& group = groups[learning_hash(r)];
-    group.push_back(&r);
-    if (runs == nullptr || group.size() > runs->size()) runs = &group;
-  }
-  if (runs == nullptr || runs->size() < 2) return nullptr;
-  double most = 0;
-  for (size_t i = 0; i < kAlikeSteps; ++i) {
-    double low = INFINITY, high = -INFINITY;
-    for (const RunRecord* r : *runs) {
-      if (i >= r->steps.size() || !std::isfinite(r->steps[i].loss)) continue;
-      low = std::min(low, r->steps[i].loss);
-      high = std::max(high, r->steps[i].loss);
-    }
-    most = std::max(most, high - low);
-  }
-  return {{"runs", runs->size()}, {"steps", kAlikeSteps}, {"most", most}};
-}
 
 // Keeps the digits that can be seen in a chart.
 json rounded(double value) {
@@ -191,19 +115,23 @@ Figures counted_figures(const RunRecord& r) {
 // Whether `train` wrote it, not a sweep or `bench`.
 bool trained(const RunRecord& r) { return r.command.size() > 1 && r.command[1] == "train"; }
 
-// Whether the records are parts of one training run that was stopped and continued, not runs to
-// compare.
-bool continued(const std::vector<RunRecord>& records) {
-  return std::all_of(records.begin(), records.end(), [&](const RunRecord& r) {
-    return trained(r) && r.config.output == records.front().config.output;
-  });
-}
-
 // A run without a label is called by its model, its layout and its time.
 std::string shown_name(const RunRecord& r) {
   if (!r.label.empty()) return r.label;
   return fmt::format("{} {} {}", r.config.model.name, plan::describe(plan::layout_of(r.config)),
                      r.started);
+}
+
+// Names of the parts of one training run, which differ in little but their time.
+std::vector<std::string> part_names(const std::vector<RunRecord>& records) {
+  std::vector<std::string> names;
+  for (const RunRecord& r : records) {
+    const auto before = std::count_if(records.begin(), records.end(), [&](const RunRecord& other) {
+      return other.started < r.started;
+    });
+    names.push_back(fmt::format("part {}, {}", before + 1, r.started));
+  }
+  return names;
 }
 
 // If no run can be predicted from another one, each shows what was predicted before it began.
@@ -219,13 +147,14 @@ std::vector<RecordForecast> shown_forecasts(const std::vector<RunRecord>& record
   return forecasts;
 }
 
-json row_json(const RunRecord& r, const RecordForecast& forecast, int64_t stretch) {
+json row_json(const RunRecord& r, const std::string& name, const RecordForecast& forecast,
+              int64_t stretch) {
   const Config& c = r.config;
   const Figures f = counted_figures(r);
   const auto& u = f.of(Convention::mpt).utilization;
   json parts = json::object();
   for (size_t i = 0; i < kParts; ++i) parts[name_of(static_cast<Part>(i))] = r.parts[i];
-  return {{"label", without_control(shown_name(r))},
+  return {{"label", without_control(name)},
           {"status", name_of(r.status)},
           {"reason", without_control(r.reason)},
           {"busy", r.disturbed() ? describe(r.cores) : ""},
@@ -269,7 +198,7 @@ json row_json(const RunRecord& r, const RecordForecast& forecast, int64_t stretc
           {"bandwidth", bandwidth_of(r)},
           {"ops", operators(r)},
           {"schedule", name_of(c.parallel.schedule)},
-          {"losses", curve(r, stretch)}};
+          {"losses", loss_curve(r, stretch)}};
 }
 
 // The different texts that `get` gives for the records, in their order.
@@ -286,11 +215,14 @@ std::string each_once(const std::vector<RunRecord>& records, const Get& get) {
 
 std::string origin_line(const std::vector<RunRecord>& records) {
   if (records.empty()) return "no records";
+  const std::string peaks =
+      each_once(records, [](const RunRecord& r) { return r.peak > 0 ? r.peak_source : ""; });
   return fmt::format(
-      "{}; stretto {}; MFU and HFU by the mpt convention (6N + 12 L C T per token), against: {}",
-      each_once(records, [](const RunRecord& r) { return r.device; }),
+      "{}; stretto {}{}", each_once(records, [](const RunRecord& r) { return r.device; }),
       each_once(records, [](const RunRecord& r) { return r.build.version + " " + r.build.commit; }),
-      each_once(records, [](const RunRecord& r) { return r.peak_source; }));
+      peaks.empty()
+          ? ""
+          : "; MFU and HFU by the mpt convention (6N + 12 L C T per token), against: " + peaks);
 }
 
 }  // namespace
@@ -302,18 +234,28 @@ std::string random_nonce() {
   return out;
 }
 
+bool one_training_run(const std::vector<RunRecord>& records) {
+  return std::all_of(records.begin(), records.end(), [&](const RunRecord& r) {
+    return trained(r) && r.config.output == records.front().config.output;
+  });
+}
+
 std::string report_page(const std::vector<RunRecord>& records, const std::string& title,
-                        const std::string& nonce) {
+                        const std::string& nonce, const TrainingCurve& curve) {
   STRETTO_CHECK(is_safe_name(nonce));
   json data = {{"rows", json::array()}, {"terms", json::array()}};
+  const bool parts = one_training_run(records);
+  const std::vector<std::string> part = parts ? part_names(records) : std::vector<std::string>();
   data["loss_spread"] = loss_spread(records);
-  data["continued"] = continued(records);
+  data["continued"] = parts;
+  data["training"] = training_losses(curve);
   const std::vector<std::string> apart = incomparable(records);
   const std::vector<RecordForecast> forecasts = shown_forecasts(records);
   const int64_t stretch = curve_stretch(records);
   size_t timelines = 0;
   for (size_t i = 0; i < records.size(); ++i) {
-    json& row = data["rows"].emplace_back(row_json(records[i], forecasts[i], stretch));
+    json& row = data["rows"].emplace_back(
+        row_json(records[i], parts ? part[i] : shown_name(records[i]), forecasts[i], stretch));
     row["apart"] = apart[i];
     json tasks = timeline(records[i]);
     if (!tasks.empty() && ++timelines <= kTimelines) row["timeline"] = std::move(tasks);
@@ -338,7 +280,7 @@ std::string report_page(const std::vector<RunRecord>& records, const std::string
       "<script type=\"application/json\" id=\"data\" nonce=\"{}\">{}</script>\n",
       markup_text(title), markup_text(origin_line(records)), static_table(data), nonce,
       embeddable(data));
-  for (const char* script : {"chart.min.js", "report.js", "charts.js"}) {
+  for (const char* script : {"chart.min.js", "report.js", "charts.js", "sections.js"}) {
     page += fmt::format("<script nonce=\"{}\">", nonce);
     page += asset(script);
     page += "</script>\n";

@@ -71,11 +71,12 @@ std::unique_ptr<TokenSource> tokens_of(const Options& o, const Checkpoint& check
 void write_logits(const Options& o, Config config, const Checkpoint& checkpoint,
                   const TokenSource& source) {
   config.tf32 = false;
+  config.precision = Precision::fp32;
   std::vector<int32_t> ids(static_cast<size_t>(std::min(config.seq_len, source.tokens())));
   source.read(0, ids);
   const auto self = make_self_comm();
   const auto backend = make_rank_backend(config, *self);
-  Decoder decoder(*backend, checkpoint, config.model, config.seq_len);
+  Decoder decoder(*backend, checkpoint, config, config.seq_len);
   AtomicFile out(posix_fs(), o.logits);
   for (const int32_t id : ids) {
     const std::vector<float>& logits = decoder.next(id);

@@ -51,10 +51,10 @@ struct ParameterGroups {
 ParameterGroups parameter_groups(const ModelShape& model) {
   ParameterGroups groups;
   for (const ParameterSpec& spec : parameter_list(model)) {
-    int64_t& group = spec.name.starts_with("wte")              ? groups.tokens
-                     : spec.name.starts_with("wpe")            ? groups.positions
-                     : spec.unit == ParameterSpec::Unit::layer ? groups.layers
-                                                               : groups.other;
+    int64_t& group = spec.role == Role::tokens      ? groups.tokens
+                     : spec.role == Role::positions ? groups.positions
+                     : spec.role == Role::layer     ? groups.layers
+                                                    : groups.other;
     group += spec.count();
   }
   return groups;

@@ -75,8 +75,7 @@ struct Reader {
 
   Reader(const Config& config, const Checkpoint& checkpoint, const std::vector<int32_t>& prompt,
          int64_t tokens)
-      : backend(make_rank_backend(config, *self)),
-        decoder(*backend, checkpoint, config.model, tokens) {
+      : backend(make_rank_backend(config, *self)), decoder(*backend, checkpoint, config, tokens) {
     for (const int32_t token : prompt) logits = &rolling.next(token);
   }
 };

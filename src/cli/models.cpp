@@ -30,7 +30,7 @@ nlohmann::json model_json(const RegistryModel& model) {
           {"vocab", m.vocab},
           {"positions", m.positions},
           {"position_kind", position_word(m)},
-          {"bias", m.bias},
+          {"bias", m.biases.mlp},
           {"tied_embedding", m.tied_embedding}};
 }
 
@@ -59,7 +59,7 @@ void print_one(const RegistryModel& model) {
   fmt::print("  heads           {} of {}\n", m.heads, m.head_size());
   fmt::print("  feed-forward    {}\n  vocabulary      {}\n", m.ffn, m.vocab);
   fmt::print("  positions       {}, {}\n", m.positions, position_word(m));
-  fmt::print("  biases          {}\n", m.bias ? "yes" : "no");
+  fmt::print("  biases          {}\n", m.biases.mlp ? "yes" : "no");
   fmt::print("  tied embedding  {}\n", m.tied_embedding ? "yes" : "no");
   fmt::print("  defined in      {}\n", model.file);
 }

@@ -194,10 +194,16 @@ void run_compare(const std::string& directory, bool json) {
     print_json(out);
     return;
   }
-  std::string page = fmt::format(
-      "{}\nThe known run tells how fast this build is on this machine; {} predicted from it "
+  std::string page = c.table.text(output_width()) + "\n";
+  if (c.disturbed > 0) {
+    page += fmt::format(
+        "This machine was busy: other programs took cores from {} of these runs, and part of the "
+        "measured times, and of the errors, is theirs. Measure again when they have ended.\n",
+        c.disturbed);
+  }
+  page += fmt::format(
+      "The known run tells how fast this build is on this machine; {} predicted from it "
       "and from what `stretto doctor` measured: median error {:.1f} % (worst {:.1f} %){}.\n",
-      c.table.text(output_width()),
       c.rows == 1 ? "1 other is" : fmt::format("{} others are", c.rows), 100 * c.median_error,
       100 * c.worst_error,
       memory ? fmt::format(", memory per rank {:.1f} % (worst {:.1f} %)", 100 * c.memory_error,
@@ -206,12 +212,6 @@ void run_compare(const std::string& directory, bool json) {
   if (c.left_out > 0) {
     page += fmt::format("{} left out: not timed, or on a machine that was not measured.\n",
                         c.left_out == 1 ? "1 run is" : fmt::format("{} runs are", c.left_out));
-  }
-  if (c.disturbed > 0) {
-    page += fmt::format(
-        "Other programs took cores from {} of these runs: part of the measured times, and of the "
-        "errors, is theirs. On a quiet machine the same comparison means more.\n",
-        c.disturbed);
   }
   write_page(page, 0);
 }

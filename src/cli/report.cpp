@@ -24,13 +24,13 @@ struct Options {
 };
 
 void report(const Options& options) {
-  const std::vector<RunRecord> records = load_records(posix_fs(), options.directory);
-  const std::string path =
-      options.out.empty()
-          ? join_path(results_directory(posix_fs(), options.directory), "report.html")
-          : options.out;
-  keep_inputs("--out", path, {path}, {options.directory});
-  write_file_atomic(posix_fs(), path, report_page(records, options.title, random_nonce()));
+  std::vector<RunRecord> records = load_records(posix_fs(), options.directory);
+  const std::string home = results_directory(posix_fs(), options.directory);
+  const std::string path = options.out.empty() ? join_path(home, "report.html") : options.out;
+  keep_inputs("--out", path, {path}, {options.directory, join_path(home, "metrics.jsonl")});
+  TrainingCurve curve;
+  if (one_training_run(records)) curve = read_training_curve(posix_fs(), home, records);
+  write_file_atomic(posix_fs(), path, report_page(records, options.title, random_nonce(), curve));
   fmt::print("{}\n", for_stdout(path));
 }
 

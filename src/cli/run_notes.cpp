@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "account/flops.h"
+#include "account/parameters.h"
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/units.h"
@@ -29,11 +30,20 @@ std::string layout_text(const Config& config) {
   return fmt::format(", {} ranks ({}{})", config.world_size(), fmt::join(axes, " x "), zero);
 }
 
+// What a rule of advice says about its key, which has this value.
+std::string note_of(const char* rule, int64_t value, const Config& config) {
+  for (const Finding& finding : check_config(config)) {
+    if (finding.rule != rule) continue;
+    return fmt::format("{}={} {}; {}", finding.key, value, finding.message, finding.fix);
+  }
+  return "";
+}
+
 }  // namespace
 
 std::string start_note(const Config& config, double bytes) {
   return fmt::format("{}: {} parameters in {} on {}{}, {} per rank; {} of {} {} a step",
-                     printable(config.model.name), with_commas(parameter_formula(config.model)),
+                     printable(config.model.name), with_commas(parameter_count(config.model)),
                      name_of(config.precision), name_of(config.device), layout_text(config),
                      format_bytes(bytes), counted(config.global_batch, "sequence"), config.seq_len,
                      config.data.path.empty() ? "random tokens (data.path is not set)"
@@ -49,12 +59,11 @@ std::string warmup_note(const TrainConfig& train) {
 }
 
 std::string zero_note(const Config& config) {
-  for (const Finding& finding : check_config(config)) {
-    if (finding.rule != "zero-dp") continue;
-    return fmt::format("{}={} {}; {}", finding.key, config.parallel.zero, finding.message,
-                       finding.fix);
-  }
-  return "";
+  return note_of("zero-dp", config.parallel.zero, config);
+}
+
+std::string idle_gpu_note(const Config& config) {
+  return note_of("gpu-rows", config.micro_batch, config);
 }
 
 std::string json_note(const std::string& path, TokenFormat format, const char* as_text) {

@@ -19,6 +19,10 @@ std::string warmup_note(const TrainConfig& train);
 // Says that ZeRO is on but has nothing to shard.
 std::string zero_note(const Config& config);
 
+// Says that a GPU will be idle for much of the time, and what to set. `config`: with the
+// micro-batch that `auto` chose.
+std::string idle_gpu_note(const Config& config);
+
 // Says that a file of JSON documents is read as one text, brackets and quotes included.
 // `as_text`: the words that would say that this is meant.
 std::string json_note(const std::string& path, TokenFormat format, const char* as_text);

@@ -120,7 +120,7 @@ bool run_all(const std::vector<PlannedPoint>& points, SweepOptions how) {
         progress.finished(point, result.record, "", true);
         break;
       case PointOutcome::already_finished:
-        progress.finished(point, result.record, "  (finished before)", false);
+        progress.finished(point, result.record, "(finished before)", false);
         break;
       case PointOutcome::running_elsewhere:
         progress.elsewhere(point);

@@ -70,7 +70,7 @@ std::string SweepProgress::count_text(size_t done) const {
 // A row of the table. Names so long that the figures do not fit beside them have lines of their
 // own.
 void SweepProgress::row(const std::string& count, const std::string& name, const char* status,
-                        const std::string& rest) const {
+                        const std::string& rest, const std::string& note) const {
   const std::string gap(kGap, ' ');
   std::string line = fmt::format("{:>{}}", count, count_width_) + gap + name;
   if (name_alone_) {
@@ -80,7 +80,13 @@ void SweepProgress::row(const std::string& count, const std::string& name, const
   }
   line += gap + fmt::format("{:<{}}", status, kStatusWidth) + gap;
   const size_t taken = width_of(line.substr(line.find('\n') + 1));
-  fmt::print("{}\n", line + wrapped(rest, output_width(), taken, taken));
+  line += wrapped(rest, output_width(), taken, taken);
+  if (!note.empty()) {  // whole, beside the figures or below them
+    const bool beside = width_of(line.substr(line.rfind('\n') + 1) + gap + note) <= output_width();
+    line += beside ? gap : '\n' + std::string(taken, ' ');
+    line += wrapped(note, output_width(), taken, taken);
+  }
+  fmt::print("{}\n", line);
   std::fflush(stdout);
 }
 
@@ -157,10 +163,12 @@ void SweepProgress::finished(const PlannedPoint& point, const RunRecord& record,
   }
   ++done_;
   if (record.failed()) ++failed_;
-  const std::string busy =
-      record.disturbed() ? fmt::format("  busy: {}", describe(record.cores)) : "";
+  std::string notes = note;
+  if (record.disturbed()) {
+    notes += fmt::format("{}busy: {}", notes.empty() ? "" : "; ", describe(record.cores));
+  }
   row(count_text(done_), printable(record.label), name_of(record.status),
-      speed_text(record, with_memory_) + note + busy);
+      speed_text(record, with_memory_), notes);
 }
 
 void SweepProgress::elsewhere(const PlannedPoint& point) {

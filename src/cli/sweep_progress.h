@@ -25,7 +25,7 @@ class SweepProgress {
   void clear();
   void header();
   void row(const std::string& count, const std::string& name, const char* status,
-           const std::string& rest) const;
+           const std::string& rest, const std::string& note = "") const;
   std::string count_text(size_t done) const;         // "[3/8]"
   double expected(const PlannedPoint& point) const;  // seconds of the whole point; 0: unknown
   double left(const PlannedPoint* current, double seconds) const;

@@ -84,9 +84,10 @@ void print_notes(const Config& config, Trainer& trainer) {
   constexpr const char* kAsText = "data.format=bytes";
   if (trainer.state().step >= config.train.steps) return;  // it does nothing
   spdlog::info("{}", start_note(config, static_cast<double>(largest_need(config))));
-  for (const std::string& note : {warmup_note(config.train), zero_note(config),
-                                  json_note(config.data.path, config.data.format, kAsText),
-                                  json_note(config.data.eval_path, config.data.format, kAsText)}) {
+  for (const std::string& note :
+       {warmup_note(config.train), zero_note(config), idle_gpu_note(config),
+        json_note(config.data.path, config.data.format, kAsText),
+        json_note(config.data.eval_path, config.data.format, kAsText)}) {
     if (!note.empty()) spdlog::warn("{}", note);
   }
 }

@@ -196,7 +196,7 @@ void derive(ResolvedConfig& out, bool from_registry, Problems& problems) {
   if (model.position_kind == Positions::alibi &&
       out.origin_of("model.position_kind").source > Source::registry &&
       out.origin_of("model.gelu").source <= Source::registry) {
-    model.gelu = Gelu::exact;
+    model.mlp = Mlp::gelu;
     derived("model.gelu", "model.position_kind");
   }
   if (model.positions == 0 && out.origin_of("model.positions").source == Source::default_value) {

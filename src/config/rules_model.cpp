@@ -1,6 +1,9 @@
 // Rules about the model's shape and the arithmetic it runs in.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <utility>
+
 #include "account/gpu_limits.h"
 #include "base/ceil_div.h"
 #include "config/rule_set.h"
@@ -12,6 +15,34 @@ void hidden_heads(const Config& c, Report& report) {
   if (c.model.hidden % c.model.heads == 0) return;
   report.add("model.heads", "does not divide " + shown(c, "model.hidden"),
              "use " + divisors_near(c.model.hidden, c.model.heads));
+}
+
+// What ModelShape can describe and the engine does not run yet.
+void engine(const Config& c, Report& report) {
+  const ModelShape& m = c.model;
+  const Biases& b = m.biases;
+  const bool mixed_biases = b != Biases::all_or_none(b.mlp);
+  const std::pair<bool, const char*> beyond[] = {
+      {m.norm != Norm::layer, "RMSNorm"},
+      {m.norm_eps != ModelShape().norm_eps, "LayerNorm with another epsilon than 1e-5"},
+      {m.order != Order::pre, "norms elsewhere than before each branch"},
+      {m.qk_norm != QkNorm::none, "norms of queries and keys"},
+      {m.position_kind == Positions::rope, "rotary positions"},
+      {m.position_kind == Positions::none, "no positions"},
+      {m.mlp != Mlp::gelu_tanh && m.mlp != Mlp::gelu, "an MLP without GELU"},
+      {m.key_heads() != m.heads, "grouped heads"},
+      {m.q_width() != m.hidden, "heads whose sizes do not add up to the hidden size"},
+      {mixed_biases, "biases in some layers only"},
+      {m.experts.count > 0, "experts"},
+      {std::any_of(m.pattern.begin(), m.pattern.end(),
+                   [](const LayerKind& k) { return k.window > 0; }),
+       "windows of attention"},
+  };
+  for (const auto& [has, what] : beyond) {
+    if (!has) continue;
+    report.add("model.name", fmt::format("has {}, which can be counted but not run", what),
+               "choose a model with LayerNorm, GELU, equal heads, and learned positions or ALiBi");
+  }
 }
 
 void positions(const Config& c, Report& report) {
@@ -120,6 +151,7 @@ void offload_device(const Config& c, Report& report) {
 
 constexpr Rule kRules[] = {
     {"hidden-heads", Severity::error, hidden_heads},
+    {"engine", Severity::error, engine},
     {"positions", Severity::error, positions},
     {"gpu-heads", Severity::error, gpu_heads},
     {"gpu-sequences", Severity::error, gpu_sequences},

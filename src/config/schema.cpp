@@ -114,8 +114,12 @@ void add_model(std::vector<Key>& keys) {
   keys.push_back(choice("model.gelu", {"tanh", "exact"},
                         "GPT-2's tanh approximation, or exact as in MPT (and with alibi, unless "
                         "given)",
-                        FIELD(model.gelu)));
-  keys.push_back(flag("model.bias", "biases in linear layers and LayerNorm", FIELD(model.bias)));
+                        FIELD(model.mlp)));
+  Key bias = flag("model.bias", "biases in linear layers and LayerNorm", FIELD(model.biases.mlp));
+  bias.set = [](Config& c, const Value& v) {
+    c.model.biases = Biases::all_or_none(std::get<bool>(v));
+  };
+  keys.push_back(std::move(bias));
   keys.push_back(flag("model.tied_embedding", "the output head is the token embedding",
                       FIELD(model.tied_embedding)));
 }

@@ -57,13 +57,13 @@ ordered_json gpt2_config(const ModelShape& m, int64_t trained) {
                          {"n_layer", m.layers},
                          {"n_head", m.heads},
                          {"n_inner", m.ffn},
-                         {"activation_function", m.gelu == Gelu::exact ? "gelu" : "gelu_new"},
+                         {"activation_function", m.mlp == Mlp::gelu ? "gelu" : "gelu_new"},
                          {"layer_norm_epsilon", 1e-5},
                          {"resid_pdrop", 0.0},
                          {"embd_pdrop", 0.0},
                          {"attn_pdrop", 0.0},
                          {"initializer_range", 0.02}};
-  if (!m.bias) config[kNoBias] = true;
+  if (!m.biases.mlp) config[kNoBias] = true;
   return config;
 }
 
@@ -99,7 +99,7 @@ ModelShape from_gpt2(const json& config, const std::string& name) {
   ModelShape m;
   const bool exact = config.value("activation_function", json()) == "gelu";
   if (!exact) require(config, "activation_function", "gelu_new", name);
-  m.gelu = exact ? Gelu::exact : Gelu::tanh;
+  m.mlp = exact ? Mlp::gelu : Mlp::gelu_tanh;
   m.vocab = size_at(config, "vocab_size", name);
   m.positions = size_at(config, "n_positions", name);
   m.hidden = size_at(config, "n_embd", name);
@@ -107,7 +107,7 @@ ModelShape from_gpt2(const json& config, const std::string& name) {
   m.heads = size_at(config, "n_head", name);
   const bool inner = config.contains("n_inner") && !config["n_inner"].is_null();
   m.ffn = inner ? size_at(config, "n_inner", name) : 4 * m.hidden;
-  m.bias = !flag(config, kNoBias, false, name);
+  m.biases = Biases::all_or_none(!flag(config, kNoBias, false, name));
   return m;
 }
 
@@ -127,8 +127,8 @@ ModelShape from_mpt(const json& config, const std::string& name) {
   require(config, "layer_norm_epsilon", 1e-5, name);
   ModelShape m;
   m.position_kind = Positions::alibi;
-  m.gelu = Gelu::exact;
-  m.bias = false;
+  m.mlp = Mlp::gelu;
+  m.biases = Biases::all_or_none(false);
   m.vocab = size_at(config, "vocab_size", name);
   m.positions = size_at(config, "max_seq_len", name, 2048);
   m.hidden = size_at(config, "d_model", name);

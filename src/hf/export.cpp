@@ -158,7 +158,7 @@ ExchangeResult export_hf(Fs& fs, const Checkpoint& checkpoint, const std::string
                          const ExportOptions& options) {
   const Config config = config_from_json(json::parse(checkpoint.manifest().config));
   const HfFamily family = family_of(config.model);
-  if (family == HfFamily::mpt && config.model.gelu != Gelu::exact) {
+  if (family == HfFamily::mpt && config.model.mlp != Mlp::gelu) {
     spdlog::warn(
         "MPT's readers compute exact GELU, this model was trained with the tanh form: logits will "
         "differ in the fourth digit (model.gelu=exact trains one that agrees)");

@@ -60,7 +60,7 @@ bool per_layer(const NameRow& row) {
 template <size_t N>
 std::vector<HfTensor> mapped(const NameRow (&rows)[N], const ModelShape& model, bool biases) {
   ModelShape full = model;
-  full.bias = biases;  // what the family stores
+  full.biases = Biases::all_or_none(biases);  // what the family stores
   std::map<std::string, ParameterSpec> ours;
   for (const ParameterSpec& spec : parameter_list(model)) ours[spec.name] = spec;
   std::map<std::string, ParameterSpec> stored;
@@ -91,10 +91,10 @@ std::vector<int64_t> HfTensor::shape() const {
 
 HfFamily family_of(const ModelShape& model) {
   if (model.position_kind == Positions::learned) return HfFamily::gpt2;
-  if (model.bias || model.ffn != 4 * model.hidden) {
+  if (model.biases.mlp || model.ffn != 4 * model.hidden) {
     throw Error(ExitCode::bad_config,
                 fmt::format("no Hugging Face family supports an ALiBi model with {}",
-                            model.bias ? "biases" : "an MLP that is not 4 times the width"),
+                            model.biases.mlp ? "biases" : "an MLP that is not 4 times the width"),
                 "MPT models have bias: false and ffn = 4 * hidden");
   }
   return HfFamily::mpt;

@@ -203,7 +203,7 @@ std::vector<HfTensor> tensors_of(ModelShape& model, HfFamily family, const Sourc
     spdlog::info(
         "{} says that there are no biases, but the files have some: they are imported, too",
         config_path);
-    model.bias = true;
+    model.biases = Biases::all_or_none(true);
     tensors = hf_tensors(family, model);
   }
   std::erase_if(tensors, [](const HfTensor& tensor) { return tensor.absent; });

@@ -3,45 +3,35 @@
 namespace stretto {
 namespace {
 
-// Looks a label up in the saved set of a layer, then in the set that is recomputed.
 class Finder {
  public:
   Finder(const RankMemory& memory, const RankShape& shape, int64_t batch)
-      : memory_(memory), shape_(shape), batch_(batch) {}
+      : memory_(memory), shape_(shape), batch_(batch), table_(layer_table(shape.model, 0)) {}
 
   Tensor at(const std::string& label) const { return fit(shape_, memory_.at(label), batch_); }
 
   LayerActivations layer(const std::string& prefix) const {
-    auto find = [&](const char* name) {
-      const bool kept = kept_in(saved_, name);
-      return at((kept ? prefix : std::string("again.")) + name);
-    };
-    return {find("stream"), find("mean1"), find("rstd1"),   find("norm1"), find("qkv"),
-            find("att"),    find("lse"),   find("stream2"), find("mean2"), find("rstd2"),
-            find("norm2"),  find("pre"),   find("act")};
+    LayerActivations a;
+    for (const SavedSpec& spec : table_.saved) {
+      const bool kept = spec.kept(shape_.checkpointing);
+      a[spec.slot] = at((kept ? prefix : std::string("again.")) + name_of(spec.slot));
+    }
+    return a;
   }
 
   LayerGradients gradients(const std::string& prefix) const {
-    LayerGradients g{at(prefix + "dpre"), at(prefix + "dqkv"), {}, {}};
-    if (shape_.split_backward) {
-      g.dmlp = at(prefix + "dmlp");
-      g.dattn = at(prefix + "dattn");
+    LayerGradients g;
+    for (const InnerSpec& spec : table_.inner) {
+      if (shape_.split_backward || !spec.split_only) g[spec.slot] = at(prefix + name_of(spec.slot));
     }
     return g;
   }
 
  private:
-  static bool kept_in(const std::vector<TensorSpec>& specs, const char* name) {
-    for (const TensorSpec& spec : specs) {
-      if (spec.label == name) return true;
-    }
-    return false;
-  }
-
   const RankMemory& memory_;
   const RankShape& shape_;
   int64_t batch_;
-  std::vector<TensorSpec> saved_ = saved_specs(shape_);
+  LayerTable table_;
 };
 
 }  // namespace

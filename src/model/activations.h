@@ -8,24 +8,10 @@
 
 namespace stretto {
 
-struct LayerActivations {
-  Tensor stream;        // (rows, C)      residual stream coming in
-  Tensor mean1, rstd1;  // (rows)
-  Tensor norm1;         // (rows, C)
-  Tensor qkv;           // (B, T, 3C/tp)
-  Tensor att;           // (B, T, C/tp)
-  Tensor lse;           // (B, H/tp, T)
-  Tensor stream2;       // (rows, C)      after the attention branch
-  Tensor mean2, rstd2;  // (rows)
-  Tensor norm2;         // (rows, C)
-  Tensor pre, act;      // (n, F/tp)      before and after GELU
-};
-
-struct LayerGradients {
-  Tensor dpre;         // (n, F/tp)
-  Tensor dqkv;         // (B, T, 3C/tp)
-  Tensor dmlp, dattn;  // (rows, C)  split backward only
-};
+// What a layer keeps or computes again, and the gradients inside it. Slots that the model or the
+// mode does not have are `none`.
+using LayerActivations = PerSaved<Tensor>;
+using LayerGradients = PerInner<Tensor>;
 
 struct HeadActivations {
   Tensor stream, norm;  // (rows, C); norm becomes its own gradient

@@ -5,13 +5,14 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <tuple>
 #include <vector>
 
-#include "model/gradients.h"
+#include "model/embedding.h"
+#include "model/head.h"
 #include "model/layer.h"
 #include "model/offload.h"
-#include "model/weights.h"
 
 namespace stretto {
 
@@ -25,13 +26,6 @@ struct RankComms {
   Comm* pp = nullptr;
   Comm* ends = nullptr;
   Comm* replica = nullptr;
-};
-
-// A micro-batch that is being computed: which activations it uses and where its loss goes.
-struct MicroBatch {
-  int64_t slot = 0;   // of the chunk's activations
-  int64_t index = 0;  // among the step's micro-batches on this rank
-  int64_t batch = 0;  // sequences; 0 is legal and does nothing
 };
 
 class Gpt {
@@ -65,6 +59,9 @@ class Gpt {
   // Runs the chunk. The last stage also computes the loss and, with `train`, its gradient at once,
   // so that logits are needed for one chunk of rows at a time.
   void forward(size_t chunk, const MicroBatch& mb, bool train = true);
+  // Logits (1, columns) of the token that follows `token`, which is at `position` of the one
+  // sequence that the caches hold, one per layer. For shapes of one token on one rank.
+  ConstTensor decode(int32_t token, int64_t position, const std::vector<KvCache>& caches);
   // dstream: the gradient of output() on entry (ignored on the last stage), that of input() on
   // return. `deferred`: the gradients of matrices are left to backward_weights().
   void backward(size_t chunk, const MicroBatch& mb, Tensor dstream, bool deferred = false);
@@ -77,17 +74,14 @@ class Gpt {
 
  private:
   const ChunkActivations& activations(size_t chunk, const MicroBatch& mb);
-  // Whether the backward pass of a LayerNorm also sums bias gradients: the LayerNorm above layer l
-  // sums the layer's down_bias, and the one inside it its proj_bias.
-  bool sums_stream_biases() const;
+  // Whether the norm above layer l, if this rank has it, sums the layer's down_bias: see
+  // BiasGradients.
   bool bias_is_summed(size_t chunk, size_t l) const;
+  Tensor down_bias(size_t unit);
   void bring_back(size_t chunk, const MicroBatch& mb, size_t l);
   Tensor above(const ChunkActivations& a, size_t l, const MicroBatch& mb) const;
-  void embed(const ChunkActivations& a, int64_t batch);
-  void embed_backward(const ChunkActivations& a, Tensor dstream, int64_t batch);
-  void head_forward(const ChunkActivations& a, const MicroBatch& mb, bool train);
-  void loss_rows(const ChunkActivations& a, const MicroBatch& mb, int64_t begin, int64_t end,
-                 ConstTensor norm, Tensor dnorm, bool train);
+  LayerGradientPass gradient_pass(size_t chunk, const MicroBatch& mb, size_t l,
+                                  const LayerWeights& w);
 
   Backend& backend_;
   RankShape shape_;
@@ -97,20 +91,13 @@ class Gpt {
   Weights weights_;
   std::unique_ptr<Gradients> gradients_;  // none when forward only
   TensorParallel tp_;
-  Layer layer_;
+  BlockContext context_;
+  std::optional<Embedding> embedding_;          // on the first stage
+  std::optional<Head> head_;                    // on the last stage
+  std::vector<std::vector<Layer>> layers_;      // [chunk][layer]
+  std::vector<std::vector<size_t>> units_;      // [chunk][layer] -> unit
   std::unique_ptr<ActivationOffload> offload_;  // none when activations stay on the device
   std::map<std::tuple<size_t, int64_t, int64_t>, ChunkActivations> activations_;
-
-  struct Head {  // units and tensors of embedding and head, looked up once
-    size_t token_unit = 0, position_unit = 0, norm_unit = 0, matrix_unit = 0;
-    ConstTensor wte, wpe, norm_weight, norm_bias, matrix;
-  } head_;
-  struct HeadGrads {
-    Tensor wte, wpe, norm_weight, norm_bias, matrix;
-  } dhead_;
-  std::vector<std::vector<size_t>> units_;  // [chunk][layer] -> unit
-  int64_t vocab_begin_ = 0;
-  Tensor loss_scale_, logits_, lse_, lse_parts_, target_, loss_sums_;
 };
 
 }  // namespace stretto

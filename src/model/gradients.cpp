@@ -1,5 +1,7 @@
 #include "model/gradients.h"
 
+#include "model/table_gradient.h"
+
 namespace stretto {
 
 Gradients::Gradients(Backend& backend, const RankShape& shape, const FlatLayout& layout,
@@ -21,8 +23,8 @@ Gradients::Gradients(Backend& backend, const RankShape& shape, const FlatLayout&
   for (const FlatUnit& unit : layout.units) {
     if (!shape.reduces_each_micro_batch()) {
       buffer_of_.push_back(buffers_.size());
-      buffers_.push_back(flat_.slice(unit.begin, unit.end));
-    } else if (unit.layer >= 0) {
+      buffers_.push_back(flat_.slice(unit.begin(), unit.end()));
+    } else if (unit.role == Role::layer) {
       buffer_of_.push_back(layers++ % 2);
     } else {
       buffer_of_.push_back(buffers_.size());
@@ -33,7 +35,7 @@ Gradients::Gradients(Backend& backend, const RankShape& shape, const FlatLayout&
   for (size_t u = 0; u < layout.units.size(); ++u) {
     const FlatUnit& unit = layout.units[u];
     base_.push_back(buffers_[buffer_of_[u]].slice(0, unit.count()));
-    layers_.push_back(unit.layer >= 0 ? layer_in(unit, base_[u]) : LayerGrads{});
+    layers_.push_back(unit.role == Role::layer ? layer_in(unit, base_[u], shape.tp) : LayerGrads{});
   }
   if (!shape.rounds_gradients()) return;
   sent_.resize(2);
@@ -43,10 +45,9 @@ Gradients::Gradients(Backend& backend, const RankShape& shape, const FlatLayout&
   if (shape.zero >= 2) sum_ = memory.at("sent_grads.sum");
 }
 
-Tensor Gradients::half_of(size_t u, int half, Tensor of_unit) const {
-  const FlatUnit& unit = layout_.units[u];
-  const int64_t cut = unit.replicated - unit.begin;
-  return half == 0 ? of_unit.slice(0, cut) : of_unit.slice(cut, unit.count());
+Tensor Gradients::part_of(size_t u, const FlatPart& part, Tensor of_unit) const {
+  const int64_t unit = layout_.units[u].begin();
+  return of_unit.slice(part.range.begin - unit, part.range.end - unit);
 }
 
 void Gradients::begin_step(int64_t micro_batches) {
@@ -68,13 +69,13 @@ Tensor Gradients::open(size_t u) {
 // head overwrites it first.
 void Gradients::zero_small(size_t u, Tensor base) {
   const FlatUnit& unit = layout_.units[u];
-  const bool head_writes = shape_.last_stage && shape_.model.tied_embedding;
+  const TableGradient table(shape_);
   int64_t from = 0, to = 0;  // adjoining parameters are cleared together
   for (const FlatParameter& p : unit.parameters) {
-    const bool accumulates =
-        p.spec.vector() || unit.name == "wpe" || (unit.name == "wte" && !head_writes);
+    const bool accumulates = p.spec.vector() || unit.role == Role::positions ||
+                             (unit.role == Role::tokens && table.starts_at_zero());
     if (!accumulates) continue;
-    const int64_t begin = p.offset - unit.begin;
+    const int64_t begin = p.offset - unit.begin();
     if (begin != to) {
       if (to > from) backend_.fill_zero(base.slice(from, to));
       from = begin;
@@ -86,7 +87,7 @@ void Gradients::zero_small(size_t u, Tensor base) {
   if (shape_.reduces_each_micro_batch()) {
     int64_t end = 0;
     for (const FlatParameter& p : unit.parameters) {
-      const int64_t begin = p.offset - unit.begin;
+      const int64_t begin = p.offset - unit.begin();
       if (begin > end) backend_.fill_zero(base.slice(end, begin));
       end = begin + p.count;
     }
@@ -126,20 +127,23 @@ void Gradients::close(size_t unit) {
 
 void Gradients::reduce(size_t u) {
   auto& pending = pending_[buffer_of_[u]];
-  const Tensor halves[2] = {half_of(u, 0, base_[u]), half_of(u, 1, base_[u])};
+  const std::vector<FlatPart>& parts = layout_.units[u].parts;
   // With sequence parallelism each tensor-parallel rank has only seen its own rows, so the
   // gradients of replicated parameters are summed first.
-  if (shape_.gathers_sequence() && halves[1].count() > 0) tp_.all_reduce(halves[1]);
+  for (const FlatPart& part : parts) {
+    if (!shape_.gathers_sequence() || part.group != Group::tensor || part.count() == 0) continue;
+    tp_.all_reduce(part_of(u, part, base_[u]));
+  }
   if (!sent_.empty()) return send_rounded(u);
-  for (int half = 0; half < 2; ++half) {
-    if (halves[half].count() == 0) continue;
+  for (const FlatPart& part : parts) {
+    if (part.count() == 0) continue;
+    const Tensor mine = part_of(u, part, base_[u]);
     if (shape_.reduces_each_micro_batch()) {
-      pending.push_back(
-          dp_.start_reduce_scatter(owned_part(u, half), halves[half], Accumulate::yes));
+      pending.push_back(dp_.start_reduce_scatter(summed(part), mine, Accumulate::yes));
     } else if (shape_.zero == 0) {
-      pending.push_back(dp_.start_all_reduce(halves[half]));
-    } else {  // the owned part lies inside the input
-      pending.push_back(dp_.start_reduce_scatter(owned_part(u, half), halves[half]));
+      pending.push_back(dp_.start_all_reduce(mine));
+    } else {  // the owned share lies inside the input
+      pending.push_back(dp_.start_reduce_scatter(summed(part), mine));
     }
   }
 }
@@ -152,23 +156,23 @@ void Gradients::send_rounded(size_t u) {
   sent.unit = u;
   const Tensor copy = sent.buffer.slice(0, layout_.units[u].count());
   backend_.convert(copy, base_[u]);
-  for (int half = 0; half < 2; ++half) {
-    const Tensor whole = half_of(u, half, copy);
-    if (whole.count() == 0) continue;
-    const int64_t part = whole.count() / layout_.dp, begin = part * dp_.rank();
-    sent.pending[half] = shape_.zero == 0
-                             ? dp_.start_all_reduce(whole)
-                             : dp_.start_reduce_scatter(whole.slice(begin, begin + part), whole);
+  for (const FlatPart& part : layout_.units[u].parts) {
+    RequestPtr& pending = sent.pending.emplace_back();
+    if (part.count() == 0) continue;
+    const Tensor whole = part_of(u, part, copy);
+    const int64_t share = whole.count() / layout_.dp, begin = share * dp_.rank();
+    pending = shape_.zero == 0 ? dp_.start_all_reduce(whole)
+                               : dp_.start_reduce_scatter(whole.slice(begin, begin + share), whole);
   }
 }
 
 void Gradients::deliver(Sent& sent) {
   const size_t u = sent.unit;
-  for (int half = 0; half < 2; ++half) {
-    if (!sent.pending[half]) continue;
-    sent.pending[half]->wait();
-    sent.pending[half].reset();
-    const Tensor whole = half_of(u, half, sent.buffer), target = owned_part(u, half);
+  for (size_t i = 0; i < sent.pending.size(); ++i) {
+    if (!sent.pending[i]) continue;
+    sent.pending[i]->wait();
+    const FlatPart& part = layout_.units[u].parts[i];
+    const Tensor whole = part_of(u, part, sent.buffer), target = summed(part);
     const int64_t begin = shape_.zero == 0 ? 0 : target.count() * dp_.rank();
     const Tensor result = whole.slice(begin, begin + target.count());
     if (shape_.zero < 2) {
@@ -179,55 +183,50 @@ void Gradients::deliver(Sent& sent) {
       backend_.add(target, target, sum);
     }
   }
+  sent.pending.clear();
 }
 
-void Gradients::sum_over_replicas(Tensor part) {
-  if (part.count() == 0) return;
-  if (sent_.empty()) return replica_->all_reduce(part);
-  const Tensor copy = sent_[0].buffer.slice(0, part.count());
-  backend_.convert(copy, part);
+void Gradients::sum_over_replicas(Tensor share) {
+  if (share.count() == 0) return;
+  if (sent_.empty()) return replica_->all_reduce(share);
+  const Tensor copy = sent_[0].buffer.slice(0, share.count());
+  backend_.convert(copy, share);
   replica_->all_reduce(copy);
-  backend_.convert(part, copy);
+  backend_.convert(share, copy);
 }
 
 void Gradients::finish_step(Comm* ends) {
   for (size_t buffer = 0; buffer < buffers_.size(); ++buffer) wait(buffer);
   // The older one first.
   for (size_t i = 0; i < sent_.size(); ++i) deliver(sent_[(next_sent_ + i) % 2]);
-  for (size_t u = 0; u < layout_.units.size(); ++u) {
-    const FlatUnit& unit = layout_.units[u];
-    for (int half = 0; half < 2 && replica_ != nullptr; ++half) {
-      sum_over_replicas(owned_part(u, half));
+  for (const FlatUnit& unit : layout_.units) {
+    for (const FlatPart& part : unit.parts) {
+      if (replica_ != nullptr) sum_over_replicas(summed(part));
     }
-    if (ends != nullptr && unit.name == "wte") ends->all_reduce(owned_part(u, 0));
+    if (ends != nullptr && unit.role == Role::tokens) ends->all_reduce(summed(unit.parts.front()));
     if (shape_.zero > 0 || !shape_.reduces_each_micro_batch()) continue;
-    for (int half = 0; half < 2; ++half) {  // no sharding: every rank needs all of it
-      const int64_t begin = half == 0 ? unit.begin : unit.replicated;
-      const int64_t end = half == 0 ? unit.replicated : unit.end;
-      if (begin < end) dp_.all_gather(flat_.slice(begin, end), owned_part(u, half));
+    for (const FlatPart& part : unit.parts) {  // no sharding: every rank needs all of it
+      if (part.count() == 0) continue;
+      dp_.all_gather(flat_.slice(part.range.begin, part.range.end), summed(part));
     }
   }
 }
 
 // Where this data-parallel rank's share of the sum goes: a part of the flat buffer, or the shard
-// buffer with ZeRO 2 and 3. Without ZeRO, and unless the order of sums is fixed, all of the unit.
-Tensor Gradients::owned_part(size_t u, int half) {
-  const FlatUnit& unit = layout_.units[u];
-  const int64_t dp = layout_.dp, rank = dp_.rank();
-  if (shape_.zero == 0 && !shape_.reduces_each_micro_batch()) return owned(u, half);
+// buffer with ZeRO 2 and 3. Without ZeRO, and unless the order of sums is fixed, the whole part.
+Tensor Gradients::summed(const FlatPart& part) {
+  const int64_t dp = layout_.dp;
+  if (shape_.zero == 0 && !shape_.reduces_each_micro_batch()) return owned(part);
   if (shape_.zero >= 2) {
-    return half == 0 ? flat_.slice(unit.begin / dp, unit.replicated / dp)
-                     : flat_.slice(unit.replicated / dp, unit.end / dp);
+    const int64_t begin = part.shard_begin(dp);
+    return flat_.slice(begin, begin + part.count() / dp);
   }
-  const FlatRange range = half == 0 ? owned_cut(unit, dp, rank) : owned_replicated(unit, dp, rank);
+  const FlatRange range = part.owned(dp, dp_.rank());
   return flat_.slice(range.begin, range.end);
 }
 
-Tensor Gradients::owned(size_t u, int half) {
-  const FlatUnit& unit = layout_.units[u];
-  if (shape_.zero > 0) return owned_part(u, half);
-  return half == 0 ? flat_.slice(unit.begin, unit.replicated)
-                   : flat_.slice(unit.replicated, unit.end);
+Tensor Gradients::owned(const FlatPart& part) {
+  return shape_.zero > 0 ? summed(part) : flat_.slice(part.range.begin, part.range.end);
 }
 
 }  // namespace stretto

@@ -35,7 +35,7 @@ class Gradients {
   const LayerGrads& layer(size_t unit);
   // A tensor over the unit's buffer; write to it only between open() and close().
   Tensor parameter(size_t unit, const std::string& name) const {
-    return parameter_in(layout_.units[unit], base_[unit], name);
+    return parameter_in(layout_.units[unit], base_[unit], name, shape_.tp);
   }
   // `overwrite` for the first writer since the buffer was last reduced, then `accumulate`.
   Grad matrix_mode(size_t unit);
@@ -55,24 +55,26 @@ class Gradients {
   const std::vector<UnitState>& progress() const { return state_; }
   void set_progress(const std::vector<UnitState>& progress) { state_ = progress; }
 
-  // After finish_step: the reduced gradients of the part that this rank's optimizer updates.
-  Tensor owned(size_t unit, int half);
+  // After finish_step: the reduced gradients of the share of a unit's part that this rank's
+  // optimizer updates.
+  Tensor owned(const FlatPart& part);
 
  private:
   // A rounded copy of a unit that is being sent.
   struct Sent {
     Tensor buffer;
     size_t unit = 0;
-    RequestPtr pending[2];  // by half
+    std::vector<RequestPtr> pending;  // by part; null where a part is empty
   };
   void zero_small(size_t unit, Tensor base);
   void reduce(size_t unit);
   void send_rounded(size_t unit);
   void deliver(Sent& sent);  // waits, and stores the sums
-  void sum_over_replicas(Tensor part);
-  Tensor half_of(size_t unit, int half, Tensor of_unit) const;
+  void sum_over_replicas(Tensor share);
+  // A part of a unit, given a view of the whole unit.
+  Tensor part_of(size_t unit, const FlatPart& part, Tensor of_unit) const;
   void wait(size_t buffer);
-  Tensor owned_part(size_t unit, int half);
+  Tensor summed(const FlatPart& part);
 
   Backend& backend_;
   const RankShape& shape_;

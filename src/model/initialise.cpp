@@ -26,7 +26,7 @@ void fill(const ParameterSpec& spec, const CounterRng& rng, int64_t vocab, Run r
       break;
   }
   // Rows that only pad the vocabulary stay zero.
-  if (spec.name == "wte" || spec.name == "head") {
+  if (spec.words) {
     const int64_t real = std::clamp<int64_t>(vocab * spec.columns - run.global_begin, 0, run.count);
     std::fill(out + real, out + run.count, 0.0f);
   }

@@ -1,37 +1,40 @@
 #include "model/weights.h"
 
+#include <algorithm>
+
 #include "model/host_values.h"
 
 namespace stretto {
 
-Tensor parameter_in(const FlatUnit& unit, Tensor base, const std::string& name) {
+Tensor parameter_in(const FlatUnit& unit, Tensor base, const FlatParameter& p, int64_t tp) {
+  const int64_t begin = p.offset - unit.begin();
+  const Tensor flat = base.slice(begin, begin + p.count);
+  if (p.spec.vector()) return flat;
+  const int64_t columns = shard_columns(p.spec, tp);
+  return flat.view({p.count / columns, columns});
+}
+
+Tensor parameter_in(const FlatUnit& unit, Tensor base, const std::string& name, int64_t tp) {
   for (const FlatParameter& p : unit.parameters) {
-    if (p.spec.name != name) continue;
-    const int64_t begin = p.offset - unit.begin;
-    const Tensor flat = base.slice(begin, begin + p.count);
-    if (p.spec.vector()) return flat;
-    const int64_t columns = p.spec.split == Split::columns
-                                ? p.spec.columns / (p.spec.count() / p.count)
-                                : p.spec.columns;
-    return flat.view({p.count / columns, columns});
+    if (p.spec.name == name) return parameter_in(unit, base, p, tp);
   }
   return {};
 }
 
-LayerOf<Tensor> layer_in(const FlatUnit& unit, Tensor base) {
-  const std::string h = unit.name + ".";
-  auto find = [&](const char* name) { return parameter_in(unit, base, h + name); };
-  return {find("ln1.weight"),    find("ln1.bias"),         find("attn.qkv.weight"),
-          find("attn.qkv.bias"), find("attn.proj.weight"), find("attn.proj.bias"),
-          find("ln2.weight"),    find("ln2.bias"),         find("mlp.up.weight"),
-          find("mlp.up.bias"),   find("mlp.down.weight"),  find("mlp.down.bias")};
+LayerGrads layer_in(const FlatUnit& unit, Tensor base, int64_t tp) {
+  LayerGrads all;
+  for (const FlatParameter& p : unit.parameters) {
+    all[p.spec.weight] = parameter_in(unit, base, p, tp);
+  }
+  return all;
 }
 
 namespace {
 
-LayerWeights constant(const LayerOf<Tensor>& w) {
-  return {w.ln1_weight, w.ln1_bias, w.qkv_weight, w.qkv_bias, w.proj_weight, w.proj_bias,
-          w.ln2_weight, w.ln2_bias, w.up_weight,  w.up_bias,  w.down_weight, w.down_bias};
+LayerWeights constant(const LayerGrads& weights) {
+  LayerWeights all;
+  std::copy(weights.values.begin(), weights.values.end(), all.values.begin());
+  return all;
 }
 
 }  // namespace
@@ -43,21 +46,22 @@ Weights::Weights(Backend& backend, const RankShape& shape, const FlatLayout& lay
   for (size_t u = 0; u < layout.units.size(); ++u) {
     const FlatUnit& unit = layout.units[u];
     base_.push_back(shape.zero == 3 ? slot_of(u).buffer.slice(0, unit.count())
-                                    : flat_.slice(unit.begin, unit.end));
-    layers_.push_back(unit.layer >= 0 ? constant(layer_in(unit, base_[u])) : LayerWeights{});
+                                    : flat_.slice(unit.begin(), unit.end()));
+    layers_.push_back(unit.role == Role::layer ? constant(layer_in(unit, base_[u], shape.tp))
+                                               : LayerWeights{});
   }
 }
 
 // Layers share two buffers: one is in use while the other is fetched. Every other unit has its own.
 void Weights::make_slots(RankMemory& memory) {
   size_t layers = 0;
-  for (const FlatUnit& unit : layout_.units) layers += unit.layer >= 0 ? 1 : 0;
+  for (const FlatUnit& unit : layout_.units) layers += unit.role == Role::layer ? 1 : 0;
   for (size_t i = 0; i < 2 && layers > 0; ++i) {
     slots_.emplace_back().buffer = memory.at(fmt::format("gathered.layer.{}", i));
   }
   layers = 0;
   for (const FlatUnit& unit : layout_.units) {
-    if (unit.layer >= 0) {
+    if (unit.role == Role::layer) {
       slot_index_.push_back(layers++ % 2);
     } else {
       slot_index_.push_back(slots_.size());
@@ -71,12 +75,11 @@ Weights::Slot& Weights::slot_of(size_t unit) { return slots_[slot_index_[unit]];
 void Weights::gather(size_t u, Slot& slot) {
   const FlatUnit& unit = layout_.units[u];
   slot.unit = static_cast<int64_t>(u);
-  for (int half = 0; half < 2; ++half) {
-    const int64_t begin = half == 0 ? unit.begin : unit.replicated;
-    const int64_t end = half == 0 ? unit.replicated : unit.end;
-    if (begin == end) continue;
-    slot.pending[half] = dp_.start_all_gather(
-        slot.buffer.slice(begin - unit.begin, end - unit.begin), owned(u, half));
+  for (const FlatPart& part : unit.parts) {
+    if (part.count() == 0) continue;
+    slot.pending.push_back(dp_.start_all_gather(
+        slot.buffer.slice(part.range.begin - unit.begin(), part.range.end - unit.begin()),
+        owned(part)));
   }
 }
 
@@ -89,10 +92,11 @@ void Weights::prefetch(size_t unit) {
 Tensor Weights::get(size_t u) {
   if (shape_.zero == 3) {
     prefetch(u);
-    for (RequestPtr& request : slot_of(u).pending) {
+    Slot& slot = slot_of(u);
+    for (RequestPtr& request : slot.pending) {
       if (request) request->wait();
-      request.reset();
     }
+    slot.pending.clear();
   }
   return base_[u];
 }
@@ -103,34 +107,28 @@ const LayerWeights& Weights::layer(size_t unit) {
 }
 
 ConstTensor Weights::parameter(size_t unit, const std::string& name) const {
-  return parameter_in(layout_.units[unit], base_[unit], name);
+  return parameter_in(layout_.units[unit], base_[unit], name, shape_.tp);
 }
 
-Tensor Weights::owned(size_t u, int half) {
-  const FlatUnit& unit = layout_.units[u];
-  const int64_t dp = layout_.dp, rank = dp_.rank();
-  if (shape_.zero == 0) {
-    return half == 0 ? flat_.slice(unit.begin, unit.replicated)
-                     : flat_.slice(unit.replicated, unit.end);
-  }
+Tensor Weights::owned(const FlatPart& part) {
+  const int64_t dp = layout_.dp;
+  if (shape_.zero == 0) return flat_.slice(part.range.begin, part.range.end);
   if (shape_.zero == 3) {
-    return half == 0 ? flat_.slice(unit.begin / dp, unit.replicated / dp)
-                     : flat_.slice(unit.replicated / dp, unit.end / dp);
+    const int64_t begin = part.shard_begin(dp);
+    return flat_.slice(begin, begin + part.count() / dp);
   }
-  const FlatRange range = half == 0 ? owned_cut(unit, dp, rank) : owned_replicated(unit, dp, rank);
+  const FlatRange range = part.owned(dp, dp_.rank());
   return flat_.slice(range.begin, range.end);
 }
 
 void Weights::publish() {
   for (Slot& slot : slots_) slot.unit = -1;
   if (shape_.zero == 0 || shape_.zero == 3) return;
-  for (size_t u = 0; u < layout_.units.size(); ++u) {
-    const FlatUnit& unit = layout_.units[u];
-    for (int half = 0; half < 2; ++half) {
-      const int64_t begin = half == 0 ? unit.begin : unit.replicated;
-      const int64_t end = half == 0 ? unit.replicated : unit.end;
-      if (begin == end) continue;
-      publishing_.push_back(dp_.start_all_gather(flat_.slice(begin, end), owned(u, half)));
+  for (const FlatUnit& unit : layout_.units) {
+    for (const FlatPart& part : unit.parts) {
+      if (part.count() == 0) continue;
+      publishing_.push_back(
+          dp_.start_all_gather(flat_.slice(part.range.begin, part.range.end), owned(part)));
     }
   }
   for (RequestPtr& request : publishing_) {
@@ -153,13 +151,10 @@ void Weights::assign(size_t u, int64_t begin, const float* values, int64_t count
   for (Slot& slot : slots_) slot.unit = -1;
 }
 
-size_t Weights::layer_unit(int64_t layer) const { return unit_index(fmt::format("h.{}", layer)); }
-
-size_t Weights::unit_index(const std::string& name) const {
-  for (size_t u = 0; u < layout_.units.size(); ++u) {
-    if (layout_.units[u].name == name) return u;
-  }
-  STRETTO_CHECK(false, "no unit '{}' on this rank", name);
+size_t Weights::unit_index(Role role, int64_t layer) const {
+  const auto index = layout_.find(role, layer);
+  STRETTO_CHECK(index, "no unit of role {}, layer {} on this rank", static_cast<int>(role), layer);
+  return *index;
 }
 
 }  // namespace stretto

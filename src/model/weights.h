@@ -13,22 +13,15 @@
 
 namespace stretto {
 
-// The parameters of a layer. One that the model does not have (bias: false) is a `none` tensor.
-template <typename T>
-struct LayerOf {
-  T ln1_weight, ln1_bias;    // (C)
-  T qkv_weight, qkv_bias;    // (3C/tp, C), (3C/tp)
-  T proj_weight, proj_bias;  // (C, C/tp), (C)
-  T ln2_weight, ln2_bias;    // (C)
-  T up_weight, up_bias;      // (F/tp, C), (F/tp)
-  T down_weight, down_bias;  // (C, F/tp), (C)
-};
-using LayerWeights = LayerOf<ConstTensor>;
-using LayerGrads = LayerOf<Tensor>;
+// The parameters of a layer. One that the model does not have is a `none` tensor.
+using LayerWeights = PerWeight<ConstTensor>;
+using LayerGrads = PerWeight<Tensor>;
 
 // The parameters of a unit as tensors over `base`, a flat view of the whole unit.
-Tensor parameter_in(const FlatUnit& unit, Tensor base, const std::string& name);
-LayerOf<Tensor> layer_in(const FlatUnit& unit, Tensor base);
+Tensor parameter_in(const FlatUnit& unit, Tensor base, const FlatParameter& parameter, int64_t tp);
+// None where the unit has no parameter of that name.
+Tensor parameter_in(const FlatUnit& unit, Tensor base, const std::string& name, int64_t tp);
+LayerGrads layer_in(const FlatUnit& unit, Tensor base, int64_t tp);
 
 class Weights {
  public:
@@ -44,15 +37,13 @@ class Weights {
   // A tensor in the unit's buffer; it holds the weights only after get().
   ConstTensor parameter(size_t unit, const std::string& name) const;
 
-  // The part of a half that this rank's optimizer updates. Half 0: what tensor parallelism cuts,
-  // half 1: what it replicates.
-  Tensor owned(size_t unit, int half);
+  // The share of a unit's part that this rank's optimizer updates.
+  Tensor owned(const FlatPart& part);
   // After an update of the owned parts: brings all replicas up to date. With ZeRO 3 gathered copies
   // become invalid.
   void publish();
 
-  size_t layer_unit(int64_t layer) const;  // index of layer's unit
-  size_t unit_index(const std::string& name) const;
+  size_t unit_index(Role role, int64_t layer = -1) const;  // it must be on this rank
 
   // Sets elements [begin, begin + count) of a unit from floats on the host, as far as this rank
   // stores them.
@@ -62,7 +53,7 @@ class Weights {
   struct Slot {
     Tensor buffer;
     int64_t unit = -1;
-    RequestPtr pending[2];
+    std::vector<RequestPtr> pending;  // by part
   };
   void make_slots(RankMemory& memory);
   Slot& slot_of(size_t unit);

@@ -25,8 +25,7 @@ class Counter {
     }
     const auto steps = static_cast<uint64_t>(micro_batches_.size());
     for (const FlatUnit& unit : layout_.units) {
-      count_gradients(unit, unit.replicated - unit.begin, steps, false);
-      count_gradients(unit, unit.end - unit.replicated, steps, true);
+      for (const FlatPart& part : unit.parts) count_gradients(unit, part, steps);
     }
     if (s_.zero == 3) count_gathered_weights(steps);
     count_scalars(steps);
@@ -52,17 +51,8 @@ class Counter {
 
   void count_tensor_parallel(int64_t batch) {
     const uint64_t x = stream_bytes(batch);
-    uint64_t layers = 0;
-    for (const auto& chunk : s_.chunks) layers += chunk.size();
-    // Forward: gathers before qkv and up, sums after proj and down. Backward the reverse, and the
-    // two inputs are gathered once more for the weight gradients.
-    reduce_stream(x, 4 * layers);
-    gather_stream(x, 6 * layers);
-    if (s_.split_backward) gather_stream(x, 2 * layers);  // both output gradients, kept cut
-    if (s_.checkpointing == Checkpointing::full) {
-      const auto times = static_cast<uint64_t>(recomputations(s_.split_backward));
-      reduce_stream(x, times * layers);
-      gather_stream(x, 2 * times * layers);
+    for (const auto& chunk : s_.chunks) {
+      for (const int64_t layer : chunk) count_layer(layer_table(s_.model, layer), x);
     }
     if (s_.first_stage) {
       reduce_stream(x, 1);
@@ -79,6 +69,33 @@ class Counter {
     }
   }
 
+  void count_layer(const LayerTable& layer, uint64_t bytes) {
+    for (const TrafficSpec& traffic : layer.traffic) {
+      const auto n = static_cast<uint64_t>(traffic.times) * times(traffic.phase);
+      if (traffic.call == StreamCall::gather) {
+        gather_stream(bytes, n);
+      } else {
+        reduce_stream(bytes, n);
+      }
+    }
+  }
+
+  // How often a micro-batch goes through a phase.
+  uint64_t times(Phase phase) const {
+    switch (phase) {
+      case Phase::forward:
+      case Phase::backward:
+        return 1;
+      case Phase::repeat:
+        return s_.checkpointing == Checkpointing::full
+                   ? static_cast<uint64_t>(recomputations(s_.split_backward))
+                   : 0;
+      case Phase::deferred:
+        return s_.split_backward ? 1 : 0;
+    }
+    return 0;
+  }
+
   void count_pipeline(int64_t batch) {
     const uint64_t x = stream_bytes(batch) / (s_.gathers_sequence() ? s_.tp : 1);
     const uint64_t chunks = s_.chunks.size();
@@ -87,8 +104,10 @@ class Counter {
     v_.pp.send_bytes += x * (2 * chunks - (first ? 1 : 0) - (last ? 1 : 0));
   }
 
-  // One half of a unit: its gradients to their owners, and the updated weights back.
-  void count_gradients(const FlatUnit& unit, int64_t elements, uint64_t steps, bool replicated) {
+  // One part of a unit: its gradients to their owners, and the updated weights back.
+  void count_gradients(const FlatUnit& unit, const FlatPart& part, uint64_t steps) {
+    const int64_t elements = part.count();
+    const bool replicated = part.group == Group::tensor;
     const bool each = s_.reduces_each_micro_batch();
     const uint64_t times = each ? steps : 1;
     const uint64_t own_type = static_cast<uint64_t>(elements) * dtype_size(types_.gradient);
@@ -110,7 +129,7 @@ class Counter {
       const uint64_t weights = static_cast<uint64_t>(elements) * dtype_size(types_.compute);
       v_.dp.all_gather_bytes += ring_share_bytes(weights, dp_);
     }
-    const bool ends = place_.ranks > 1 && s_.model.tied_embedding && unit.name == "wte";
+    const bool ends = place_.ranks > 1 && s_.model.tied_embedding && unit.role == Role::tokens;
     if (ends && !replicated) {
       const uint64_t owned = each || s_.zero > 0 ? own_type / static_cast<uint64_t>(dp_) : own_type;
       v_.embedding.all_reduce_bytes += ring_all_reduce_bytes(owned, 2);
@@ -124,10 +143,11 @@ class Counter {
     uint64_t layer_bytes = 0;
     for (const FlatUnit& unit : layout_.units) {
       const uint64_t size = dtype_size(types_.compute);
-      const uint64_t bytes =
-          ring_share_bytes(static_cast<uint64_t>(unit.replicated - unit.begin) * size, dp_) +
-          ring_share_bytes(static_cast<uint64_t>(unit.end - unit.replicated) * size, dp_);
-      if (unit.layer < 0) {
+      uint64_t bytes = 0;
+      for (const FlatPart& part : unit.parts) {
+        bytes += ring_share_bytes(static_cast<uint64_t>(part.count()) * size, dp_);
+      }
+      if (unit.role != Role::layer) {
         v_.dp.all_gather_bytes += bytes;
       } else {
         ++layers;

@@ -6,13 +6,15 @@
 
 #include "base/error.h"
 #include "base/units.h"
-#include "config/config.h"
+#include "config/schema.h"
 #include "plan/search.h"
 
 namespace stretto::plan {
 namespace {
 
-constexpr int64_t kMostDevices = 10'000'000;
+bool within(int64_t value, const Key& key) {
+  return static_cast<double>(value) >= key.least && static_cast<double>(value) <= key.most;
+}
 
 [[noreturn]] void refuse(const std::string& what, const std::string& fix) {
   throw Error(ExitCode::bad_config, "planning: " + what, fix);
@@ -22,31 +24,33 @@ constexpr int64_t kMostDevices = 10'000'000;
 
 void check_workload(const Workload& w) {
   const ModelShape& m = w.model;
-  const auto need = [&](int64_t value, int64_t high, const char* field) {
-    if (value >= 1 && value <= high) return;
-    refuse(fmt::format("model.{} is {}", field, value),
-           fmt::format("use a value from 1 to {}", high));
+  // The planner takes what `train` takes: the limits are those of the keys.
+  const auto need = [&](int64_t value, const char* name, const char* what, const char* option) {
+    const Key& key = *find_key(name);
+    if (within(value, key)) return;
+    refuse(fmt::format("{} is {}", what, value),
+           fmt::format("{} {:.0f} to {:.0f}", option, key.least, key.most));
   };
-  need(m.layers, 100000, "layers");
-  need(m.hidden, 10000000, "hidden");
-  need(m.heads, 1000000, "heads");
-  need(m.vocab, 1000000000, "vocab");
-  need(m.ffn, 100000000, "ffn");
-  if (m.hidden % m.heads != 0) {
+  const auto model = [&](int64_t value, const char* name) {
+    need(value, name, name, "use a value from");
+  };
+  model(m.layers, "model.layers");
+  model(m.hidden, "model.hidden");
+  model(m.heads, "model.heads");
+  model(m.vocab, "model.vocab");
+  model(m.ffn, "model.ffn");
+  if (m.head_dim == 0 && m.hidden % m.heads != 0) {
     refuse(fmt::format("model.hidden {} is not divisible by model.heads {}", m.hidden, m.heads),
            "choose heads that divide hidden");
   }
-  if (w.seq_len < 1 || w.seq_len > 100000000) {
-    refuse(fmt::format("the sequence length is {}", w.seq_len), "give --seq-len 1 to 100000000");
-  }
-  if (w.global_batch < 1 || w.global_batch > 1000000000) {
-    refuse(fmt::format("the global batch is {}", w.global_batch), "give --global-batch sequences");
-  }
+  need(w.seq_len, "seq_len", "the sequence length", "give --seq-len");
+  need(w.global_batch, "global_batch", "the global batch", "give --global-batch");
 }
 
 void check_devices(const Constraints& c) {
-  if (c.devices >= 1 && c.devices <= kMostDevices) return;
-  refuse(fmt::format("{} devices", c.devices), fmt::format("give --gpus 1 to {}", kMostDevices));
+  const Key& key = *find_key("parallel.dp");
+  if (within(c.devices, key)) return;
+  refuse(fmt::format("{} devices", c.devices), fmt::format("give --gpus 1 to {:.0f}", key.most));
 }
 
 Abilities abilities_for(const Stack& stack, const Workload& work) {
@@ -110,7 +114,7 @@ void check_division(const Constraints& c) {
   refuse(fmt::format("{} {} {}", asked, all ? "is not" : "does not divide",
                      counted(c.devices, "device")),
          !all ? "give sizes that divide --gpus"
-         : product > kMostDevices
+         : product > find_key("parallel.dp")->most
              ? "leave one of them out"
              : fmt::format("give --gpus {:.0f}, or leave one of them out", product));
 }

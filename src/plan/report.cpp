@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "account/flops.h"
+#include "account/parameters.h"
 #include "base/shell_text.h"
 #include "base/text_table.h"
 #include "base/units.h"
@@ -30,7 +31,7 @@ std::string header(const Plan& p) {
       "constants: {}; interval +-{:.0f} %, most of it common to all lines{}\n",
       p.work.model.name, counted(p.work.model.layers, "layer"), p.work.model.hidden,
       counted(p.work.model.heads, "head"),
-      format_count(static_cast<double>(parameter_formula(p.work.model))),
+      format_count(static_cast<double>(parameter_count(p.work.model))),
       counted(p.work.global_batch, "sequence"), counted(p.work.seq_len, "token"),
       name_of(p.work.precision), counted(p.constraints.devices, "device"), p.cluster.name,
       p.cluster.description, p.stack.name, p.stack.fit_source, 100 * half,

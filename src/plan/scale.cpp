@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "account/flops.h"
+#include "account/parameters.h"
 #include "base/ceil_div.h"
 #include "base/text_table.h"
 #include "base/units.h"
@@ -46,7 +47,7 @@ Goodput goodput(const Cluster& cluster, const Stack& stack, const Workload& work
   Goodput g;
   const double rate = cluster.failures_per_device_hour * static_cast<double>(devices);
   g.checkpoint_seconds = saved_bytes(stack, work.precision) *
-                         static_cast<double>(parameter_formula(work.model)) /
+                         static_cast<double>(parameter_count(work.model)) /
                          cluster.checkpoint_bandwidth;
   if (rate <= 0) return g;
   g.hours_between_failures = 1 / rate;

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "account/flops.h"
+#include "account/parameters.h"
 #include "account/peaks.h"
 
 namespace stretto {
@@ -120,7 +121,7 @@ std::vector<FigureTest> composer_tests(const ReferenceRow& r) {
   std::vector<FigureTest> tests;
   if (r.params) {
     tests.push_back(integer_test("parameters", FigureKind::strict, d(*r.params),
-                                 d(parameter_formula(r.shape()))));
+                                 d(parameter_count(r.shape()))));
   }
   add_batch_tests(tests, r);
   const auto format = r.precision == "amp_fp8" ? PeakFormat::fp8 : PeakFormat::bf16;

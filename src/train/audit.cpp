@@ -170,10 +170,10 @@ void audit_replicas(Trainer& trainer) {
     for (const FlatParameter& parameter : unit.parameters) {
       for (const Kind& kind : kinds) {
         add_copies(kind.sharded ? parts : whole, gpt, kind, unit, parameter);
-        if (parameter.offset >= unit.replicated) {
+        if (unit.part_of(parameter).group == Group::tensor) {
           add_copies(replicated, gpt, kind, unit, parameter);
         }
-        if (unit.name == "wte") add_copies(tied, gpt, kind, unit, parameter);
+        if (unit.role == Role::tokens) add_copies(tied, gpt, kind, unit, parameter);
       }
     }
   }

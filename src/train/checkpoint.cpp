@@ -30,29 +30,22 @@ std::vector<int64_t> shape_of(const ParameterSpec& spec, const ModelShape& model
   return {real_rows(spec, model), spec.columns};
 }
 
-// Calls visit(unit, half, parameter, range, place) for everything that this rank's optimizer owns:
-// `range` counts positions in the parameter's shard, `place` is where the range begins among the
-// owned elements of that half of the unit.
+// Calls visit(part, parameter, range, place) for everything that this rank's optimizer owns:
+// `range` counts positions in the parameter's shard, `place` is where the range begins in the owned
+// share of the part.
 template <typename Visit>
 void each_owned(const FlatLayout& layout, const Ownership& own, Visit&& visit) {
-  for (size_t u = 0; u < layout.units.size(); ++u) {
-    const FlatUnit& unit = layout.units[u];
-    for (int half = 0; half < 2; ++half) {
-      const FlatRange range = half == 0 ? owned_cut(unit, own.parts, own.part)
-                                        : owned_replicated(unit, own.parts, own.part);
+  for (const FlatUnit& unit : layout.units) {
+    for (const FlatPart& part : unit.parts) {
+      const FlatRange range = part.owned(own.parts, own.part);
       for (const FlatParameter& p : unit.parameters) {
         const int64_t begin = std::max(range.begin, p.offset);
         const int64_t end = std::min(range.end, p.offset + p.count);
         if (begin >= end) continue;
-        visit(u, half, p, FlatRange{begin - p.offset, end - p.offset}, begin - range.begin);
+        visit(part, p, FlatRange{begin - p.offset, end - p.offset}, begin - range.begin);
       }
     }
   }
-}
-
-// Where the owned elements of a unit's half begin in the state buffers ("master", "m", "v").
-int64_t state_begin(const FlatUnit& unit, int half, const Ownership& own) {
-  return (half == 0 ? unit.begin : unit.replicated) / own.parts;
 }
 
 struct Copy {
@@ -97,15 +90,15 @@ void collect_shard(Trainer& trainer, Shard& shard) {
     const Tensor moments[2] = {optimizer.state("m"), optimizer.state("v")};
     each_owned(
         layout, own,
-        [&](size_t u, int half, const FlatParameter& p, FlatRange range, int64_t place) {
-          const bool copy_of_table = p.spec.name == "wte" && !shape.first_stage;
-          if (copy_of_table || (p.spec.split == Split::none && tp_rank != 0)) return;
+        [&](const FlatPart& part, const FlatParameter& p, FlatRange range, int64_t place) {
+          const bool copy_of_table = p.spec.role == Role::tokens && !shape.first_stage;
+          if (copy_of_table || (part.group == Group::tensor && tp_rank != 0)) return;
           const int64_t limit = real_count(p.spec, shape.model);
           const auto pieces =
               shard_pieces(p.spec, shape.tp, tp_rank, range.begin, range.end, limit);
           if (pieces.empty()) return;
           const Placement placement{shape_of(p.spec, shape.model), compress_runs(pieces)};
-          const int64_t begin = state_begin(layout.units[u], half, own) + place;
+          const int64_t begin = part.shard_begin(own.parts) + place;
           const int64_t end = begin + range.count();
           const auto add = [&](const std::string& name, DType type, Backend& backend, Tensor source,
                                Tensor low = {}) {
@@ -119,7 +112,7 @@ void collect_shard(Trainer& trainer, Shard& shard) {
             add(p.spec.name, weight, state, master.slice(begin, end));
           } else {
             add(p.spec.name, weight, trainer.backend(),
-                gpt.weights().owned(u, half).slice(place, place + range.count()),
+                gpt.weights().owned(part).slice(place, place + range.count()),
                 master.none() ? Tensor() : master.slice(begin, end));
           }
           for (int i = 0; i < 2; ++i) {
@@ -255,6 +248,13 @@ void read_weights(const Checkpoint& checkpoint, const Gpt& gpt, int64_t tp_rank,
   }
 }
 
+void load_weights(const Checkpoint& checkpoint, Gpt& gpt) {
+  read_weights(checkpoint, gpt, 0, unheard,
+               [&](size_t unit, int64_t offset, const float* values, int64_t count) {
+                 gpt.weights().assign(unit, offset, values, count);
+               });
+}
+
 void restore(Trainer& trainer, const Checkpoint& checkpoint, const OnProgress& moved) {
   Gpt& gpt = trainer.gpt();
   Optimizer& optimizer = trainer.optimizer();
@@ -268,8 +268,8 @@ void restore(Trainer& trainer, const Checkpoint& checkpoint, const OnProgress& m
   std::vector<float> values;
   const Ownership own = ownership(trainer, layout, shape);
   each_owned(layout, own,
-             [&](size_t u, int half, const FlatParameter& p, FlatRange range, int64_t place) {
-               const int64_t begin = state_begin(layout.units[u], half, own) + place;
+             [&](const FlatPart& part, const FlatParameter& p, FlatRange range, int64_t place) {
+               const int64_t begin = part.shard_begin(own.parts) + place;
                for (int i = 0; i < 2; ++i) {
                  const Tensor moment =
                      optimizer.state(i == 0 ? "m" : "v").slice(begin, begin + range.count());

@@ -25,6 +25,9 @@ using AssignWeights = std::function<void(size_t, int64_t, const float*, int64_t)
 void read_weights(const Checkpoint& checkpoint, const Gpt& gpt, int64_t tp_rank,
                   const OnProgress& moved, const AssignWeights& assign);
 
+// Sets the weights of a model that one rank holds whole.
+void load_weights(const Checkpoint& checkpoint, Gpt& gpt);
+
 // Sets this rank's weights, moments, counters and loss scale from a checkpoint of any layout.
 // Moments that the checkpoint does not have (an imported model) become zero.
 void restore(Trainer& trainer, const Checkpoint& checkpoint, const OnProgress& moved = unheard);

@@ -58,10 +58,7 @@ EvalResult evaluate_tokens(const Checkpoint& checkpoint, const TokenSource& sour
   shape.train = false;
   const auto comm = make_device_comm(*self, *backend);
   Gpt gpt(*backend, shape, {comm.get(), comm.get(), comm.get(), nullptr});
-  read_weights(checkpoint, gpt, 0, unheard,
-               [&](size_t unit, int64_t offset, const float* values, int64_t count) {
-                 gpt.weights().assign(unit, offset, values, count);
-               });
+  load_weights(checkpoint, gpt);
 
   // All batches have one shape, since a GPU chooses its algorithms anew for each shape.
   const MicroBatch mb{0, 0, config.micro_batch};

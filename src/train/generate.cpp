@@ -4,108 +4,57 @@
 #include <cmath>
 #include <numeric>
 
-#include "account/parameters.h"
 #include "base/random.h"
 #include "model/host_values.h"
+#include "parallel/device_comm.h"
+#include "train/checkpoint.h"
+#include "train/rank_plan.h"
 
 namespace stretto {
 
-Decoder::Decoder(Backend& backend, const Checkpoint& checkpoint, const ModelShape& model,
+namespace {
+
+// One sequence, one token at a time.
+RankShape one_token(Config config) {
+  config.seq_len = config.micro_batch = config.global_batch = 1;
+  RankShape shape = rank_shape(config, {});
+  shape.train = false;
+  return shape;
+}
+
+}  // namespace
+
+Decoder::Decoder(Backend& backend, const Checkpoint& checkpoint, const Config& config,
                  int64_t tokens)
-    : backend_(backend), model_(model), tokens_(std::min(tokens, model.positions)) {
-  for (const ParameterSpec& spec : parameter_list(model)) {
-    shapes_[spec.name] = spec.vector() ? std::vector<int64_t>{spec.rows}
-                                       : std::vector<int64_t>{spec.rows, spec.columns};
+    : backend_(backend),
+      vocab_(config.model.vocab),
+      tokens_(std::min(tokens, config.model.positions)),
+      self_(make_self_comm()),
+      comm_(make_device_comm(*self_, backend)),
+      gpt_(backend, one_token(config), {comm_.get(), comm_.get(), comm_.get(), nullptr}),
+      out_(static_cast<size_t>(vocab_)) {
+  load_weights(checkpoint, gpt_);
+  const ModelShape& model = config.model;
+  const Shape shape{1, tokens_, model.key_heads(), model.head_size()};
+  const DType type = gpt_.shape().types().compute;
+  const auto bytes = arena_round(static_cast<size_t>(shape.count()) * dtype_size(type));
+  const auto layers = static_cast<size_t>(model.layers);
+  cache_memory_ = backend.allocate(2 * layers * bytes, "keys and values of the tokens read");
+  auto* at = static_cast<char*>(cache_memory_.data());
+  for (size_t l = 0; l < layers; ++l, at += 2 * bytes) {
+    caches_.push_back({Tensor(at, type, shape), Tensor(at + bytes, type, shape)});
   }
-  const int64_t C = model.hidden, H = model.heads, D = model.head_size();
-  wte_ = weight(checkpoint, "wte");
-  wpe_ = weight(checkpoint, "wpe");
-  for (int64_t l = 0; l < model.layers; ++l) {
-    const std::string h = fmt::format("h.{}.", l);
-    const auto find = [&](const char* name) { return weight(checkpoint, h + name); };
-    layers_.push_back({find("ln1.weight"), find("ln1.bias"), find("attn.qkv.weight"),
-                       find("attn.qkv.bias"), find("attn.proj.weight"), find("attn.proj.bias"),
-                       find("ln2.weight"), find("ln2.bias"), find("mlp.up.weight"),
-                       find("mlp.up.bias"), find("mlp.down.weight"), find("mlp.down.bias"),
-                       take({1, tokens_, H, D}), take({1, tokens_, H, D})});
-  }
-  norm_weight_ = weight(checkpoint, "ln_f.weight");
-  norm_bias_ = weight(checkpoint, "ln_f.bias");
-  head_ = model.tied_embedding ? wte_ : weight(checkpoint, "head");
-  token_ = take({1, 1}, DType::i32);
-  stream_ = take({1, C});
-  stream2_ = take({1, C});
-  norm_ = take({1, C});
-  branch_ = take({1, C});
-  qkv_ = take({1, 3 * C});
-  att_ = take({1, C});
-  act_ = take({1, model.ffn});
-  mean_ = take({1});
-  rstd_ = take({1});
-  logits_ = take({1, model.vocab});
-  out_.resize(static_cast<size_t>(model.vocab));
-}
-
-Tensor Decoder::take(Shape shape, DType type) {
-  const size_t bytes = static_cast<size_t>(shape.count()) * dtype_size(type);
-  buffers_.push_back(backend_.allocate(bytes, "generate"));
-  return {buffers_.back().data(), type, shape};
-}
-
-// None for parameters that the model does not have.
-Tensor Decoder::weight(const Checkpoint& checkpoint, const std::string& name) {
-  const auto shape = shapes_.find(name);
-  if (shape == shapes_.end()) return {};
-  const TensorReader reader = checkpoint.reader(name);
-  if (reader.shape() != shape->second) {
-    throw Error(ExitCode::bad_data,
-                fmt::format("{}: {} does not have the shape of its model", checkpoint.path(), name),
-                "use another checkpoint");
-  }
-  std::vector<float> values(static_cast<size_t>(reader.count()));
-  reader.read(0, reader.count(), values.data());
-  require_finite(values.data(), reader.count(), checkpoint.path(), name);
-  const Tensor tensor = shape->second.size() == 1 ? take({shape->second[0]})
-                                                  : take({shape->second[0], shape->second[1]});
-  assign_host_values(backend_, tensor, values.data());
-  return tensor;
-}
-
-void Decoder::run_layer(const Layer& w, bool first) {
-  const int64_t C = model_.hidden, H = model_.heads, D = model_.head_size();
-  if (first) {
-    backend_.layernorm_forward(norm_, mean_, rstd_, stream_, w.ln1_weight, w.ln1_bias);
-  } else {
-    backend_.residual_layernorm_forward(stream_, norm_, mean_, rstd_, stream2_, branch_,
-                                        w.ln1_weight, w.ln1_bias);
-  }
-  backend_.linear_forward(qkv_, norm_, w.qkv_weight, w.qkv_bias);
-  AttentionOptions options;
-  options.heads = options.total_heads = H;
-  options.alibi = model_.position_kind == Positions::alibi;
-  backend_.attention_decode(att_.view({1, 1, H, D}), w.k_cache, w.v_cache,
-                            qkv_.view({1, 1, 3, H, D}), position_, options);
-  backend_.linear_forward(branch_, att_.view({1, C}), w.proj_weight, w.proj_bias);
-  backend_.residual_layernorm_forward(stream2_, norm_, mean_, rstd_, stream_, branch_, w.ln2_weight,
-                                      w.ln2_bias);
-  backend_.linear_forward(act_, norm_, w.up_weight, w.up_bias, {.gelu = model_.gelu, .pre = {}});
-  backend_.linear_forward(branch_, act_, w.down_weight, w.down_bias);
 }
 
 const std::vector<float>& Decoder::next(int32_t token) {
   STRETTO_CHECK(position_ < tokens_, "position {} of {}", position_, tokens_);
-  if (token < 0 || token >= model_.vocab) {
+  if (token < 0 || token >= vocab_) {
     throw Error(ExitCode::bad_data,
-                fmt::format("token {} is outside the vocabulary of {}", token, model_.vocab),
+                fmt::format("token {} is outside the vocabulary of {}", token, vocab_),
                 "use the tokenizer that the model was trained with");
   }
-  backend_.copy_from_host(token_, &token);
-  backend_.embedding_forward(stream_.view({1, 1, model_.hidden}), token_, wte_, wpe_, 0, position_);
-  for (size_t l = 0; l < layers_.size(); ++l) run_layer(layers_[l], l == 0);
-  backend_.residual_layernorm_forward(stream_, norm_, mean_, rstd_, stream2_, branch_, norm_weight_,
-                                      norm_bias_);
-  backend_.linear_forward(logits_, norm_, head_, {});
-  backend_.copy_to_host(out_.data(), logits_);
+  const ConstTensor logits = gpt_.decode(token, position_, caches_);
+  out_ = host_values(backend_, logits.view({logits.count()}).slice(0, vocab_));
   if (!std::all_of(out_.begin(), out_.end(), [](float x) { return std::isfinite(x); })) {
     throw Error(ExitCode::bad_data,
                 fmt::format("the model's output after token {} is NaN or infinite", position_),

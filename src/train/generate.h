@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -10,14 +9,15 @@
 #include "backend/backend.h"
 #include "checkpoint/checkpoint.h"
 #include "config/config.h"
+#include "model/gpt.h"
 
 namespace stretto {
 
-// A model that reads a sequence token by token. Holds its weights in f32.
+// A model that reads a sequence token by token, in the run's precision.
 class Decoder {
  public:
-  // `tokens`: longest sequence, at most the model's positions.
-  Decoder(Backend& backend, const Checkpoint& checkpoint, const ModelShape& model, int64_t tokens);
+  // `config`: see eval_config. `tokens`: longest sequence, at most the model's positions.
+  Decoder(Backend& backend, const Checkpoint& checkpoint, const Config& config, int64_t tokens);
 
   // Logits of the token that follows `token`, (vocab) floats, valid until the next call.
   const std::vector<float>& next(int32_t token);
@@ -26,24 +26,14 @@ class Decoder {
   void restart() { position_ = 0; }
 
  private:
-  struct Layer {
-    ConstTensor ln1_weight, ln1_bias, qkv_weight, qkv_bias, proj_weight, proj_bias;
-    ConstTensor ln2_weight, ln2_bias, up_weight, up_bias, down_weight, down_bias;
-    Tensor k_cache, v_cache;  // (1, tokens, H, D)
-  };
-  Tensor take(Shape shape, DType type = DType::f32);
-  Tensor weight(const Checkpoint& checkpoint, const std::string& name);
-  void run_layer(const Layer& layer, bool first);
-
   Backend& backend_;
-  ModelShape model_;
+  int64_t vocab_;
   int64_t tokens_;
   int64_t position_ = 0;
-  std::vector<Buffer> buffers_;
-  std::map<std::string, std::vector<int64_t>> shapes_;
-  ConstTensor wte_, wpe_, norm_weight_, norm_bias_, head_;
-  std::vector<Layer> layers_;
-  Tensor token_, stream_, stream2_, norm_, branch_, qkv_, att_, act_, mean_, rstd_, logits_;
+  std::unique_ptr<Comm> self_, comm_;
+  Gpt gpt_;
+  Buffer cache_memory_;
+  std::vector<KvCache> caches_;  // by layer
   std::vector<float> out_;
 };
 

@@ -59,17 +59,17 @@ void Optimizer::plan_pieces() {
   const FlatLayout& layout = gpt_.layout();
   const RankComms comms = gpt_.comms();
   const bool sharded = gpt_.shape().zero >= 1;
-  const int64_t parts = pieces_per_half(layout.dp);
+  const int64_t parts = pieces_per_part(layout.dp);
   const int64_t mine = sharded ? parts / layout.dp : parts;
   const int64_t first = sharded ? mine * comms.dp->rank() : 0;
-  for (size_t u = 0; u < layout.units.size(); ++u) {
+  for (const FlatUnit& unit : layout.units) {
     // A tied token table has a second copy on the last stage: only the first stage's is counted.
-    const bool copy = layout.units[u].name == "wte" && comms.ends && !gpt_.shape().first_stage;
-    for (int half = 0; half < 2 && !copy; ++half) {
-      if (half == 1 && comms.tp->rank() != 0) continue;  // replicated: counted once
-      const Tensor grad = gpt_.gradients().owned(u, half);
+    if (unit.role == Role::tokens && comms.ends && !gpt_.shape().first_stage) continue;
+    for (const FlatPart& part : unit.parts) {
+      if (part.group == Group::tensor && comms.tp->rank() != 0) continue;  // counted once
+      const Tensor grad = gpt_.gradients().owned(part);
       const int64_t size = grad.count() / mine;
-      const int64_t row = (static_cast<int64_t>(u) * 2 + half) * parts + first;
+      const int64_t row = part.index * parts + first;
       if (size == 0) continue;
       stat_pieces_.push_back(
           {pieces_.slice(3 * row, 3 * (row + mine)).view({mine, 3}), grad.slice(0, size * mine)});
@@ -152,13 +152,11 @@ void Optimizer::plan_segments() {
   const bool sharded = gpt_.shape().zero >= 1;
   const int64_t dp = sharded ? layout.dp : 1;
   const int64_t rank = sharded ? gpt_.comms().dp->rank() : 0;
-  for (size_t u = 0; u < layout.units.size(); ++u) {
-    const FlatUnit& unit = layout.units[u];
-    for (int half = 0; half < 2; ++half) {
-      const FlatRange range =
-          half == 0 ? owned_cut(unit, dp, rank) : owned_replicated(unit, dp, rank);
-      const Tensor weight = gpt_.weights().owned(u, half), grad = gpt_.gradients().owned(u, half);
-      const int64_t state = (half == 0 ? unit.begin : unit.replicated) / dp;
+  for (const FlatUnit& unit : layout.units) {
+    for (const FlatPart& part : unit.parts) {
+      const FlatRange range = part.owned(dp, rank);
+      const Tensor weight = gpt_.weights().owned(part), grad = gpt_.gradients().owned(part);
+      const int64_t state = part.shard_begin(dp);
       for (const FlatSegment& segment : decay_segments(unit, range)) {
         const int64_t begin = segment.begin - range.begin, end = segment.end - range.begin;
         const Tensor w = weight.slice(begin, end);

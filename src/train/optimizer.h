@@ -63,7 +63,7 @@ class Optimizer {
     std::vector<Part> parts;  // master, m, v
     std::vector<AdamWSegment> segments;
   };
-  // One half of a unit: rows (n, 3) of statistics, one per equal part of its gradients.
+  // One part of a unit: rows (n, 3) of statistics, one per equal part of its gradients.
   struct Piece {
     Tensor rows;
     ConstTensor grad;

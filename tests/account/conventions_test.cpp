@@ -3,6 +3,7 @@
 #include <rapidcheck.h>
 
 #include "account/flops.h"
+#include "account/parameters.h"
 #include "account/peaks.h"
 #include "account/shapes.h"
 #include "base/error.h"
@@ -22,7 +23,7 @@ TEST(Conventions, ClosedFormsOfParameterCountingOnes) {
   EXPECT_TRUE(rc::check([] {
     const ModelShape shape = arbitrary_shape();
     const int64_t seq = *rc::gen::inRange<int64_t>(1, 5000);
-    const double n = static_cast<double>(parameter_formula(shape));
+    const double n = static_cast<double>(parameter_count(shape));
     const double ldt = static_cast<double>(shape.layers * shape.hidden * seq);
     const auto mpt = flops_per_token(Convention::mpt, shape, seq, kFull);
     expect_close(mpt.model_total(), 6 * n + 12 * ldt);
@@ -66,8 +67,8 @@ TEST(Conventions, WithoutRecomputationHfuIsMfu) {
 // Published: MPT 70b, 2048 tokens, 64 H100; the counts to the integer.
 TEST(Conventions, PublishedMpt) {
   const ModelShape mpt_70b = gpt(80, 8192, 64, 50368, 2048);
-  EXPECT_EQ(parameter_formula(mpt_70b), 64862437376);
-  EXPECT_EQ(parameter_formula(gpt(12, 768, 12, 50257, 1024)), 124439808);
+  EXPECT_EQ(parameter_count(mpt_70b), 64862437376);
+  EXPECT_EQ(parameter_count(gpt(12, 768, 12, 50257, 1024)), 124439808);
   const auto use = utilization(flops_per_token(Convention::mpt, mpt_70b, 2048, kFull), 66523.5, 64,
                                device_peak("h100_80gb", PeakFormat::bf16));
   ASSERT_TRUE(use.has_value());
@@ -77,7 +78,7 @@ TEST(Conventions, PublishedMpt) {
 
 TEST(Conventions, PublishedMosaicGpt) {
   const ModelShape shape = gpt(12, 768, 12, 50257, 16384);
-  EXPECT_EQ(parameter_formula(shape), 136236288);
+  EXPECT_EQ(parameter_count(shape), 136236288);
   const auto use = utilization(flops_per_token(Convention::mosaicgpt, shape, 16384, kFull),
                                1508631.35, 32, device_peak("a100_40gb", PeakFormat::bf16));
   ASSERT_TRUE(use.has_value());

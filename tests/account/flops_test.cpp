@@ -109,12 +109,5 @@ TEST(Flops, OnlyTheOldConventionKnowsRanks) {
   }));
 }
 
-TEST(Flops, ParameterFormulaEqualsTheParameterList) {
-  EXPECT_TRUE(rc::check([] {
-    const ModelShape shape = arbitrary_shape();
-    RC_ASSERT(parameter_formula(shape) == parameter_count(shape));
-  }));
-}
-
 }  // namespace
 }  // namespace stretto

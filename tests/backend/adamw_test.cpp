@@ -279,6 +279,25 @@ TEST(AdamW, WhatIsNotANumberStaysSoInPureBf16) {
   }
 }
 
+// Random bits added to one of these would carry into its sign, or take it for infinity.
+TEST(AdamW, NoRandomBitsMakeANumberOfWhatIsNone) {
+  for (const uint32_t nan : {0x7fffffffu, 0xffffffffu, 0x7f800001u, 0xff80ffffu, 0x7fc00000u}) {
+    constexpr int64_t kCount = 200;
+    State s(DType::bf16, kCount, false, DType::bf16);
+    const Operand grad = Operand::zeros(DType::f32, {kCount});
+    for (int64_t i = 0; i < kCount; ++i) {
+      std::memcpy(grad.tensor().as<float>() + i, &nan, sizeof nan);
+    }
+    cpu().adamw(s.weight, {}, s.m, s.v, grad, kGo, options_at(2));
+    for (const Operand& result : {s.weight, s.m, s.v}) {
+      const Values values = result.values();
+      EXPECT_EQ(std::count_if(values.begin(), values.end(), [](double x) { return std::isnan(x); }),
+                kCount)
+          << fmt::format("{:x}", nan);
+    }
+  }
+}
+
 TEST(AdamW, ThreadsDoNotMatter) {
   for (const DType type : {DType::f32, DType::bf16}) {
     const Operand grad = Operand::random(type, {50000}, 3);

@@ -244,6 +244,74 @@ TEST(Attention, LargeScoresStayFinite) {
   EXPECT_TRUE(close(out, reference_of(c).forward(qkv.values()), DType::f32, 2e4));
 }
 
+// Decodes the tokens of qkv one by one, which must give the rows of `expected`.
+void expect_decoded(const Case& c, const Operand& qkv, const Values& expected, double coefficient) {
+  auto backend = make_backend(2);
+  const Operand k_cache = Operand::output(c.type, {c.b, c.t + 2, c.h, c.d});
+  const Operand v_cache = Operand::output(c.type, {c.b, c.t + 2, c.h, c.d});
+  const size_t row = static_cast<size_t>(3 * c.h * c.d), wide = static_cast<size_t>(c.h * c.d);
+  const size_t T = static_cast<size_t>(c.t), B = static_cast<size_t>(c.b);
+  const Values all = qkv.values();
+  for (size_t t = 0; t < T; ++t) {
+    Values token, want;
+    for (size_t b = 0; b < B; ++b) {
+      const auto* first = all.data() + (b * T + t) * row;
+      token.insert(token.end(), first, first + row);
+      const auto* result = expected.data() + (b * T + t) * wide;
+      want.insert(want.end(), result, result + wide);
+    }
+    const Operand one(c.type, {c.b, 1, 3, c.h, c.d}, token);
+    const Operand out = Operand::output(c.type, {c.b, 1, c.h, c.d});
+    backend->attention_decode(out, k_cache, v_cache, one, static_cast<int64_t>(t), options_of(c));
+    ASSERT_TRUE(close(out, want, c.type, coefficient, 3)) << "position " << t;
+  }
+  EXPECT_TRUE(k_cache.guards_intact() && v_cache.guards_intact());
+}
+
+// Queries and keys whose scores are all about `score`, with a spread of some units around it.
+Operand operand_with_scores(const Case& c, double score, uint64_t seed) {
+  Values x = Operand::random(DType::f32, {c.b, c.t, 3, c.h, c.d}, seed, 0.5).values();
+  const double root = std::sqrt(std::abs(score) / std::sqrt(static_cast<double>(c.d)));
+  const auto width = static_cast<size_t>(c.h * c.d);
+  for (size_t i = 0; i < x.size(); ++i) {
+    const size_t part = i / width % 3;
+    if (part == 0) x[i] += root;
+    if (part == 1) x[i] += score < 0 ? -root : root;
+  }
+  return Operand(c.type, {c.b, c.t, 3, c.h, c.d}, x);
+}
+
+// Scores far from zero on one side, of numbers of keys that fill no vector: exp must be taken
+// relative to the largest score of the row, and of nothing but the row.
+TEST(Attention, ScoresFarFromZeroOnOneSide) {
+  for (const Case& c : {Case{2, 37, 3, 8}, Case{1, 131, 2, 64},
+                        Case{1, 21, 2, 16, DType::f32, true}, Case{1, 45, 2, 32, DType::bf16}}) {
+    for (const double score : {-2000.0, -300.0, 300.0, 2000.0}) {
+      for (const uint64_t seed : {11u, 12u, 13u}) {
+        SCOPED_TRACE(fmt::format("{}, scores around {}, seed {}", name_of(c), score, seed));
+        Results r = operands(c);
+        r.qkv = operand_with_scores(c, score, seed);
+        const reference::Attention reference = reference_of(c);
+        Values lse;
+        const Values out = reference.forward(r.qkv.values(), &lse);
+        // The f32 rounding of a score moves a probability by that many epsilons.
+        const double rounding = 4 * std::abs(score);
+        const double bound = c.type == DType::f32 ? rounding : 2 + rounding / 0x1p16;
+        auto backend = make_backend(2);
+        backend->attention_forward(r.out, r.lse, r.qkv, options_of(c));
+        EXPECT_TRUE(close(r.out, out, c.type, bound));
+        EXPECT_TRUE(close(r.lse, lse, DType::f32, 16));
+        if (supports_amx_attention(r.qkv, options_of(c))) {
+          GemmContext context(2);
+          attention_forward_amx(r.out, r.lse, r.qkv, options_of(c), context);
+          EXPECT_TRUE(close(r.out, out, c.type, bound + 1));
+        }
+        expect_decoded(c, r.qkv, out, bound);
+      }
+    }
+  }
+}
+
 TEST(Attention, SlopesFollowThePaper) {
   EXPECT_DOUBLE_EQ(alibi_slope(0, 8), 0.5);
   EXPECT_DOUBLE_EQ(alibi_slope(7, 8), 1.0 / 256);
@@ -272,28 +340,9 @@ TEST(Attention, DecodeMatchesForward) {
   for (const Case& c : kCases) {
     if (c.t > 140) continue;
     SCOPED_TRACE(name_of(c));
-    auto backend = make_backend(2);
     const Operand qkv = Operand::random(c.type, {c.b, c.t, 3, c.h, c.d}, 7);
     const Values expected = reference_of(c).forward(qkv.values());
-    const Operand k_cache = Operand::output(c.type, {c.b, c.t + 2, c.h, c.d});
-    const Operand v_cache = Operand::output(c.type, {c.b, c.t + 2, c.h, c.d});
-    const size_t row = static_cast<size_t>(3 * c.h * c.d), wide = static_cast<size_t>(c.h * c.d);
-    const size_t T = static_cast<size_t>(c.t), B = static_cast<size_t>(c.b);
-    const Values all = qkv.values();
-    for (size_t t = 0; t < T; ++t) {
-      Values token, want;
-      for (size_t b = 0; b < B; ++b) {
-        const auto* first = all.data() + (b * T + t) * row;
-        token.insert(token.end(), first, first + row);
-        const auto* result = expected.data() + (b * T + t) * wide;
-        want.insert(want.end(), result, result + wide);
-      }
-      const Operand one(c.type, {c.b, 1, 3, c.h, c.d}, token);
-      const Operand out = Operand::output(c.type, {c.b, 1, c.h, c.d});
-      backend->attention_decode(out, k_cache, v_cache, one, static_cast<int64_t>(t), options_of(c));
-      ASSERT_TRUE(close(out, want, c.type, c.type == DType::f32 ? 32 : 1, 3)) << "position " << t;
-    }
-    EXPECT_TRUE(k_cache.guards_intact() && v_cache.guards_intact());
+    expect_decoded(c, qkv, expected, c.type == DType::f32 ? 32 : 1);
   }
 }
 

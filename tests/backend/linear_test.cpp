@@ -111,6 +111,58 @@ TEST(Gemm, EveryImplementationAgreesWithPlainLoops) {
   }
 }
 
+// Sizes at which our own product packs A in parts: slabs of rows, and where sums are not kept in C
+// itself, slabs of k. One column or two, so that the reference is quick.
+TEST(Gemm, SlabsOfRowsAndOfK) {
+  struct Large {
+    Case c;
+    bool transposed;
+  };
+  for (const auto& [c, transposed] : {Large{{4100, 2, 390}, false},
+                                      {{8195, 1, 5}, true},
+                                      {{2731, 1, 1537}, true},
+                                      {{2731, 2, 1540, DType::bf16}, false}}) {
+    SCOPED_TRACE(fmt::format("{} transposed {}", name_of(c), transposed));
+    const auto entry = [](int64_t i, int64_t p) {
+      return static_cast<double>((i * 5 + p * 3) % 17 - 8);
+    };
+    const Operand a(c.type, transposed ? Shape{c.k, c.m} : Shape{c.m, c.k});
+    const Operand b = Operand::random(c.type, {c.n, c.k}, 2),
+                  bias = Operand::random(DType::f32, {c.n}, 4);
+    const Values of_b = b.values();
+    Values product(static_cast<size_t>(c.m * c.n));
+    for (int64_t i = 0; i < c.m; ++i) {
+      for (int64_t p = 0; p < c.k; ++p) {
+        const double x = entry(i, p);
+        store_element(a.tensor().data(), c.type, transposed ? p * c.m + i : i * c.k + p, x);
+        for (int64_t j = 0; j < c.n; ++j) {
+          product[static_cast<size_t>(i * c.n + j)] += x * of_b[static_cast<size_t>(j * c.k + p)];
+        }
+      }
+    }
+    GemmArgs args{c.m, c.n, c.k, matrix(a, transposed), matrix(b, true), {}, false, {}};
+    const Operand plain = Operand::output(DType::f32, {c.m, c.n});
+    args.c = output_matrix(plain);
+    GemmContext two(2);
+    gemm(args, two, GemmChoice::own);
+    EXPECT_TRUE(close(plain, product, DType::f32, coefficient(c.k), 5 * root(c.k)));
+    const Operand before = Operand::random(c.type, {c.m, c.n}, 3);
+    Values expected = plus(product, before.values());
+    for (size_t i = 0; i < expected.size(); ++i) {
+      expected[i] += bias.values()[i % static_cast<size_t>(c.n)];
+    }
+    args.accumulate = true;
+    args.epilogue.bias = bias.tensor().data();
+    for (const int threads : {1, 3}) {
+      const Operand out = before;
+      args.c = output_matrix(out);
+      GemmContext context(threads);
+      gemm(args, context, GemmChoice::own);
+      EXPECT_TRUE(close(out, expected, c.type, coefficient(c, c.k), 5 * root(c.k))) << threads;
+    }
+  }
+}
+
 TEST(Gemm, LibraryBlocksCoverTheResultOnce) {
   for (const auto& [m, n] : std::vector<std::pair<int64_t, int64_t>>{
            {1, 1}, {64, 768}, {256, 768}, {255, 769}, {300, 200}, {1024, 50257}, {7, 5000}}) {

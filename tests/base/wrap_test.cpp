@@ -39,8 +39,8 @@ TEST(Wrap, BreaksBetweenWordsAndKeepsFiguresWithTheirUnits) {
 }
 
 TEST(Wrap, PagesGoOnBelowTheirLastColumn) {
-  EXPECT_EQ(fit_page("  --flag  what it does at length\nshort\n", 24),
-            "  --flag  what it does\n          at length\nshort\n");
+  EXPECT_EQ(fit_page("  --flag  what it does at length\nshort\n", 30),
+            "  --flag  what it does at\n          length\nshort\n");
   EXPECT_EQ(fit_page("best: one two three four five", 20), "best: one two three\n    four five");
   EXPECT_EQ(fit_page("one two three four five six", 20, 0), "one two three four\nfive six");
   EXPECT_EQ(fit_page("", 20), "");

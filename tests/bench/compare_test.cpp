@@ -33,6 +33,20 @@ TEST(Compare, FindsFivePercentAndNothingBetweenEquals) {
   EXPECT_EQ(alarms, 0);
 }
 
+// 3 % is far outside the noise, but within a tolerance of 4 %: in neither direction a change.
+TEST(Compare, NothingWithinTheToleranceIsAChange) {
+  for (uint64_t i = 0; i < 5; ++i) {
+    const RunRecord base = timed(0.1, 3 * i);
+    for (const double level : {0.097, 0.103}) {
+      const RunRecord other = timed(level, 3 * i + 1);
+      const Verdict strict = level < 0.1 ? Verdict::faster : Verdict::slower;
+      EXPECT_EQ(compare_records({base}, {other}, 0.001)[0].verdict, strict) << level << " " << i;
+      const Verdict lenient = compare_records({base}, {other}, 0.04)[0].verdict;
+      EXPECT_TRUE(lenient == Verdict::same || lenient == Verdict::unclear) << level << " " << i;
+    }
+  }
+}
+
 // Two runs that took turns on a machine whose speed changes by a third from step to step.
 std::pair<RunRecord, RunRecord> in_turns(double slower, uint64_t stream) {
   RunRecord a = sample_record(), b = sample_record();

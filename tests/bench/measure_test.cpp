@@ -329,7 +329,7 @@ TEST(Survey, RateOfAProductIsFiniteOnAnyBackend) {
 }
 
 TEST(Survey, MeasuresTheProductsOfTheCpu) {
-  const TempDir dir;
+  const TempDir dir{Where::memory};
   const MachineInfo machine = survey_machine(true, dir.path());
   ASSERT_TRUE(machine.rates);
   EXPECT_GT(machine.rates->gemm, 0);

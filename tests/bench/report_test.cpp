@@ -85,6 +85,10 @@ TEST(Report, SaysWhereAllOfItsRecordsComeFrom) {
   const std::string page = report_page({a, b, a}, "title", "n0");
   EXPECT_NE(page.find("Paper CPU, Paper GPU; stretto"), std::string::npos);
   EXPECT_NE(page.find("against: measured, data sheet<"), std::string::npos);
+  a.peak = b.peak = 0;
+  a.peak_source = b.peak_source = "unknown peak";
+  EXPECT_EQ(report_page({a, b}, "title", "n0").find("unknown peak"), std::string::npos)
+      << "there is no MFU to explain";
 }
 
 TEST(Report, CarriesFiguresAttributionAndCommand) {
@@ -179,10 +183,37 @@ TEST(Report, ATrainingRunInPartsIsNoComparison) {
   next.started = "2026-04-01T13:00:00Z";
   EXPECT_TRUE(continued());
   const nlohmann::json rows = data_of(report_page({first, next}, "title", "n0"))["rows"];
-  EXPECT_EQ(rows[0]["label"], "tiny dp1 tp1 pp1 mbs4 zero0 2026-04-01T12:00:00Z");
-  EXPECT_EQ(rows[1]["label"], "tiny dp2 tp1 pp1 mbs4 zero0 2026-04-01T13:00:00Z");
+  EXPECT_EQ(rows[0]["label"], "part 1, 2026-04-01T12:00:00Z");
+  EXPECT_EQ(rows[1]["label"], "part 2, 2026-04-01T13:00:00Z");
+  const nlohmann::json found = data_of(report_page({next, first}, "title", "n0"))["rows"];
+  EXPECT_EQ(found[0]["label"], "part 2, 2026-04-01T13:00:00Z")
+      << "in whatever order they are found";
   next.config.output = "runs/b";
   EXPECT_FALSE(continued());
+  const nlohmann::json others = data_of(report_page({first, next}, "title", "n0"))["rows"];
+  EXPECT_EQ(others[0]["label"], "tiny dp1 tp1 pp1 mbs4 zero0 2026-04-01T12:00:00Z");
+}
+
+// All steps of metrics.jsonl, thinned as records are; of evaluations every one.
+TEST(Report, CarriesTheCurveOfATrainingRun) {
+  TrainingCurve curve;
+  for (int step = 1; step <= 9000; ++step) {
+    curve.steps.push_back({step, step == 4321 ? 9.0 : 4 - step / 9000.0});
+    if (step % 100 == 0) curve.evaluations.push_back({step, step == 500 ? NAN : 3.1234567});
+  }
+  RunRecord run = sample_record();
+  run.command = {"stretto", "train", "tiny"};
+  const nlohmann::json data = data_of(report_page({run}, "title", "n0", curve))["training"];
+  const nlohmann::json& steps = data["steps"];
+  EXPECT_LE(steps.size(), 2002u);
+  EXPECT_GE(steps.size(), 1000u);
+  EXPECT_EQ(steps.front(), (nlohmann::json{1, 3.999889}));
+  EXPECT_EQ(steps.back(), (nlohmann::json{9000, 3.0}));
+  EXPECT_TRUE(std::find(steps.begin(), steps.end(), nlohmann::json{4321, 9.0}) != steps.end());
+  ASSERT_EQ(data["evaluations"].size(), 90u);
+  EXPECT_EQ(data["evaluations"][0], (nlohmann::json{100, 3.123457}));
+  EXPECT_EQ(data["evaluations"][4], (nlohmann::json{500, nullptr}));
+  EXPECT_TRUE(data_of(report_page({run}, "title", "n0"))["training"].is_null());
 }
 
 TEST(Report, CarriesTheTimelineOperatorsAndWhatSetsARowApart) {

@@ -10,7 +10,7 @@ inline RunRecord sample_record() {
   r.label = "sample";
   r.command = {"stretto", "bench", "tiny"};
   r.launcher = "threads";
-  r.config.model = {"tiny", 4, 128, 4, 256, 128, 512, Positions::learned, true, true};
+  r.config.model = {"tiny", 4, 128, 4, 256, 128, 512};
   r.config.seq_len = 128;
   r.config.micro_batch = 4;
   r.config.global_batch = 8;

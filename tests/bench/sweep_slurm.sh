@@ -3,8 +3,8 @@
 set -euo pipefail
 program=$1 sandbox=$2
 work=$(mktemp -d)
-"$sandbox" start "$work/slurm" 4 || { [ $? -eq 69 ] && { echo "SKIPPED: no Slurm sandbox here"; rm -rf "$work"; exit 125; }; exit 1; }
 trap '"$sandbox" stop "$work/slurm"; rm -rf "$work"' EXIT
+"$sandbox" start "$work/slurm" 4 || { [ $? -eq 69 ] && exit 125; exit 1; }
 export SLURM_CONF=$work/slurm/slurm.conf
 cat > "$work/spec.yaml" << 'SPEC'
 base: tiny-100k
@@ -16,12 +16,12 @@ points:
   - {name: slow, global_batch: 100000, timeout: 2s}
 steps: 2
 seconds: 0
-timeout: 2min
+timeout: 8min
 SPEC
 mkdir "$work/sweep"
 echo '{"cpu":{"model":"Paper CPU","usable":2},"measured":{"fma_flops":2e11,"gemm_flops":2e11}}' > "$work/sweep/machine.json"
 cd "$work"
-timeout 200 "$program" sweep spec.yaml --run --launcher slurm --wait --out sweep || { cat sweep/slurm-*.log; exit 1; }
+timeout 500 "$program" sweep spec.yaml --run --launcher slurm --wait --out sweep || { cat sweep/slurm-*.log; exit 1; }
 python3 - sweep/points << 'END'
 import glob, json, sys
 statuses = {r["label"]: r["status"] for r in (json.load(open(f)) for f in glob.glob(sys.argv[1] + "/*/record.json"))}

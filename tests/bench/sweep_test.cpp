@@ -358,6 +358,7 @@ class SweepRun : public ::testing::Test {
         "case $label in\n"
         "  crash) kill -SEGV $$;; killed) kill -9 $$;; hang) sleep 60;;\n"
         "  oom) exit 80;; rank) exit 81;; odd) exit 3;; stop) exit 75;; slow*) sleep 0.1;;\n"
+        "  shell) exit 137;;\n"
         "  told) echo 'stretto: no room left'; echo '  fix: make some'; exit 74;;\n"
         "esac\n"
         "cp \"$here/sample.json\" \"$out.tmp\" && mv \"$out.tmp\" \"$out\"\n"
@@ -392,9 +393,9 @@ class SweepRun : public ::testing::Test {
 
 TEST_F(SweepRun, EveryEndBecomesARow) {
   const std::pair<const char*, RunStatus> expected[] = {
-      {"crash", RunStatus::fail},  {"killed", RunStatus::killed}, {"hang", RunStatus::timeout},
-      {"oom", RunStatus::oom},     {"rank", RunStatus::killed},   {"odd", RunStatus::fail},
-      {"stop", RunStatus::stopped}};
+      {"crash", RunStatus::fail},   {"killed", RunStatus::killed}, {"hang", RunStatus::timeout},
+      {"oom", RunStatus::oom},      {"rank", RunStatus::killed},   {"odd", RunStatus::fail},
+      {"stop", RunStatus::stopped}, {"shell", RunStatus::killed}};
   for (const auto& [label, status] : expected) {
     options_.timeout = status == RunStatus::timeout ? 2 : 50;
     const PointResult result = run_point(point(label), options_);
@@ -407,6 +408,9 @@ TEST_F(SweepRun, EveryEndBecomesARow) {
   }
   EXPECT_EQ(run_point(point("told"), options_).record.reason,
             "ended with exit code 74 and no record: no room left");
+  // A launcher's shell reports a rank that the system killed for memory as 128 + 9.
+  EXPECT_EQ(run_point(point("shell"), options_).record.reason,
+            "a rank died or was killed (exit code 137)");
   PlannedPoint own_limit = point("hang");
   own_limit.id = "hang-1";
   own_limit.point.timeout = 0.2;

@@ -9,6 +9,7 @@
 #include <map>
 
 #include "account/flops.h"
+#include "account/parameters.h"
 #include "base/shell_text.h"
 #include "bench/published.h"
 #include "bench/published_record.h"
@@ -55,6 +56,23 @@ TEST(Tables, FullShowsPredictedBesideMeasured) {
   EXPECT_EQ(cell("Error %"), "-10.0");
   EXPECT_EQ(cell("Mem predicted/rank"), "1000");
   EXPECT_EQ(cell("Mem measured/rank"), "1200");
+}
+
+// Two decimals from where they are at least three digits; below, three digits.
+TEST(Tables, SmallFiguresKeepThreeDigits) {
+  for (const auto& [seconds, text] : {std::pair(0.9949, "0.995"),
+                                      {0.9951, "1.00"},
+                                      {0.9964, "1.00"},
+                                      {12.345, "12.35"},
+                                      {0.0123456, "0.0123"}}) {
+    RunRecord r = sample_record();
+    for (StepSample& step : r.steps) step.seconds = seconds;
+    for (const TableStyle style : {TableStyle::bloom, TableStyle::fugaku}) {
+      const ResultTable table = make_table(style, {r});
+      const auto at = std::find(table.header.begin(), table.header.end(), "Sec/it");
+      EXPECT_EQ(table.rows[0][static_cast<size_t>(at - table.header.begin())], text) << seconds;
+    }
+  }
 }
 
 std::vector<ReferenceRow> mpt_rows() {
@@ -386,7 +404,7 @@ TEST(Tables, RejectedSizesAreNoFigures) {
   const auto parameters = column("NumParams"), tokens = column("GlobalBatchSize (T)"),
              nearest = column("Nearest published");
   for (const char* absurd : {"w", "d", "n"}) EXPECT_EQ(parameters.at(absurd), "") << absurd;
-  EXPECT_EQ(parameters.at("r"), std::to_string(parameter_formula(sound.config.model)));
+  EXPECT_EQ(parameters.at("r"), std::to_string(parameter_count(sound.config.model)));
   EXPECT_EQ(parameters.at("l"), parameters.at("r"));
   EXPECT_EQ(tokens.at("l"), "");
   EXPECT_EQ(tokens.at("n"), "");
@@ -425,7 +443,10 @@ TEST(SafeText, SpreadsheetsSeeNoFormula) {
   EXPECT_EQ(csv_field("=1+1"), "\"'=1+1\"");
   EXPECT_EQ(csv_field(" @SUM(A1)"), "\"' @SUM(A1)\"");
   EXPECT_EQ(csv_field("+cmd|' /C calc'!A0"), "\"'+cmd|' /C calc'!A0\"");
-  EXPECT_EQ(csv_field("-5.25"), "-5.25");
+  for (const char* number : {"-5.25", "-1", "-1e-3", "-.5"}) EXPECT_EQ(csv_field(number), number);
+  for (const char* formula : {"-1+1", "-1-", "-1 ", " -1", "-2*A1", "-x"}) {
+    EXPECT_EQ(csv_field(formula), "\"'" + std::string(formula) + "\"");
+  }
   EXPECT_EQ(csv_field("a,\"b\""), "\"a,\"\"b\"\"\"");
   EXPECT_EQ(csv_field("\t=1"), "\"' =1\"");
 }

@@ -7,6 +7,7 @@
 #include "checkpoint/sample.h"
 #include "support/expect_error.h"
 #include "support/memory_fs.h"
+#include "support/temp_dir.h"
 
 namespace stretto::test {
 namespace {
@@ -135,6 +136,7 @@ TEST_F(Damage, MissingAndExtraFiles) {
 TEST_F(Damage, ResealedLies) {
   const std::string text = file(kManifestName);
   const auto reseal = [&](const std::string& from, const std::string& to) {
+    file(kManifestName) = text;
     const size_t begin = text.find("\"content\":") + 10;
     std::string body = text.substr(begin, text.size() - begin - 2);
     const size_t at = body.find(from);
@@ -150,12 +152,40 @@ TEST_F(Damage, ResealedLies) {
   refused("format 2");
   reseal("\"format\":\"stretto", "\"format\":\"foreign");
   refused("not a checkpoint");
-  reseal("\"name\":\"shard", "\"name\":\"../shard");
-  refused("a name that none of a checkpoint has");
+  const std::string named = fmt::format("\"name\":\"{}\"", kShard);
+  for (const std::string& name :
+       {std::string(), std::string("."), std::string(".."), std::string(".shard"),
+        std::string("../shard"), std::string("a/b"), std::string("a b"), std::string(129, 'a')}) {
+    reseal(named, fmt::format("\"name\":\"{}\"", name));
+    refused("a name that none of a checkpoint has");
+  }
+  reseal(named, fmt::format("\"name\":\"{}\"", std::string(128, 'a')));
+  EXPECT_ERROR(Checkpoint::open(fs, store.path_of(20)), ExitCode::no_input, "aaa");
   reseal("\"step\":20", "\"step\":-1");
   refused("step");
   reseal("\"step\":20", "\"stop\":20");
   refused("missing");
+}
+
+// Bytes that a file loses within its last page read as zeros, without a signal: who reads from it,
+// alone or among others, hears of it.
+TEST(DamageOnDisk, AFileThatShrinksAfterItWasOpenedIsFound) {
+  for (const char* name : {kShard, kOther}) {
+    const TempDir dir(Where::memory);
+    CheckpointStore real(posix_fs(), dir / "c");
+    save_sample(real, 10);
+    const Checkpoint checkpoint = real.open(10);
+    const std::string path = real.path_of(10) + "/" + name;
+    std::filesystem::resize_file(path, std::filesystem::file_size(path) - 1);
+    std::vector<float> values(700);
+    const auto read = [&](const char* tensor, int64_t begin, int64_t count) {
+      checkpoint.reader(tensor).read(begin, count, values.data());
+    };
+    EXPECT_ERROR(read("matrix", 0, 48), ExitCode::bad_data, name);
+    const int64_t own = name == kShard ? 0 : 3;  // each has three columns of six
+    EXPECT_ERROR(read("optimizer.m.matrix", 6 + own, 3), ExitCode::bad_data, name);
+    EXPECT_NO_THROW(read("optimizer.m.matrix", 9 - own, 3)) << "of the other file";
+  }
 }
 
 // Two shards that both hold, or both lack, an element.

@@ -13,6 +13,7 @@
 #include "support/expect_error.h"
 #include "support/temp_dir.h"
 #include "train/checkpoint.h"
+#include "train/evaluate.h"
 #include "train/generate.h"
 
 namespace stretto::test {
@@ -204,7 +205,7 @@ TEST(Generate, LogitsThatAreNoNumbersAreAnError) {
   e.import();
   const Checkpoint back = checkpoint_at(posix_fs(), e.dir / "back");
   const auto backend = make_cpu_backend(1);
-  Decoder decoder(*backend, back, e.config.model, 4);
+  Decoder decoder(*backend, back, eval_config(back), 4);
   EXPECT_ERROR(decoder.next(1), ExitCode::bad_data, "token 0");
 }
 

@@ -25,8 +25,8 @@ namespace {
 Config config_for(const TempDir& dir, Positions positions, bool bias, bool tied) {
   Config config = tiny_config(dir / "run");
   config.model.position_kind = positions;
-  config.model.gelu = positions == Positions::alibi ? Gelu::exact : Gelu::tanh;
-  config.model.bias = bias;
+  config.model.mlp = positions == Positions::alibi ? Mlp::gelu : Mlp::gelu_tanh;
+  config.model.biases = Biases::all_or_none(bias);
   config.model.tied_embedding = tied;
   config.model.ffn = 4 * config.model.hidden;
   config.model.vocab = 256;
@@ -108,8 +108,8 @@ TEST(Import, BiasesThatOthersHaveTrainedAreNotLost) {
   file.close();
   import_hf(posix_fs(), dir / "hf", dir / "back");
   const Checkpoint imported = checkpoint_at(posix_fs(), dir / "back");
-  EXPECT_TRUE(config_of(imported.manifest()).model.bias);
-  EXPECT_TRUE(load_config({dir / "back/model.yaml"}).config.model.bias);
+  EXPECT_TRUE(config_of(imported.manifest()).model.biases.mlp);
+  EXPECT_TRUE(load_config({dir / "back/model.yaml"}).config.model.biases.mlp);
   EXPECT_EQ(values_of(imported, "h.1.mlp.up.bias").at(1), trained);
   EXPECT_EQ(values_of(imported, "h.0.mlp.up.bias").at(1), 0.0f);
 }
@@ -214,11 +214,12 @@ TEST(Import, ATensorInTwoFilesIsRefused) {
 }
 
 TEST(HfFamilies, NamesAreUniqueAndComplete) {
-  ModelShape model{"m", 3, 32, 4, 100, 16, 128, Positions::learned, true, false};
+  ModelShape model{"m", 3, 32, 4, 100, 16, 128};
+  model.tied_embedding = false;
   for (const HfFamily family : {HfFamily::gpt2, HfFamily::mpt}) {
     if (family == HfFamily::mpt) {
       model.position_kind = Positions::alibi;
-      model.bias = false;
+      model.biases = Biases::all_or_none(false);
     }
     std::set<std::string> ours, theirs;
     for (const HfTensor& tensor : hf_tensors(family, model)) {
@@ -228,13 +229,15 @@ TEST(HfFamilies, NamesAreUniqueAndComplete) {
     }
     EXPECT_EQ(ours.size(), parameter_list(model).size());
   }
-  model.bias = true;
+  model.biases = Biases::all_or_none(true);
   EXPECT_ERROR(family_of(model), ExitCode::bad_config, "biases");
 }
 
 TEST(HfConfig, SaysHowLongTheSequencesWere) {
-  const ModelShape model{"m", 1, 8, 2, 256, 8, 32, Positions::learned, true, true};
-  const ModelShape alibi{"m", 1, 8, 2, 256, 8, 32, Positions::alibi, false, true};
+  const ModelShape model{"m", 1, 8, 2, 256, 8, 32};
+  ModelShape alibi = model;
+  alibi.position_kind = Positions::alibi;
+  alibi.biases = Biases::all_or_none(false);
   for (const ModelShape& m : {model, alibi}) {
     EXPECT_EQ(trained_length(hf_config_json(m, 5, -1), m), 5);
     EXPECT_EQ(trained_length(hf_config_json(m, 8, -1), m), 8);
@@ -246,7 +249,7 @@ TEST(HfConfig, SaysHowLongTheSequencesWere) {
 }
 
 TEST(HfConfig, SaysWhichTokenEndsATextOrThatNoneDoes) {
-  const ModelShape model{"m", 1, 8, 2, 256, 8, 32, Positions::learned, true, true};
+  const ModelShape model{"m", 1, 8, 2, 256, 8, 32};
   EXPECT_NE(hf_config_json(model, 8, -1).find("\"eos_token_id\": null"), std::string::npos);
   EXPECT_NE(hf_config_json(model, 8, 5).find("\"eos_token_id\": 5"), std::string::npos);
 }
@@ -284,9 +287,9 @@ TEST(HfConfig, RefusesWhatWeDoNotCompute) {
   const std::string good =
       R"({"model_type":"gpt2","vocab_size":5,"n_positions":8,"n_embd":8,"n_layer":1,"n_head":2)";
   EXPECT_EQ(model_from_hf_config(good + "}", "c").ffn, 32);
-  EXPECT_EQ(model_from_hf_config(good + "}", "c").gelu, Gelu::tanh);
+  EXPECT_EQ(model_from_hf_config(good + "}", "c").mlp, Mlp::gelu_tanh);
   const std::string exact = good + R"(,"activation_function":"gelu"})";
-  EXPECT_EQ(model_from_hf_config(exact, "c").gelu, Gelu::exact);
+  EXPECT_EQ(model_from_hf_config(exact, "c").mlp, Mlp::gelu);
   for (const char* extra :
        {R"(,"activation_function":"relu"})", R"(,"layer_norm_epsilon":1e-6})", R"(,"n_inner":-1})",
         R"(,"scale_attn_by_inverse_layer_idx":true})", R"(,"n_inner":99999999999999})"}) {
@@ -298,9 +301,18 @@ TEST(HfConfig, RefusesWhatWeDoNotCompute) {
 
 // The cache gives the logits that the whole forward pass gives: their loss is the evaluation's.
 TEST(Generate, DecodesWhatEvaluationSees) {
-  for (const Positions positions : {Positions::learned, Positions::alibi}) {
+  struct Case {
+    Positions positions;
+    Precision precision;
+    double limit;
+  };
+  for (const auto& [positions, precision, limit] :
+       {Case{Positions::learned, Precision::fp32, 1e-5},
+        Case{Positions::alibi, Precision::fp32, 1e-5},
+        Case{Positions::learned, Precision::amp_bf16, 5e-3}}) {
     const TempDir dir(Where::memory);
-    const Config config = config_for(dir, positions, positions == Positions::learned, true);
+    Config config = config_for(dir, positions, positions == Positions::learned, true);
+    config.precision = precision;
     run(config);
     const Checkpoint checkpoint = checkpoint_of(config, 3);
     std::vector<int32_t> ids;
@@ -312,15 +324,21 @@ TEST(Generate, DecodesWhatEvaluationSees) {
     EXPECT_EQ(expected.tokens, 16);
 
     const auto backend = make_cpu_backend(1);
-    Decoder decoder(*backend, checkpoint, config.model, 16);
+    Decoder decoder(*backend, checkpoint, eval_config(checkpoint), 16);
     double sum = 0;
     for (size_t i = 0; i < 16; ++i) {
       const std::vector<float>& logits = decoder.next(ids[i]);
       double total = 0;
-      for (const float x : logits) total += std::exp(static_cast<double>(x));
+      for (const float x : logits) {
+        total += std::exp(static_cast<double>(x));
+        // In the run's precision, and so in its memory.
+        if (precision == Precision::amp_bf16) {
+          EXPECT_EQ(to_float(to_bf16(x)), x);
+        }
+      }
       sum += std::log(total) - static_cast<double>(logits[static_cast<size_t>(ids[i + 1])]);
     }
-    EXPECT_NEAR(sum / 16, expected.loss, 1e-5);
+    EXPECT_NEAR(sum / 16, expected.loss, limit);
     EXPECT_THROW(decoder.next(0), Error);
   }
 }
@@ -333,8 +351,8 @@ TEST(Generate, ForgetsTheOlderHalf) {
     run(config);
     const Checkpoint checkpoint = checkpoint_of(config, 3);
     const auto backend = make_cpu_backend(1);
-    Decoder rolling(*backend, checkpoint, config.model, 8);
-    Decoder fresh(*backend, checkpoint, config.model, 8);
+    Decoder rolling(*backend, checkpoint, eval_config(checkpoint), 8);
+    Decoder fresh(*backend, checkpoint, eval_config(checkpoint), 8);
     RollingDecoder reader(rolling);
     for (int32_t i = 0; i < 8; ++i) reader.next(i);
     EXPECT_FALSE(reader.forgot());
@@ -344,7 +362,7 @@ TEST(Generate, ForgetsTheOlderHalf) {
     fresh.restart();
     for (int32_t i = 8; i < 12; ++i) fresh.next(i);
     EXPECT_EQ(reader.next(12), fresh.next(12)) << "and again";
-    Decoder one(*backend, checkpoint, config.model, 1);
+    Decoder one(*backend, checkpoint, eval_config(checkpoint), 1);
     RollingDecoder single(one);
     for (int32_t i = 0; i < 3; ++i) single.next(i);
   }

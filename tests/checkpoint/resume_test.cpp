@@ -208,6 +208,32 @@ TEST(Resume, FullDiskKeepsTraining) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(dir / "checkpoints"), {}), 2);
 }
 
+// Three failed saves end a run if they come in a row: a good one between them begins the count
+// anew.
+TEST(Resume, FailedSavesCountInARow) {
+  const std::vector<int64_t> bad = {1, 2, 4, 5, 7};
+  for (const bool async : {false, true}) {
+    const TempDir dir(Where::memory);
+    Config config = tiny_config(dir.path());
+    config.checkpoint = {1, 20, 0, async};
+    config.train.steps = 8;
+    FaultFs fs(posix_fs());
+    fs.on_operation = [&](const std::string& kind, const std::string& path) {
+      for (const int64_t step : bad) {
+        const std::string name = fmt::format("step-{}.", step);
+        if (kind == "create" && path.find(name) != std::string::npos) {
+          throw fs_error(ENOSPC, kind, path);
+        }
+      }
+    };
+    RunOptions options;
+    options.fs = &fs;
+    EXPECT_EQ(run(config, options).steps.size(), 8u);
+    EXPECT_EQ(CheckpointStore(posix_fs(), checkpoint_root(config)).steps(),
+              (std::vector<int64_t>{3, 6, 8}));
+  }
+}
+
 // The disk is full for `times` tries to save step 4, the last one.
 RunOptions full_at_the_end(FaultFs& fs, int times, int& tries) {
   fs.on_operation = [&tries, times](const std::string& kind, const std::string& path) {

@@ -17,14 +17,17 @@ RC_GTEST_PROP(Runs, ShardsCoverTheWholeOnce, ()) {
   const int64_t dp = *rc::gen::inRange<int64_t>(1, 5);
   ParameterSpec spec;
   spec.name = "p";
-  spec.split = *rc::gen::element(Split::rows, Split::qkv, Split::columns, Split::none);
-  spec.rows = tp * 3 * *rc::gen::inRange<int64_t>(1, 5);
   spec.columns = tp * *rc::gen::inRange<int64_t>(1, 5);
-  const bool padded = spec.split == Split::rows;
+  const auto block = [&] { return tp * *rc::gen::inRange<int64_t>(1, 5); };
+  const Cut stacked = Cut::rows(block(), block(), block());  // once or more, as experts are
+  const int64_t blocks = stacked.blocks[0] + stacked.blocks[1] + stacked.blocks[2];
+  spec.rows = blocks * *rc::gen::inRange<int64_t>(1, 3);
+  spec.cut = *rc::gen::element(Cut::rows(spec.rows), stacked, Cut::columns(), Cut::none());
+  const bool padded = spec.cut == Cut::rows(spec.rows);
   const int64_t limit = spec.count() - (padded ? *rc::gen::inRange<int64_t>(0, spec.columns) : 0);
   std::vector<int> seen(static_cast<size_t>(spec.count()), 0);
   const int64_t count = shard_count(spec, tp);
-  for (int64_t t = 0; t < (spec.split == Split::none ? 1 : tp); ++t) {
+  for (int64_t t = 0; t < (spec.cut == Cut::none() ? 1 : tp); ++t) {
     for (int64_t d = 0; d < dp; ++d) {
       const auto pieces = shard_pieces(spec, tp, t, count * d / dp, count * (d + 1) / dp, limit);
       const auto runs = compress_runs(pieces);
@@ -47,7 +50,7 @@ TEST(Runs, ColumnsCostOneEntry) {
   ParameterSpec spec;
   spec.rows = 1000;
   spec.columns = 64;
-  spec.split = Split::columns;
+  spec.cut = Cut::columns();
   EXPECT_EQ(compress_runs(shard_pieces(spec, 4, 1, 0, 16000, 64000)),
             (std::vector<StridedRun>{{16, 16, 64, 1000}}));
 }

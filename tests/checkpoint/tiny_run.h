@@ -22,7 +22,7 @@ inline bool long_tests() {
 
 inline Config tiny_config(const std::string& output) {
   Config config;
-  config.model = {"tiny", 2, 32, 4, 61, 16, 64, Positions::learned, true, true};
+  config.model = {"tiny", 2, 32, 4, 61, 16, 64};
   config.seq_len = 16;
   config.global_batch = 4;
   config.micro_batch = 2;

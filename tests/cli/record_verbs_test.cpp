@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
+#include <nlohmann/json.hpp>
+
 #include "bench/sample_record.h"
 #include "support/run_verb.h"
 #include "support/temp_dir.h"
@@ -29,6 +31,29 @@ TEST(RecordVerbs, ReportOfOneRecordLiesBesideIt) {
   EXPECT_EQ(answer.code, 0) << answer.err;
   EXPECT_EQ(answer.out, (dir / "report.html") + "\n");
   EXPECT_TRUE(std::filesystem::exists(dir / "report.html"));
+}
+
+// Records have neither evaluations nor, from `train`, where the time went: metrics.jsonl has.
+TEST(RecordVerbs, ReportOfATrainingRunReadsItsMetrics) {
+  const TempDir dir;
+  ASSERT_EQ(run_verb({"train", "tiny-100k", "seq_len=16", "micro_batch=1", "global_batch=2",
+                      "threads=1", "train.steps=4", "train.eval_every=2", "train.eval_batches=1",
+                      "data.path=" STRETTO_SOURCE_DIR "/LICENSE", "output=" + (dir / "run")})
+                .code,
+            0);
+  ASSERT_EQ(run_verb({"report", dir / "run"}).code, 0);
+  const std::string page = content_of(dir / "run/report.html");
+  const std::string open = "id=\"data\" nonce=\"";
+  const size_t from = page.find('>', page.find(open)) + 1;
+  const auto data = nlohmann::json::parse(page.substr(from, page.find("</script>", from) - from));
+  EXPECT_EQ(data["training"]["steps"].size(), 4u);
+  ASSERT_EQ(data["training"]["evaluations"].size(), 2u);
+  EXPECT_EQ(data["training"]["evaluations"][1][0], 4);
+  const auto& parts = data["rows"][0]["parts"];
+  EXPECT_GT(parts["matmul"].get<double>(), 0);
+  EXPECT_GT(parts["optimizer"].get<double>(), 0);
+  EXPECT_EQ(run_verb({"report", dir / "run", "--out", dir / "run/metrics.jsonl"}).code, 64)
+      << "its own input";
 }
 
 TEST(RecordVerbs, WhatARunLeavesBesideItsRecordIsNoStranger) {
@@ -303,6 +328,18 @@ TEST(RecordVerbs, ADisturbedRunSaysSoEverywhere) {
   EXPECT_TRUE(says(content_of(dir / "page.html"), what));
   const VerbAnswer fit = run_verb({"plan", "calibrate", dir / "busy.json"});
   EXPECT_TRUE(says(fit.err, "took cores from 1 run")) << fit.err;
+  // Before any error is told that may be the machine's.
+  r.config.seq_len /= 2;
+  write_record(posix_fs(), dir / "other.json", r);
+  const std::string told = run_verb({"plan", "compare", dir.path()}).out;
+  const size_t busy = told.find("This machine was busy: other programs took cores from 2 of these");
+  EXPECT_LT(busy, told.find("median error")) << told;
+  r.cores = {};
+  for (const char* name : {"busy.json", "other.json"}) {
+    write_record(posix_fs(), dir / name, r);
+    r.config.seq_len /= 2;
+  }
+  EXPECT_FALSE(says(run_verb({"plan", "compare", dir.path()}).out, "busy"));
 }
 
 // A run without a label has the name of its file, which may be any bytes.

@@ -30,6 +30,37 @@ TEST(RunNotes, ZeroThatShardsNothingIsSaid) {
             "parallel.dp=2 or more");
 }
 
+// The default of a step is 8 sequences, which is little for a GPU.
+TEST(RunNotes, AGpuWithLittleToDoIsSaid) {
+  const auto note = [](std::vector<std::string> words) {
+    words.insert(words.begin(), {"mpt-125m", "device=cuda", "seq_len=1024"});
+    return idle_gpu_note(load_config(words).config);
+  };
+  const std::string more = "which leave much of a GPU idle; use ";
+  EXPECT_EQ(note({}), "micro_batch=1 gives products of 1024 rows, " + more +
+                          "micro_batch=64 global_batch=64, or micro_batch=auto for the most that "
+                          "fits");
+  EXPECT_EQ(note({"global_batch=256", "micro_batch=8"}),
+            "micro_batch=8 gives products of 8192 rows, " + more +
+                "micro_batch=64, or micro_batch=auto for the most that fits");
+  // Two replicas take half of the batch each.
+  EXPECT_NE(note({"parallel.dp=2", "micro_batch=8"}).find("of 4096 rows"), std::string::npos);
+  EXPECT_NE(note({"parallel.dp=2", "micro_batch=8"}).find("global_batch=128, or"),
+            std::string::npos);
+  // tp makes products narrower.
+  EXPECT_EQ(note({"global_batch=64", "micro_batch=32"}), "");
+  EXPECT_NE(note({"global_batch=64", "micro_batch=32", "parallel.tp=2"}), "");
+  for (const char* enough : {"micro_batch=64", "micro_batch=22"}) {
+    EXPECT_EQ(note({"global_batch=64", enough}), "") << enough;
+  }
+  EXPECT_NE(note({"global_batch=64", "micro_batch=21"}), "");
+  EXPECT_EQ(note({"global_batch=8", "device=cpu"}), "");
+  EXPECT_EQ(idle_gpu_note(load_config({"tiny", "device=cuda"}).config), "") << "a trial";
+  EXPECT_EQ(note({"global_batch=512", "micro_batch=auto"}), "");
+  EXPECT_NE(note({"micro_batch=auto"}).find("; use global_batch=64 or more"), std::string::npos);
+  EXPECT_EQ(idle_gpu_note(load_config({"mpt-3b", "device=cuda", "micro_batch=8"}).config), "");
+}
+
 TEST(RunNotes, DocumentsReadAsOneTextAreSaid) {
   const TempDir dir;
   for (const char* name : {"a.jsonl", "a.ndjson", "a.json"}) {

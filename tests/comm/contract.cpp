@@ -62,11 +62,24 @@ void all_reduce_takes_maximum(Comm& comm) {
         },
         "max");
   }
-  // An overflow flag must not disappear in a maximum.
-  Array nan(DType::f32, 1);
-  nan.set(0, comm.rank() == comm.size() - 1 ? std::numeric_limits<double>::quiet_NaN() : 1.0);
-  comm.all_reduce(nan.tensor(), ReduceOp::max);
-  EXPECT_TRUE(std::isnan(nan.get(0)));
+}
+
+// An overflow flag must not disappear, whichever rank raises it and whatever comes after it. The
+// last element has nobody's.
+void a_nan_wins_every_maximum(Comm& comm) {
+  const int64_t n = comm.size();
+  for (const DType type : {DType::f32, DType::f64, DType::bf16, DType::f16}) {
+    Array a(type, n + 1);
+    for (int64_t i = 0; i <= n; ++i) {
+      const auto other = static_cast<double>((comm.rank() + i) % 3 - 1);
+      a.set(i, comm.rank() == i ? std::numeric_limits<double>::quiet_NaN() : other);
+    }
+    comm.all_reduce(a.tensor(), ReduceOp::max);
+    for (int64_t i = 0; i < n; ++i) {
+      EXPECT_TRUE(std::isnan(a.get(i))) << "of rank " << i << ", " << dtype_name(type);
+    }
+    EXPECT_FALSE(std::isnan(a.get(n)));
+  }
 }
 
 void reduce_scatter_adds_to_what_is_there(Comm& comm) {
@@ -388,6 +401,7 @@ const std::vector<Named>& cases() {
   static const std::vector<Named> all = {
       {"AllReduceSums", all_reduce_sums},
       {"AllReduceTakesMaximum", all_reduce_takes_maximum},
+      {"ANanWinsEveryMaximum", a_nan_wins_every_maximum},
       {"ReduceScatterGivesOwnPart", reduce_scatter_gives_own_part},
       {"ReduceScatterAddsToWhatIsThere", reduce_scatter_adds_to_what_is_there},
       {"AllGatherOrdersParts", all_gather_orders_parts},

@@ -117,6 +117,27 @@ TEST(Watchdog, AStoppedProcessIsNamedWhereverItsRankIs) {
   EXPECT_EQ(text.find("rank 2 stands"), std::string::npos) << text;
 }
 
+// A watchdog looks at least twice a second. A process is taken for stopped when it has not stamped
+// its row for half of the limit, and never before a second has passed.
+TEST(Watchdog, AProcessIsStoppedWhenItsRowGrowsOld) {
+  const StatusBoard board = StatusBoard::in_process(1);
+  RankMonitor rank(board, 0, 0);
+  const int64_t now = monotonic_ns() + 1'000'000'000'000;
+  const auto stopped = [&](double seconds, double limit) {
+    board.rows[0].alive_ns.store(now - static_cast<int64_t>(seconds * 1e9));
+    return describe_hang(board, now, limit).find("its process is stopped") != std::string::npos;
+  };
+  for (const auto& [limit, allowed] :
+       {std::pair{0.1, 1.0}, {1.0, 1.0}, {2.0, 1.0}, {3.0, 1.5}, {20.0, 10.0}, {600.0, 300.0}}) {
+    EXPECT_FALSE(stopped(0.99 * allowed, limit)) << limit;
+    EXPECT_TRUE(stopped(1.01 * allowed, limit)) << limit;
+  }
+  board.rows[0].alive_ns.store(0);  // it has no watchdog
+  EXPECT_EQ(describe_hang(board, now, 3).find("its process is stopped"), std::string::npos);
+  rank.enter(Section::done);
+  EXPECT_FALSE(stopped(1000, 3));
+}
+
 // The number of a process that has ended.
 int ended_process() {
   const pid_t child = ::fork();

@@ -67,10 +67,10 @@ TEST(ConfigVerb, CheckSaysThatItDidNotCheckAllRules) {
 
 // A limit that the machine does not have is no promise.
 TEST(ConfigVerb, ALimitAboveTheMachinesMemoryIsWarnedOf) {
-  const VerbAnswer above = run_verb({"config", "check", "mpt-70b", "model.layers=4000",
+  const VerbAnswer above = run_verb({"config", "check", "mpt-70b", "model.layers=800",
                                      "memory_limit=100TiB", "micro_batch=1", "global_batch=1"});
   EXPECT_CONTAINS(above.err, "but this machine has ");
-  const VerbAnswer none = run_verb({"config", "check", "mpt-70b", "model.layers=4000"});
+  const VerbAnswer none = run_verb({"config", "check", "mpt-70b", "model.layers=800"});
   EXPECT_CONTAINS(none.out, "use a smaller model, or more machines with tp, pp or zero\n");
 }
 

@@ -316,16 +316,16 @@ TEST(Reader, AnOverrideDoesNotHideAValueWhereKeysBelong) {
 
 TEST(Reader, AlibiBringsItsGeluUnlessToldOtherwise) {
   const auto gelu = [](std::vector<std::string> words) {
-    return load_config(words).config.model.gelu;
+    return load_config(words).config.model.mlp;
   };
-  EXPECT_EQ(gelu({"tiny"}), Gelu::tanh);
-  EXPECT_EQ(gelu({"tiny", "model.position_kind=alibi"}), Gelu::exact);
-  EXPECT_EQ(gelu({"tiny", "model.position_kind=alibi", "model.gelu=tanh"}), Gelu::tanh);
-  EXPECT_EQ(gelu({"tiny", "model.gelu=exact"}), Gelu::exact);
-  EXPECT_EQ(gelu({"bloom-176b"}), Gelu::tanh);  // ALiBi, but the registry knows better
+  EXPECT_EQ(gelu({"tiny"}), Mlp::gelu_tanh);
+  EXPECT_EQ(gelu({"tiny", "model.position_kind=alibi"}), Mlp::gelu);
+  EXPECT_EQ(gelu({"tiny", "model.position_kind=alibi", "model.gelu=tanh"}), Mlp::gelu_tanh);
+  EXPECT_EQ(gelu({"tiny", "model.gelu=exact"}), Mlp::gelu);
+  EXPECT_EQ(gelu({"bloom-176b"}), Mlp::gelu_tanh);  // ALiBi, but the registry knows better
   EXPECT_EQ(gelu({"model.layers=1", "model.hidden=8", "model.heads=1", "model.vocab=8", "seq_len=8",
                   "model.position_kind=alibi"}),
-            Gelu::exact);
+            Mlp::gelu);
 }
 
 TEST(Reader, WordsThatAreNothing) {

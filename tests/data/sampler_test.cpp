@@ -75,15 +75,6 @@ TEST(Sampler, SeedsAndEpochsDiffer) {
   EXPECT_LT(same_epoch, 20);
 }
 
-TEST(Sampler, IdOutsideVocabularyIsNamed) {
-  const auto source = counting(100);
-  const Sampler sampler(*source, {9, 50, 0, {}, false});
-  std::vector<int32_t> tokens(9), targets(9);
-  sampler.read_batch(0, 1, tokens, targets);
-  EXPECT_ERROR(sampler.read_batch(5, 1, tokens, targets), ExitCode::bad_data,
-               "counting: token 50 has id 50, outside the vocabulary of 50");
-}
-
 // All zeros but for one id, and what was read of it.
 class OneOddId final : public TokenSource {
  public:
@@ -107,6 +98,31 @@ class OneOddId final : public TokenSource {
  private:
   int64_t tokens_, odd_;
 };
+
+TEST(Sampler, IdOutsideVocabularyIsNamed) {
+  const auto source = counting(100);
+  const Sampler sampler(*source, {9, 50, 0, {}, false});
+  std::vector<int32_t> tokens(9), targets(9);
+  sampler.read_batch(0, 1, tokens, targets);
+  EXPECT_ERROR(sampler.read_batch(5, 1, tokens, targets), ExitCode::bad_data,
+               "counting: token 50 has id 50, outside the vocabulary of 50");
+}
+
+// Wherever it lies, among the inputs or as the last target, which no input of the sample has.
+TEST(Sampler, NoIdOfASampleIsUnchecked) {
+  constexpr int64_t kLength = 9;
+  std::vector<int32_t> tokens(2 * kLength), targets(2 * kLength);
+  for (int64_t odd = 0; odd <= 3 * kLength; ++odd) {
+    const OneOddId source(3 * kLength + 1, odd);
+    const Sampler sampler(source, {kLength, 7, 0, {}, false});
+    const auto read = [&] { sampler.read_batch(0, 2, tokens, targets); };
+    if (odd > 2 * kLength) {
+      EXPECT_NO_THROW(read()) << odd;
+    } else {
+      EXPECT_ERROR(read(), ExitCode::bad_data, fmt::format("token {} has id 7", odd));
+    }
+  }
+}
 
 TEST(LookOver, FindsTheOneOddIdOfASmallSource) {
   for (const int64_t tokens : {1, 2, 1 << 18, (1 << 18) + 1, 5 * (1 << 18) - 3, 1'000'003}) {

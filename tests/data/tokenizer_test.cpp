@@ -231,31 +231,6 @@ TEST(Tokenizer, CountingEndsWhereItFails) {
   EXPECT_LT(blocks, 400);
 }
 
-// The naive definition of BPE: apply the merges in order of rank, wherever they fit.
-Ids naive_bpe(const Tokenizer& tokenizer, std::string_view piece) {
-  Ids ids;
-  for (const char c : piece) ids.push_back(tokenizer.byte_id(static_cast<unsigned char>(c)));
-  while (true) {
-    uint32_t best = Tokenizer::kNoRank;
-    size_t at = 0;
-    for (size_t i = 0; i + 1 < ids.size(); ++i) {
-      const uint32_t rank = tokenizer.merge_of(ids[i], ids[i + 1]).rank;
-      if (rank < best) best = rank, at = i;
-    }
-    if (best == Tokenizer::kNoRank) return ids;
-    ids[at] = tokenizer.merge_of(ids[at], ids[at + 1]).result;
-    ids.erase(ids.begin() + ptrdiff_t(at) + 1);
-  }
-}
-
-RC_GTEST_PROP(Encoder, LongAndShortPiecesFollowTheDefinition, ()) {
-  static const Tokenizer tokenizer = golden_tokenizer("gpt2");
-  const auto length = *rc::gen::inRange(1, 900);
-  const auto piece = *rc::gen::container<std::string>(size_t(length),
-                                                      rc::gen::elementOf(std::string("theinovrs")));
-  RC_ASSERT(encoded(tokenizer, piece) == naive_bpe(tokenizer, piece));
-}
-
 RC_GTEST_PROP(Encoder, AnyBytesComeBack, (const std::string& text)) {
   static const Tokenizer gpt2 = golden_tokenizer("gpt2"), llama3 = golden_tokenizer("llama3");
   for (const Tokenizer* tokenizer : {&gpt2, &llama3}) {

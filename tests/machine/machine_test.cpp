@@ -46,6 +46,10 @@ TEST(SystemText, SmallFormats) {
   EXPECT_FALSE(read_cache_size("max").has_value());
   EXPECT_EQ(count_cpu_list("0-3,8\n"), 5);
   EXPECT_EQ(count_cpu_list(""), 0);
+  EXPECT_EQ(count_cpu_list("7,9-9"), 2);
+  EXPECT_EQ(count_cpu_list("3-1"), 0);
+  EXPECT_EQ(count_cpu_list("9-0,4-5,2-"), 2) << "ranges that are none do not count";
+  EXPECT_EQ(count_cpu_list("0-2000000000,1"), 1);
   EXPECT_DOUBLE_EQ(read_cpu_max("150000 100000\n").value(), 1.5);
   EXPECT_FALSE(read_cpu_max("max 100000").has_value());
   EXPECT_EQ(read_os_release("ID=x\nPRETTY_NAME=\"A B 1\"\n"), "A B 1");

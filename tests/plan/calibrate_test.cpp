@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "account/flops.h"
+#include "account/parameters.h"
 #include "base/error.h"
 #include "plan/exam.h"
 #include "plan/forecast.h"
@@ -383,7 +384,7 @@ TEST(Scale, CheckpointsTakeWhatTheirSoftwareWrites) {
     const Place p = place("a100-80", software);
     const Workload w{shape(2, 128, 4, 256), 128, 8, precision};
     return goodput(p.cluster, p.stack, w, 8).checkpoint_seconds * p.cluster.checkpoint_bandwidth /
-           static_cast<double>(parameter_formula(w.model));
+           static_cast<double>(parameter_count(w.model));
   };
   for (const Precision p :
        {Precision::fp32, Precision::amp_bf16, Precision::amp_fp16, Precision::amp_fp8}) {

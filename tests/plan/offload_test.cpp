@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "account/flops.h"
+#include "account/parameters.h"
 #include "config/registry.h"
 #include "plan_support.h"
 
@@ -76,7 +77,7 @@ TEST(Offload, StateCrossesOnceInEachDirection) {
   const Workload w = work_of("mpt-1b", 2048, 8, {false, true});
   p.cluster.host_bandwidth = 1e9;  // nothing hides
   const Estimate e = estimate(p.cluster, p.stack, w, l);
-  const auto parameters = static_cast<double>(parameter_formula(w.model));
+  const auto parameters = static_cast<double>(parameter_count(w.model));
   EXPECT_NEAR(e.host_link, 10 * parameters / 1e9, 0.01 * e.host_link);
   Workload pure = w;
   pure.precision = Precision::bf16;  // moments in bf16, no master

@@ -254,20 +254,6 @@ TEST(Search, TheOrderOfInputsDoesNotMatter) {
   }
 }
 
-TEST(Search, TiesAreOrderedByMemoryAndClassesBySpeed) {
-  const Place p = place("h100", "composer-fsdp");
-  Constraints limits;
-  limits.devices = 8;
-  const Plan plan = make_plan(p.cluster, p.stack, seven_b(), limits);
-  for (size_t i = 1; i < plan.ranked.size(); ++i) {
-    const Candidate &a = plan.ranked[i - 1], &b = plan.ranked[i];
-    ASSERT_LE(a.tie, b.tie);
-    if (a.tie == b.tie) {
-      EXPECT_LE(a.memory.needed(), b.memory.needed());
-    }
-  }
-}
-
 TEST(Search, RejectedLayoutsAreCountedAndListed) {
   const Place p = place("h100", "stretto");
   Constraints limits;

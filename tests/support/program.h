@@ -9,6 +9,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <functional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -64,12 +65,12 @@ class Program {
 
   // Waits until `path` holds `lines` lines; false when the program ended before.
   bool wrote(const std::string& path, int64_t lines) const {
-    while (true) {
-      const std::string text = content_of(path);
-      if (std::count(text.begin(), text.end(), '\n') >= lines) return true;
-      if (ended()) return false;
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
+    return becomes(path, [&](const std::string& text) {
+      return std::count(text.begin(), text.end(), '\n') >= lines;
+    });
+  }
+  bool wrote(const std::string& path, std::string_view part) const {
+    return becomes(path, [&](const std::string& text) { return text.find(part) < text.size(); });
   }
 
   Answer wait() {
@@ -85,6 +86,16 @@ class Program {
   }
 
  private:
+  bool becomes(const std::string& path,
+               const std::function<bool(const std::string&)>& as_wanted) const {
+    while (true) {
+      const bool last = ended();  // what it wrote before it ended counts
+      if (as_wanted(content_of(path))) return true;
+      if (last) return false;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
+
   TempDir scratch_{Where::memory};
   pid_t pid_ = -1;
 };

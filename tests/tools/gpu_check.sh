@@ -67,3 +67,7 @@ checks 1 - "$1" --at-once --within 0 --only topologies --only timelines
   fail "no line says that no time was left, or it is not repeated at the end"
 [ "$(grep -c "some of it FAILED" "$dir/out")" -eq 2 ] || fail "a part does not say that it failed"
 tail -n 1 "$dir/out" | grep -qx "3 checks, 3 failed" || fail "what had no time is not counted"
+
+printf '#!/bin/sh\nexit 1\n' > "$dir/programs/test_topology"
+checks 1 - "$1" --first --only topologies --only initcheck
+[ ! -s "$STARTED" ] || fail "--first: something was started after the first check that fails"

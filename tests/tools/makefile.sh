@@ -9,7 +9,7 @@ dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 cp "$1/Makefile" "$dir"
 mkdir -p "$dir/tools" "$dir/programs"
-for name in tools/setup tools/first-minute tools/check tools/fuzz programs/cmake programs/ctest programs/cpack; do
+for name in tools/setup tools/first-minute tools/check tools/fuzz tools/skipped programs/cmake programs/ctest programs/cpack; do
   cat > "$dir/$name" << 'END'
 #!/usr/bin/env bash
 name="$(basename "$0") $*"
@@ -36,7 +36,7 @@ is() { [ "$order" = "$1" ] || fail "$order instead of $1"; }
 goes package
 is 'setup build;setup package;cmake --preset;cmake --build;cpack '
 goes test
-is 'setup test;cmake --preset;cmake --build;ctest'
+is 'setup test;cmake --preset;cmake --build;ctest;skipped tests.xml'
 goes install
 is 'setup build;cmake --preset;cmake --build;cmake --install'
 goes bench test package  # one build folder, configured in two ways

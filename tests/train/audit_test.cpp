@@ -22,14 +22,15 @@ Config topology(int dp, int tp, int pp, int zero) {
 // The first element of a parameter that this rank stores, in buffers that are sharded or not.
 int64_t first_stored(Trainer& trainer, const std::string& name, bool sharded) {
   const FlatLayout& layout = trainer.gpt().layout();
-  const FlatParameter& parameter = layout.parameter(name);
-  if (!sharded) return parameter.offset;
-  const FlatRange range = {parameter.offset, parameter.offset + parameter.count};
   for (const FlatUnit& unit : layout.units) {
-    if (range.begin < unit.begin || range.begin >= unit.end) continue;
-    return owned_stretches(unit, range, layout.dp, trainer.gpt().comms().dp->rank())
-        .at(0)
-        .shard_begin;
+    for (const FlatParameter& parameter : unit.parameters) {
+      if (parameter.spec.name != name) continue;
+      if (!sharded) return parameter.offset;
+      const FlatRange range = {parameter.offset, parameter.offset + parameter.count};
+      return owned_stretches(unit, range, layout.dp, trainer.gpt().comms().dp->rank())
+          .at(0)
+          .shard_begin;
+    }
   }
   throw std::out_of_range(name);
 }

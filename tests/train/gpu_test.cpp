@@ -209,7 +209,9 @@ TEST_F(OnGpu, GenerationAgreesWithTheCpu) {
   const auto logits_on = [&](Device device) {
     const auto self = make_self_comm();
     const auto backend = make_rank_backend(eval_config(checkpoint, device), *self);
-    Decoder decoder(*backend, checkpoint, config.model, config.seq_len);
+    Config read = eval_config(checkpoint, device);
+    read.precision = Precision::fp32;
+    Decoder decoder(*backend, checkpoint, read, config.seq_len);
     std::vector<float> all;
     for (int32_t i = 0; i < 12; ++i) {
       const std::vector<float>& next = decoder.next(i * 37 % 61);

@@ -55,5 +55,40 @@ TEST(LearningRate, WarmUpStableDecay) {
   EXPECT_NEAR(learning_rate(train, 100), 0.1, 1e-12);
 }
 
+// `decay` ends a schedule before the run ends: what is left is trained at the least rate.
+TEST(LearningRate, StaysAtTheLeastRateAfterItsDecay) {
+  for (const LrSchedule s : {LrSchedule::linear, LrSchedule::cosine}) {
+    TrainConfig train = settings(s);
+    train.decay = 40;
+    TrainConfig whole = train;  // the same decay, over the whole run
+    whole.steps = train.warmup + train.decay;
+    whole.decay = 0;
+    for (int64_t step = 1; step <= train.steps; ++step) {
+      const double expected = step <= whole.steps ? learning_rate(whole, step) : train.min_lr;
+      EXPECT_NEAR(learning_rate(train, step), expected, 1e-12) << step;
+    }
+  }
+}
+
+TEST(LearningRate, NeverRisesAfterTheWarmUpNorFallsBelowTheLeast) {
+  for (const LrSchedule s :
+       {LrSchedule::constant, LrSchedule::linear, LrSchedule::cosine, LrSchedule::wsd}) {
+    for (const int64_t decay : {1, 7, 50, 90, 200}) {
+      for (const int64_t warmup : {0, 10}) {
+        TrainConfig train = settings(s);
+        train.warmup = warmup;
+        train.decay = decay;
+        double before = train.lr;
+        for (int64_t step = warmup + 1; step <= train.steps + 50; ++step) {
+          const double now = learning_rate(train, step);
+          EXPECT_LE(now, before) << step << " decay " << decay;
+          EXPECT_GE(now, train.min_lr - 1e-12) << step << " decay " << decay;
+          before = now;
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace stretto

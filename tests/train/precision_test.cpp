@@ -69,18 +69,79 @@ TEST(Precision, AnOverflowedStepChangesNothing) {
   });
 }
 
-TEST(Precision, TooManySkippedStepsStopTheRun) {
-  Config config = tiny_config();
-  config.train.max_skipped = 3;
-  config.precision = Precision::amp_fp16;
-  config.train.loss_scale = {0x1p40, 0x1p36, 1000, 1};
-  config.train.steps = 50;
+// The steps of a run that ends as diverged, and the advice it ends with.
+struct DivergedRun {
+  std::vector<StepRecord> steps;
+  std::string advice;
+};
+DivergedRun diverged_run(const Config& config) {
+  DivergedRun run;
   try {
-    train(config);
-    FAIL();
+    run_thread_ranks(1, [&](Comm& world) {
+      RunOptions options;
+      options.print = false;
+      options.on_step = [&](const StepRecord& record) { run.steps.push_back(record); };
+      run_training(config, world, options);
+    });
+    ADD_FAILURE() << "the run ended well";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ExitCode::diverged);
-    EXPECT_NE(error.hint().find("train.loss_scale.initial"), std::string::npos) << error.hint();
+    run.advice = error.hint();
+  }
+  return run;
+}
+
+TEST(Precision, TooManySkippedStepsStopTheRun) {
+  Config config = tiny_config();
+  config.precision = Precision::amp_fp16;
+  config.train.loss_scale = {0x1p60, 0x1p20, 1000, 1};
+  config.train.steps = 50;
+  for (const int64_t most : {1, 3}) {
+    config.train.max_skipped = most;
+    const DivergedRun run = diverged_run(config);
+    EXPECT_EQ(std::ssize(run.steps), most);
+    EXPECT_NE(run.advice.find("train.loss_scale.initial"), std::string::npos) << run.advice;
+  }
+}
+
+// A scale that doubles after each good step overflows again and again, and the run goes on.
+TEST(Precision, SkippedStepsCountInARow) {
+  Config config = tiny_config();
+  config.precision = Precision::amp_fp16;
+  config.train.loss_scale = {0x1p15, 1, 1, 1};
+  config.train.steps = 40;
+  config.train.max_skipped = 3;
+  const std::vector<StepRecord> steps = train(config);
+  ASSERT_EQ(steps.size(), 40u);
+  EXPECT_GT(steps.back().skipped_total, config.train.max_skipped);
+  EXPECT_GT(steps.back().updates, config.train.max_skipped);
+}
+
+// After one step Adam's first moment is the clipped gradient times 1 - beta1.
+TEST(Precision, ClippingDoesNotDependOnTheLossScale) {
+  Config config = tiny_config();
+  for (const Precision p : {Precision::fp32, Precision::amp_bf16, Precision::amp_fp16}) {
+    for (const double scale : {1.0, 64.0, 4096.0}) {
+      for (const double clip : {0.0, 0.01, 1e6}) {
+        SCOPED_TRACE(fmt::format("{} scale {} clip {}", name_of(p), scale, clip));
+        config.precision = p;
+        config.train.loss_scale.initial = scale;
+        config.train.clip = clip;
+        run_thread_ranks(1, [&](Comm& world) {
+          Trainer trainer(config, world);
+          trainer.initialise();
+          const StepRecord record = trainer.step();
+          ASSERT_FALSE(record.skipped);
+          ASSERT_GT(record.grad_norm, 0.1);
+          double squares = 0;
+          for (const float m : host_values(trainer.backend(), trainer.optimizer().state("m"))) {
+            squares += static_cast<double>(m) * static_cast<double>(m);
+          }
+          const double clipped = clip == 0.01 ? clip : record.grad_norm;
+          EXPECT_NEAR(std::sqrt(squares) / (1 - config.train.beta1) / clipped, 1, 1e-4);
+        });
+      }
+    }
   }
 }
 

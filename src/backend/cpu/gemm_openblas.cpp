@@ -4,19 +4,35 @@
 #include <cblas.h>
 
 #include <algorithm>
-#include <mutex>
 
 #include "backend/cpu/gemm_implementations.h"
 #include "backend/cpu/one_openmp_thread.h"
+#include "base/dynamic_library.h"
+#include "base/error.h"
 #include "base/parallel_for.h"
 
 namespace stretto {
 namespace {
 
-// An OpenBLAS built without OpenMP has its own setting for the number of threads.
-void use_one_blas_thread() {
-  static std::once_flag once;
-  std::call_once(once, [] { openblas_set_num_threads(1); });
+using Sgemm = decltype(&cblas_sgemm);
+
+// Opened at the first product: OpenBLAS takes memory for every core when it is loaded, and spins
+// for ever where a limit (`ulimit -v`) refuses that. Most verbs compute no product.
+Sgemm openblas_sgemm() {
+  static const Sgemm found = [] {
+    DynamicLibrary library("libopenblas.so.0");
+    Sgemm sgemm = nullptr;
+    decltype(&openblas_set_num_threads) set_threads = nullptr;
+    library.find(sgemm, "cblas_sgemm");
+    library.find(set_threads, "openblas_set_num_threads");
+    if (!library.why_unusable().empty()) {
+      throw Error(ExitCode::os_error, "matrix products by OpenBLAS: " + library.why_unusable(),
+                  "apt-get install libopenblas0-openmp");
+    }
+    set_threads(1);  // an OpenBLAS built without OpenMP has its own setting
+    return sgemm;
+  }();
+  return found;
 }
 
 // A block of an operand as f32: the operand itself, or a converted copy in `scratch`.
@@ -34,7 +50,7 @@ ConstMatrix block_f32(const ConstMatrix& m, int64_t row, int64_t column, int64_t
   return {scratch, DType::f32, columns, m.transposed};
 }
 
-void run_block(const GemmArgs& args, const LibraryBlocks& blocks, int64_t number,
+void run_block(Sgemm sgemm, const GemmArgs& args, const LibraryBlocks& blocks, int64_t number,
                Scratch& scratch) {
   const int64_t row = blocks.row(number), column = blocks.column(number);
   const int64_t rows = std::min(blocks.rows, args.m - row);
@@ -50,12 +66,11 @@ void run_block(const GemmArgs& args, const LibraryBlocks& blocks, int64_t number
   const int64_t x_stride = in_place ? args.c.stride : columns;
   const auto order = [](bool transposed) { return transposed ? CblasTrans : CblasNoTrans; };
   const auto narrow = [](int64_t size) { return static_cast<blasint>(size); };
-  use_one_blas_thread();
   const OneOpenMpThread alone;
-  cblas_sgemm(CblasRowMajor, order(a.transposed), order(b.transposed), narrow(rows),
-              narrow(columns), narrow(args.k), 1.0f, static_cast<const float*>(a.data),
-              narrow(a.stride), static_cast<const float*>(b.data), narrow(b.stride),
-              in_place && args.accumulate ? 1.0f : 0.0f, x, narrow(x_stride));
+  sgemm(CblasRowMajor, order(a.transposed), order(b.transposed), narrow(rows), narrow(columns),
+        narrow(args.k), 1.0f, static_cast<const float*>(a.data), narrow(a.stride),
+        static_cast<const float*>(b.data), narrow(b.stride),
+        in_place && args.accumulate ? 1.0f : 0.0f, x, narrow(x_stride));
   if (!in_place) finish_block(args, x, x_stride, row, column, rows, columns);
 }
 
@@ -64,9 +79,10 @@ void run_block(const GemmArgs& args, const LibraryBlocks& blocks, int64_t number
 bool supports_openblas(const GemmArgs&) { return true; }
 
 void gemm_openblas(const GemmArgs& args, GemmContext& context) {
+  const Sgemm sgemm = openblas_sgemm();
   const LibraryBlocks blocks(args.m, args.n);
   parallel_for(context.threads, blocks.count(), [&](int64_t block, int worker) {
-    run_block(args, blocks, block, context.worker[static_cast<size_t>(worker)]);
+    run_block(sgemm, args, blocks, block, context.worker[static_cast<size_t>(worker)]);
   });
 }
 

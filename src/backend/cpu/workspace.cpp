@@ -56,14 +56,14 @@ class Needs {
 Workspace cpu_workspace(const RankShape& s, int threads) {
   const int64_t n = s.tokens(), C = s.model.hidden, heads = s.model.heads / s.tp;
   Needs needs(s, threads);
-  needs.linear(n, 3 * C / s.tp, C);
-  needs.linear(n, C, C / s.tp);
-  needs.linear(n, s.model.ffn / s.tp, C);
-  needs.linear(n, C, s.model.ffn / s.tp);
+  for (const ProductSpec& product : layer_table(s.model, 0).products) {
+    needs.linear(n, product.n_of(s.tp), product.k_of(s.tp));
+  }
   if (s.last_stage) needs.linear(s.loss_rows(), padded_vocab(s.model, s.tp) / s.tp, C);
   AttentionOptions options;
   options.heads = heads;
-  const ConstTensor qkv(nullptr, s.types().compute, {s.micro_batch, s.seq_len, 3 * C / s.tp});
+  const ConstTensor qkv(nullptr, s.types().compute,
+                        {s.micro_batch, s.seq_len, s.model.qkv_width() / s.tp});
   const AttentionShape attention(qkv, options);
   if (amx_is_native() && supports_amx_attention(qkv, options)) {
     needs.worker(attention_amx_bytes(attention));
