@@ -1,5 +1,10 @@
 # Sourced by gpu-check and gpu-bench: sets $programs (folder of the programs) and $logs, and finds
 # the CUDA libraries where no toolkit is installed but Python wheels carry them.
+if ! timeout 30 nvidia-smi -L > /dev/null 2>&1; then
+  echo "${0##*/}: no NVIDIA GPU answers here (nvidia-smi -L)" >&2
+  echo "  fix: run it where there is one; tools/gpu-bundle packs the programs for a machine without compilers" >&2
+  exit 71
+fi
 logs=${OUT:-$(mktemp -d)}
 mkdir -p "$logs"
 if [ -n "${STRETTO_PROGRAMS:-}" ] || [ -f "$bundle" ]; then
@@ -12,7 +17,7 @@ if [ -n "${STRETTO_PROGRAMS:-}" ] || [ -f "$bundle" ]; then
   fi
 else
   targets="test_cpu_ops test_cpu_matmul test_cuda_gpu test_golden test_gpu_train test_train test_topology"
-  cmake --preset cuda > "$logs/configure.log" 2>&1 || { tail -20 "$logs/configure.log"; exit 70; }
+  cmake --preset cuda -DSTRETTO_TESTS=ON > "$logs/configure.log" 2>&1 || { tail -20 "$logs/configure.log"; exit 70; }
   grep -q "NCCL: yes" "$logs/configure.log" && targets="$targets test_nccl"
   # shellcheck disable=SC2086
   cmake --build build --target $targets bench_gpu_ops stretto > "$logs/build.log" 2>&1 ||

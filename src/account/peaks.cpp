@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <cctype>
+#include <utility>
+
+#include "base/units.h"
 
 namespace stretto {
 namespace {
@@ -117,6 +120,14 @@ double a64fx_peak(double ghz, PeakFormat format) {
   // tensor unit, so bf16 and fp8 arithmetic run no faster than fp32.
   const double fp32 = 48 * 64 * ghz * 1e9;
   return format == PeakFormat::fp16 ? 2 * fp32 : fp32;
+}
+
+std::string format_rate(double flops, int digits) {
+  const auto [unit, name] = flops < 1e9    ? std::pair(1e6, "MFLOP/s")
+                            : flops < 1e12 ? std::pair(1e9, "GFLOP/s")
+                            : flops < 1e15 ? std::pair(1e12, "TFLOP/s")
+                                           : std::pair(1e15, "PFLOP/s");
+  return fmt::format("{} {}", format_digits(flops / unit, digits), name);
 }
 
 std::string format_peak(std::optional<double> peak) {

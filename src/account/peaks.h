@@ -42,4 +42,7 @@ double a64fx_peak(double ghz, PeakFormat format);
 // "989.5 TFLOP/s" or "unknown peak".
 std::string format_peak(std::optional<double> peak);
 
+// "220 GFLOP/s", "1.85 TFLOP/s"
+std::string format_rate(double flops, int digits);
+
 }  // namespace stretto

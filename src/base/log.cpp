@@ -6,8 +6,13 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <memory>
+
+#include "base/terminal.h"
+#include "base/utf8.h"
+#include "base/wrap.h"
 
 namespace stretto {
 namespace {
@@ -15,33 +20,40 @@ namespace {
 std::string without_controls(std::string_view text, std::string_view kept) {
   std::string out;
   out.reserve(text.size());
-  for (size_t i = 0; i < text.size(); ++i) {
-    const auto byte = static_cast<unsigned char>(text[i]);
-    const auto next = static_cast<unsigned char>(i + 1 < text.size() ? text[i + 1] : '\0');
-    if ((byte < 0x20 && kept.find(text[i]) == std::string_view::npos) || byte == 0x7f) {
-      out += fmt::format("\\x{:02x}", byte);
-      // C1 control characters, which some terminals obey.
-    } else if (byte == 0xc2 && next >= 0x80 && next < 0xa0) {
-      out += fmt::format("\\x{:02x}", next);
-      ++i;
+  while (!text.empty()) {
+    const auto [code, bytes] = decode_utf8(text);
+    if (bytes == 0) {  // terminals that do not expect UTF-8 may obey a lone C1 byte
+      out += fmt::format("\\x{:02x}", static_cast<unsigned char>(text.front()));
+    } else if (!steers_terminals(code) || (bytes == 1 && kept.find(text.front()) != kept.npos)) {
+      out += text.substr(0, bytes);
     } else {
-      out += text[i];
+      out += code < 0x100 ? fmt::format("\\x{:02x}", code) : fmt::format("\\u{:04x}", code);
     }
+    text.remove_prefix(std::max<size_t>(bytes, 1));
   }
   return out;
 }
 
-// The text of a line, safe for a terminal: `%*` in the pattern.
+// The text of a message, safe for a terminal and on one also wrapped: `%*` in the pattern.
 class SafeText : public spdlog::custom_flag_formatter {
  public:
+  explicit SafeText(size_t who) : who_(who) {}
   void format(const spdlog::details::log_msg& message, const std::tm&,
               spdlog::memory_buf_t& out) override {
-    const std::string text = printable_lines({message.payload.data(), message.payload.size()});
+    std::string text = printable_lines({message.payload.data(), message.payload.size()});
+    if (stderr_is_terminal()) {
+      const size_t level = spdlog::level::to_string_view(message.level).size();
+      const std::string front(who_ + level + 2, 'x');
+      text = fit_page(front + text, message_width()).substr(front.size());
+    }
     out.append(text.data(), text.data() + text.size());
   }
   std::unique_ptr<custom_flag_formatter> clone() const override {
-    return std::make_unique<SafeText>();
+    return std::make_unique<SafeText>(who_);
   }
+
+ private:
+  size_t who_;  // columns in front of the level
 };
 
 }  // namespace
@@ -55,7 +67,7 @@ void init_log(LogLevel level, int rank) {
   }
   const std::string who = rank >= 0 ? fmt::format("[rank {}] ", rank) : "";
   auto formatter = std::make_unique<spdlog::pattern_formatter>();
-  formatter->add_flag<SafeText>('*').set_pattern(who + "%^%l%$: %*");
+  formatter->add_flag<SafeText>('*', who.size()).set_pattern(who + "%^%l%$: %*");
   logger->set_formatter(std::move(formatter));
   logger->set_level(level == LogLevel::quiet     ? spdlog::level::warn
                     : level == LogLevel::verbose ? spdlog::level::debug

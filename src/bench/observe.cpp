@@ -133,15 +133,8 @@ double foreseen_memory(const RunRecord& record, const RecordForecast& forecast) 
 
 ForecastReport compare_forecasts(const std::vector<RunRecord>& records) {
   const std::vector<RecordForecast> forecasts = forecasts_of(records);
-  ForecastReport out;
-  size_t name = 24, layout = 30;  // columns, as wide as their longest text needs
-  for (const RunRecord& r : records) {
-    name = std::max(name, printable(r.label).size() + 2);
-    layout = std::max(layout, describe(plan::layout_of(r.config)).size() + 2);
-  }
-  out.text =
-      fmt::format("{:<{}}{:<{}}{:>10}{:>11}{:>11}{:>14}{:>11}{:>11}\n", "run", name, "layout",
-                  layout, "measured", "predicted", "error", "memory/rank", "predicted", "error");
+  ForecastReport out{TextTable({"run", "layout", ">measured", ">predicted", ">error",
+                                ">memory/rank", ">predicted", ">error"})};
   std::vector<double> errors, memory;
   for (size_t i = 0; i < records.size(); ++i) {
     const RunRecord& r = records[i];
@@ -152,20 +145,20 @@ ForecastReport compare_forecasts(const std::vector<RunRecord>& records) {
       continue;
     }
     const double error = f.forecast->seconds / seconds - 1;
-    out.text += fmt::format("{:<{}}{:<{}}{:>10}{:>11}{:>11}", printable(r.label), name,
-                            describe(plan::layout_of(r.config)), layout, format_seconds(seconds),
-                            format_seconds(f.forecast->seconds),
-                            f.known ? "known" : format_change(error, 1));
+    std::vector<std::string> cells = {printable(r.label), describe(plan::layout_of(r.config)),
+                                      format_seconds(seconds), format_seconds(f.forecast->seconds),
+                                      f.known ? "known" : format_change(error, 1)};
     if (!f.known) errors.push_back(std::abs(error));
     out.disturbed += r.disturbed() ? 1 : 0;
     const double used = used_memory(r);
     if (f.memory > 0 && used > 0) {
       const double wrong = f.memory / used - 1;
       memory.push_back(std::abs(wrong));
-      out.text += fmt::format("{:>14}{:>11}{:>11}", format_bytes(used), format_bytes(f.memory),
-                              format_change(wrong, 1));
+      cells.insert(cells.end(),
+                   {format_bytes(used), format_bytes(f.memory), format_change(wrong, 1)});
     }
-    out.text += "\n";
+    cells.resize(8);  // memory is not always known
+    out.table.add(std::move(cells));
   }
   out.rows = errors.size();
   out.memory_rows = memory.size();

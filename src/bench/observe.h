@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/text_table.h"
 #include "bench/record.h"
 #include "plan/forecast.h"
 #include "plan/observations.h"
@@ -39,7 +40,7 @@ double process_bytes(const Config& config, int64_t ranks);
 // Predicted beside measured for each run that ended well, and the median error of those that were
 // predicted.
 struct ForecastReport {
-  std::string text;
+  TextTable table;
   size_t rows = 0;                            // predicted runs, without the known one
   size_t memory_rows = 0;                     // with both measured and predicted memory
   double median_error = 0, memory_error = 0;  // relative

@@ -23,6 +23,50 @@ void add_file(Fs& fs, const std::string& path, std::vector<FoundRecord>& found) 
   }
 }
 
+// The records of a run or a sweep, whose directory holds these names.
+void add_directory(Fs& fs, const std::string& path, const std::vector<std::string>& names,
+                   std::vector<FoundRecord>& found) {
+  for (const std::string& name : names) {
+    if (name.ends_with(".json") && name != "machine.json")
+      add_file(fs, join_path(path, name), found);
+  }
+  const std::string points = join_path(path, "points");
+  if (!fs.info(points)) return;
+  for (const std::string& name : fs.list(points)) {
+    const std::string file = join_path(join_path(points, name), "record.json");
+    if (fs.info(file)) add_file(fs, file, found);
+  }
+}
+
+bool is_of_a_run(const std::vector<std::string>& names) {
+  return std::any_of(names.begin(), names.end(), [](const std::string& name) {
+    return name == "points" || (name.starts_with("run-") && name.ends_with(".json"));
+  });
+}
+
+// The records of the runs and sweeps below a directory that is none itself, such as runs/.
+constexpr int kDeepest = 3;
+void add_below(Fs& fs, const std::string& path, std::vector<std::string> names, int deepest,
+               std::vector<FoundRecord>& found) {
+  std::sort(names.begin(), names.end());
+  for (const std::string& name : names) {
+    const std::string below = join_path(path, name);
+    const auto info = fs.info(below);
+    if (!info || info->kind != FileKind::directory) continue;
+    std::vector<std::string> files;
+    try {
+      files = fs.list(below);
+    } catch (const Error&) {  // no permission to read it
+      continue;
+    }
+    if (is_of_a_run(files)) {
+      add_directory(fs, below, files, found);
+    } else if (deepest > 1) {
+      add_below(fs, below, std::move(files), deepest - 1, found);
+    }
+  }
+}
+
 }  // namespace
 
 const char* name_of(RunStatus status) {
@@ -122,16 +166,9 @@ std::vector<FoundRecord> find_records(Fs& fs, const std::string& path) {
     found.push_back({path, read_record(fs, path)});
     return found;
   }
-  for (const std::string& name : fs.list(path)) {
-    if (name.ends_with(".json") && name != "machine.json")
-      add_file(fs, join_path(path, name), found);
-  }
-  const std::string points = join_path(path, "points");
-  if (!fs.info(points)) return found;
-  for (const std::string& name : fs.list(points)) {
-    const std::string file = join_path(join_path(points, name), "record.json");
-    if (fs.info(file)) add_file(fs, file, found);
-  }
+  const std::vector<std::string> names = fs.list(path);
+  add_directory(fs, path, names, found);
+  if (found.empty()) add_below(fs, path, names, kDeepest, found);
   return found;
 }
 

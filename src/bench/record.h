@@ -159,9 +159,9 @@ RunRecord parse_record(std::string_view text, const std::string& name);
 
 void write_record(Fs& fs, const std::string& path, const RunRecord& record);  // atomically
 RunRecord read_record(Fs& fs, const std::string& path);
-// All records at or below `path`: the file itself, DIR/*.json, DIR/points/*/record.json. Files
-// without a record are skipped, with a warning unless runs are known to leave such files. Sorted by
-// path.
+// All records at or below `path`: the file itself, DIR/*.json, DIR/points/*/record.json; if there
+// are none, those of the runs and sweeps up to three directories deeper. Files without a record are
+// skipped, with a warning unless runs are known to leave such files. Sorted by path.
 struct FoundRecord {
   std::string path;
   RunRecord record;

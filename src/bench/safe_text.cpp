@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/terminal.h"
+#include "base/utf8.h"
+
 namespace stretto {
 namespace {
 
@@ -40,17 +43,13 @@ std::string without_control(std::string_view text, bool keep_lines) {
       i = skip_escape(text, i);
       continue;
     }
-    // C1 control characters, encoded in UTF-8: some terminals obey them.
-    if (c == 0xc2 && i + 1 < text.size() && static_cast<unsigned char>(text[i + 1]) < 0xa0) {
-      i += 2;
-      continue;
-    }
+    const auto [code, bytes] = decode_utf8(text.substr(i));
     if (c == '\n' || c == '\t') {
       out += keep_lines ? text[i] : ' ';
-    } else if (c >= 0x20 && c != 0x7f) {
-      out += text[i];
+    } else if (bytes == 0 || !steers_terminals(code)) {
+      out += text.substr(i, std::max<size_t>(bytes, 1));
     }
-    ++i;
+    i += std::max<size_t>(bytes, 1);
   }
   return out;
 }

@@ -38,6 +38,7 @@ void measure_products(MachineRates& rates, int cores) {
   const CoreWatch watch(allowed_cores());
   rates.gemm = cpu_matmul_rate(*backend, DType::f32);
   if (has_bf16_units()) rates.bf16_gemm = cpu_matmul_rate(*backend, DType::bf16);
+  settle_fma_peak(rates, [&](double seconds) { return measure_fma(cores, seconds); });
   const CoreUse use = watch.use(watch.own_seconds(), cores);
   if (use.lost() > rates.cores.lost()) rates.cores = use;
 }

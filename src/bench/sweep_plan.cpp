@@ -1,6 +1,8 @@
 // From a sweep's points to what can run, with predictions.
 #include <algorithm>
 #include <map>
+#include <optional>
+#include <utility>
 
 #include "base/log.h"
 #include "bench/figures.h"
@@ -9,6 +11,7 @@
 #include "bench/sweep_spec.h"
 #include "config/reader.h"
 #include "config/rules.h"
+#include "data/token_source.h"
 #include "train/launch.h"
 
 namespace stretto {
@@ -36,10 +39,35 @@ std::string id_of(const PlannedPoint& p, const std::string& hash, const std::str
   return id;
 }
 
-// Checks that the point can run on this machine, and predicts what it will take.
-void predict(PlannedPoint& p, const ResolvedConfig& resolved, const std::string& machine) {
+// What opening the files of points said; each is opened once.
+class DataFiles {
+ public:
+  void require(const DataConfig& data) {
+    for (const std::string& path : {data.path, data.eval_path}) {
+      if (path.empty()) continue;
+      const auto [known, fresh] = said_.try_emplace({path, data.format});
+      if (fresh) {
+        try {
+          open_tokens(path, data.format);
+        } catch (const Error& error) {
+          known->second = error;
+        }
+      }
+      if (known->second) throw *known->second;
+    }
+  }
+
+ private:
+  std::map<std::pair<std::string, TokenFormat>, std::optional<Error>> said_;
+};
+
+// Checks that the point can run on this machine, and predicts what it will take. Where srun starts
+// the ranks, their data need not be here.
+void predict(PlannedPoint& p, const ResolvedConfig& resolved, const std::string& machine,
+             DataFiles* files) {
   if (!p.point.reason.empty()) throw Error(ExitCode::bad_config, p.point.reason);
   require_valid(resolved);
+  if (files != nullptr) files->require(p.config.data);
   fit_memory(p.config);
   RunRecord record;
   record.config = p.config;
@@ -77,6 +105,7 @@ std::vector<PlannedPoint> plan_points(const std::vector<SweepPoint>& points,
                                       const std::string& machine, const std::string& launcher) {
   std::vector<PlannedPoint> planned;
   std::map<std::string, std::string> labels;  // by the work
+  DataFiles files;
   for (const SweepPoint& point : points) {
     PlannedPoint p;
     p.point = point;
@@ -95,7 +124,7 @@ std::vector<PlannedPoint> plan_points(const std::vector<SweepPoint>& points,
     if (p.point.label.empty()) p.point.label = hash.substr(0, 8);
     p.id = id_of(p, hash, launcher);
     try {
-      predict(p, resolved, machine);
+      predict(p, resolved, machine, launcher == "srun" ? nullptr : &files);
     } catch (const Error& error) {
       reject(p, resolved, error);
     }

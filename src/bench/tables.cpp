@@ -176,46 +176,13 @@ ResultTable make_table(TableStyle style, std::vector<RunRecord> records,
   return table;
 }
 
-namespace {
-
-// Directories with records below one that has none itself: "runs/a, runs/b".
-std::string records_below(Fs& fs, const std::string& path) {
-  constexpr size_t kMostNamed = 3;
-  std::vector<std::string> found;
-  if (fs.info(path)->kind != FileKind::directory) return "";
-  for (const std::string& name : fs.list(path)) {
-    const std::string below = join_path(path, name);
-    const auto info = fs.info(below);
-    if (!info || info->kind != FileKind::directory) continue;
-    std::vector<std::string> files;
-    try {
-      files = fs.list(below);
-    } catch (const Error&) {  // a directory without permission to read it
-      continue;
-    }
-    const bool holds = std::any_of(files.begin(), files.end(), [](const std::string& file) {
-      return file == "points" || (file.starts_with("run-") && file.ends_with(".json"));
-    });
-    if (holds) found.push_back(printable(below));
-  }
-  std::sort(found.begin(), found.end());
-  const bool more = found.size() > kMostNamed;
-  if (more) found.resize(kMostNamed);
-  return fmt::format("{}{}", fmt::join(found, ", "), more ? ", ..." : "");
-}
-
-}  // namespace
-
 std::vector<RunRecord> load_records(Fs& fs, const std::string& path) {
   std::vector<RunRecord> records;
   for (FoundRecord& found : find_records(fs, path)) records.push_back(std::move(found.record));
   if (records.empty()) {
-    const std::string below = records_below(fs, path);
     throw Error(ExitCode::no_input, fmt::format("{} holds no records", printable(path)),
-                below.empty()
-                    ? "run `stretto sweep SPEC --run`, `stretto bench CONFIG --out FILE` or "
-                      "`stretto train CONFIG output=DIR` first"
-                    : "name one of those below it: " + below);
+                "run `stretto sweep SPEC --run`, `stretto bench CONFIG --out FILE` or "
+                "`stretto train CONFIG output=DIR` first");
   }
   const size_t found = records.size();
   records = without_repeats(std::move(records));

@@ -5,7 +5,9 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
+#include "account/peaks.h"
 #include "base/log.h"
+#include "base/terminal.h"
 #include "base/units.h"
 #include "bench/figures.h"
 #include "bench/launcher.h"
@@ -13,6 +15,7 @@
 #include "bench/survey.h"
 #include "bench/turns.h"
 #include "cli/keep_inputs.h"
+#include "cli/page.h"
 #include "cli/run_notes.h"
 #include "cli/verbs.h"
 #include "comm/launch.h"
@@ -42,16 +45,13 @@ struct Options {
   bool json = false;
 };
 
-void line(const char* title, const std::string& text) { fmt::print("{:<14} {}\n", title, text); }
+void line(const char* title, const std::string& text) {
+  write_page(fmt::format("{:<13}  {}\n", title, text));
+}
 
 std::string percent(double fraction) { return fmt::format("{:.2f} %", 100 * fraction); }
 
-std::string rate_text(double flops) {
-  const auto [unit, name] = flops < 1e12   ? std::pair(1e9, "GFLOP/s")
-                            : flops < 1e15 ? std::pair(1e12, "TFLOP/s")
-                                           : std::pair(1e15, "PFLOP/s");
-  return fmt::format("{} {}", format_digits(flops / unit, 4), name);
-}
+std::string rate_text(double flops) { return format_rate(flops, 4); }
 
 void print_speed(const RunRecord& r, const Figures& f) {
   line("step", fmt::format("{} median of {} (95 % interval {} to {}, +-{:.1f} %)",
@@ -274,10 +274,10 @@ void bench(const Options& options) {
   const RunRecord& record = *measured;
   if (!options.out.empty()) write_record(posix_fs(), options.out, record);
   if (options.json) {
-    fmt::print("{}", record_text(record));
+    fmt::print("{}", for_stdout(record_text(record)));
   } else {
     print_page(record);
-    if (!options.out.empty()) fmt::print("\nrecord         {}\n", options.out);
+    if (!options.out.empty()) fmt::print("\nrecord         {}\n", for_stdout(options.out));
   }
   if (record.exit_code != 0) throw Answered{static_cast<ExitCode>(record.exit_code)};
 }

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/terminal.h"
 #include "base/units.h"
 #include "checkpoint/store.h"
 #include "cli/verbs.h"
@@ -85,14 +86,18 @@ void print_json(const std::vector<Row>& rows) {
 void print_text(const std::vector<Row>& rows, bool verify) {
   for (const Row& row : rows) {
     if (!row.problem.empty()) {
-      fmt::print("{:<10} {}: {}\n", step_name(row.step),
-                 row.code == ExitCode::bad_data ? "damaged" : "not read", row.problem);
+      fmt::print("{}", for_stdout(fmt::format(
+                           "{:<10} {}: {}\n", step_name(row.step),
+                           row.code == ExitCode::bad_data ? "damaged" : "not read", row.problem)));
       continue;
     }
-    fmt::print("{:<10} {:>10}  {}, {} tensors, {}, {}{}\n", step_name(row.step),
-               format_bytes(static_cast<double>(row.bytes)),
-               counted(static_cast<int64_t>(row.files), "file"), row.tensors, row.model, row.layout,
-               verify ? fmt::format(", verified in {}", format_seconds(row.seconds)) : "");
+    fmt::print(
+        "{}",
+        for_stdout(fmt::format(
+            "{:<10} {:>10}  {}, {} tensors, {}, {}{}\n", step_name(row.step),
+            format_bytes(static_cast<double>(row.bytes)),
+            counted(static_cast<int64_t>(row.files), "file"), row.tensors, row.model, row.layout,
+            verify ? fmt::format(", verified in {}", format_seconds(row.seconds)) : "")));
   }
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/log.h"
+#include "base/terminal.h"
 #include "base/units.h"
 #include "bench/tables.h"
 #include "cli/verbs.h"
@@ -64,7 +65,7 @@ void collect(const Options& options) {
   const std::string page =
       table.markdown() + units_below(table) + predictions_below(style, records);
   write_file_atomic(posix_fs(), join_path(base, "results.md"), page);
-  fmt::print("{}", page);
+  fmt::print("{}", for_stdout(page));
   size_t apart = 0;
   for (const std::string& why : incomparable(records)) apart += why.empty() ? 0 : 1;
   if (apart > 0) {

@@ -10,6 +10,8 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/terminal.h"
+#include "base/wrap.h"
 #include "cli/candidates.h"
 #include "cli/verbs.h"
 #include "config/foreign_names.h"
@@ -43,15 +45,28 @@ CLI::Validator fits_int64() {
 // A verb's description is a line, then examples; lists of verbs show that line alone.
 class HelpFormatter : public CLI::Formatter {
  public:
+  std::string make_help(const CLI::App* verb, std::string name,
+                        CLI::AppFormatMode mode) const override {
+    return fit_page(Formatter::make_help(verb, std::move(name), mode), output_width(), 0);
+  }
+
   std::string make_description(const CLI::App* verb) const override {
-    const std::string text = verb->get_description();
-    return text.substr(0, text.find_last_not_of('\n') + 1) + "\n\n";
+    std::string text = verb->get_description();
+    text.erase(text.find_last_not_of('\n') + 1);
+    // Lines of a paragraph become one, which is wrapped anew; examples are indented.
+    for (size_t at = 0; (at = text.find('\n', at)) != std::string::npos; ++at) {
+      const size_t begin = at == 0 ? 0 : text.rfind('\n', at - 1) + 1;
+      const char first = text[begin], next = text[at + 1];
+      if (first != ' ' && first != '\n' && next != ' ' && next != '\n') text[at] = ' ';
+    }
+    return text + "\n\n";
   }
 
   std::string make_subcommand(const CLI::App* verb) const override {
     const std::string text = verb->get_description();
     std::stringstream out;
-    CLI::detail::format_help(out, verb->get_name(), text.substr(0, text.find('\n')), column_width_);
+    constexpr size_t kNameColumn = 14;
+    CLI::detail::format_help(out, verb->get_name(), text.substr(0, text.find('\n')), kNameColumn);
     return out.str();
   }
 };
@@ -109,9 +124,13 @@ std::vector<std::string> options_of(const CLI::App& verb, const CLI::App& root) 
   const std::string command = verb.empty() ? "stretto" : "stretto " + verb;
   const std::string option = unknown_option(app);
   std::string what = error.what();
-  if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError)) {
-    what = option.empty() ? fmt::format("not expected: {}", fmt::join(app.remaining(true), " "))
-                          : "there is no option " + option;
+  const auto is = [&](CLI::ExitCodes code) {
+    return error.get_exit_code() == static_cast<int>(code);
+  };
+  if (!option.empty() && (is(CLI::ExitCodes::ExtrasError) || is(CLI::ExitCodes::RequiredError))) {
+    what = "there is no option " + option;
+  } else if (is(CLI::ExitCodes::ExtrasError)) {
+    what = fmt::format("not expected: {}", fmt::join(app.remaining(true), " "));
   }
   const std::string help =
       fmt::format("`{} --help` shows its words, options and examples", command);

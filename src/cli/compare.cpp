@@ -12,10 +12,12 @@
 #include <optional>
 
 #include "base/log.h"
+#include "base/terminal.h"
+#include "base/text_table.h"
 #include "base/units.h"
 #include "bench/survey.h"
 #include "bench/turns.h"
-#include "cli/text_table.h"
+#include "cli/page.h"
 #include "cli/verbs.h"
 #include "config/reader.h"
 #include "config/rules.h"
@@ -33,8 +35,8 @@ constexpr const char* kHelp =
     "  stretto compare runs/old runs/new         every configuration that both hold\n"
     "  stretto compare a b --tolerance 0.03      changes below 3 % are noise\n"
     "  stretto compare old/stretto new/stretto --bench tiny-1m seq_len=64\n"
-    "                                            two builds, step by step in turns: what disturbs\n"
-    "                                            the machine disturbs both\n";
+    "                                            two builds, step by step in turns: what disturbs "
+    "the machine disturbs both\n";
 
 struct Options {
   std::string a, b, out;
@@ -115,10 +117,10 @@ void print(const std::vector<Comparison>& all) {
                      : "-",
                name_of(c.verdict) + note});
   }
-  fmt::print("{}", table.text());
+  write_page(table.text(output_width()));
   const auto in_turns = [](const Comparison& c) { return c.in_turns; };
   if (std::any_of(all.begin(), all.end(), in_turns)) {
-    fmt::print(
+    write_page(
         "A and B are medians of all steps; the change is that between neighbouring steps.\n");
   }
 }

@@ -9,9 +9,12 @@
 #include "backend/cuda/cuda_options.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/terminal.h"
+#include "base/text_table.h"
 #include "base/units.h"
+#include "base/wrap.h"
 #include "cli/key_text.h"
-#include "cli/text_table.h"
+#include "cli/page.h"
 #include "cli/verbs.h"
 #include "config/reader.h"
 #include "config/rules.h"
@@ -38,7 +41,7 @@ void show(const Options& options) {
                                      {"origins", origins_json(resolved)}};
     print_json(document);
   } else {
-    fmt::print("{}", to_yaml(resolved));
+    fmt::print("{}", for_stdout(to_yaml(resolved)));
   }
 }
 
@@ -54,7 +57,7 @@ void list_keys(const std::string& part) {
     throw Error(ExitCode::usage, fmt::format("no key has '{}' in its name", printable(part)),
                 did_you_mean(part, names, "`stretto config keys` lists all"));
   }
-  fmt::print("{}", table.text());
+  write_page(table.text(output_width()));
 }
 
 nlohmann::json finding_json(const Finding& finding, const ResolvedConfig& resolved) {
@@ -71,8 +74,11 @@ void print_finding(const Finding& finding, const ResolvedConfig& resolved) {
   const bool colour = use_colour(stdout_is_terminal());
   const auto style = fmt::fg(error ? fmt::terminal_color::red : fmt::terminal_color::yellow);
   const std::string label = fmt::format("{} [{}]", error ? "error" : "advice", finding.rule);
-  fmt::print("{}  {}\n  fix: {}\n", colour ? fmt::format(style, "{}", label) : label,
-             describe(finding, resolved), finding.fix);
+  const std::string text = for_stdout(
+      fmt::format("{}  {}\n  fix: {}\n", label, describe(finding, resolved), finding.fix));
+  std::string page = fit_page(text, output_width());
+  if (colour) page.replace(0, label.size(), fmt::format(style, "{}", label));
+  fmt::print("{}", page);
 }
 
 // What a run needs of a machine, and what of that this one has not. The configuration may be meant
@@ -168,7 +174,7 @@ void check(const Options& options) {
   if (options.json) {
     print_json(answer);
   } else {
-    fmt::print("{}", verdict);
+    write_page(verdict);
   }
   std::fflush(stdout);
   if (errors > 0) {

@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/units.h"
 #include "cli/keep_inputs.h"
+#include "cli/page.h"
 #include "cli/progress.h"
 #include "cli/verbs.h"
 #include "config/schema.h"
@@ -200,20 +201,22 @@ void info(const InfoArguments& a) {
     print_json(record);
     return;
   }
-  fmt::print("{}\n  format     {}\n  tokens     {}\n", printable(a.path), source->format(),
-             with_commas(source->tokens()));
+  std::string page = fmt::format("{}\n  format     {}\n  tokens     {}\n", printable(a.path),
+                                 source->format(), with_commas(source->tokens()));
   if (source->documents() > 0) {
     const double mean =
         static_cast<double>(source->tokens()) / static_cast<double>(source->documents());
-    fmt::print("  documents  {} (mean {:.1f} tokens)\n", with_commas(source->documents()), mean);
+    page += fmt::format("  documents  {} (mean {:.1f} tokens)\n", with_commas(source->documents()),
+                        mean);
   }
-  fmt::print(
+  page += fmt::format(
       "  ids        {} to {}, {}: the model needs a vocabulary of {} or more\n", scan.lowest,
       scan.highest,
       scan.distinct ? with_commas(*scan.distinct) + " distinct" : "more than tokenizers have",
       with_commas(int64_t{scan.highest} + 1));
-  for (const std::string& text : samples) fmt::print("  sample     {}\n", printable(text));
-  if (samples.empty()) fmt::print("  sample     give --tokenizer to see text\n");
+  for (const std::string& text : samples) page += fmt::format("  sample     {}\n", printable(text));
+  if (samples.empty()) page += "  sample     give --tokenizer to see text\n";
+  write_page(page);
 }
 
 void add_prepare(Command& verb) {
@@ -222,7 +225,7 @@ void add_prepare(Command& verb) {
       "Text to token file\n\nExamples:\n"
       "  stretto data prepare corpus.txt --tokenizer tokenizer.json -o corpus\n"
       "  stretto data prepare *.jsonl --tokenizer tokenizer.json -o train --threads 16\n"
-      "  stretto data prepare corpus.txt --tokenizer tokenizer.json -o corpus.bin --format llmc");
+      "  stretto data prepare corpus.txt -t tokenizer.json -o corpus.bin --format llmc");
   auto a = std::make_shared<PrepareArguments>();
   sub->add_option("inputs", a->inputs, "Text or JSON Lines (.jsonl) files")->required()->file();
   sub->add_option("-t,--tokenizer", a->tokenizer,

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/units.h"
 #include "bench/survey.h"
+#include "cli/page.h"
 #include "cli/verbs.h"
 
 namespace stretto::cli {
@@ -23,7 +24,9 @@ constexpr const char* kHelp =
     "  stretto doctor --disk /scratch  tests the disk that runs will write to\n"
     "  stretto doctor --json           for machines\n";
 
-void line(const char* title, const std::string& text) { fmt::print("{:<12} {}\n", title, text); }
+void line(const char* title, const std::string& text) {
+  write_page(fmt::format("{:<11}  {}\n", title, text));
+}
 
 std::string cache_text(const CpuInfo& cpu) {
   std::string text;
@@ -58,7 +61,10 @@ std::string memory_text(const MemoryInfo& memory) {
 void print_rates(const MachineRates& rates) {
   fmt::print("\nMeasured, fp32 unless said, all usable cores\n");
   line("FMA peak",
-       fmt::format("{:.1f} GFLOP/s (one core {:.1f})", rates.fma / 1e9, rates.fma_one_core / 1e9));
+       fmt::format("{:.1f} GFLOP/s (one core {:.1f}){}", rates.fma / 1e9, rates.fma_one_core / 1e9,
+                   rates.fma_from_product
+                       ? "; that of a product, for less was measured: cores are busy"
+                       : ""));
   line("GEMM", fmt::format("{:.1f} GFLOP/s, {:.0f} % of the FMA peak", rates.gemm / 1e9,
                            rates.fma > 0 ? 100 * rates.gemm / rates.fma : 0));
   if (rates.bf16_gemm > 0) {
@@ -110,7 +116,7 @@ void print_page(const MachineInfo& m) {
   if (m.rates) print_rates(*m.rates);
   fmt::print("\n{}\n", m.missing.empty() ? "Nothing is missing." : "Missing");
   for (const MissingPart& part : m.missing) {
-    fmt::print("  {}: needed for {}\n    {}\n", part.what, part.effect, part.command);
+    write_page(fmt::format("  {}: needed for {}\n    {}\n", part.what, part.effect, part.command));
   }
 }
 

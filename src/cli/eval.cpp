@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/terminal.h"
 #include "base/units.h"
 #include "checkpoint/store.h"
 #include "cli/checkpoint_text.h"
@@ -111,9 +112,10 @@ void evaluate(const Options& o) {
                -1);
     return;
   }
-  fmt::print("loss {:.4f} | perplexity {:.2f} | {} in sequences of {} | {} | {}\n", result.loss,
-             perplexity, counted(result.tokens, "token"), result.seq_len,
-             name_of(settings.config.device), checkpoint.path());
+  fmt::print("{}", for_stdout(fmt::format(
+                       "loss {:.4f} | perplexity {:.2f} | {} in sequences of {} | {} | {}\n",
+                       result.loss, perplexity, counted(result.tokens, "token"), result.seq_len,
+                       name_of(settings.config.device), checkpoint.path())));
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/terminal.h"
 #include "base/units.h"
 #include "checkpoint/store.h"
 #include "cli/checkpoint_text.h"
@@ -22,7 +23,7 @@ constexpr const char* kExportHelp =
     "Writes a model that Hugging Face transformers load\n\n"
     "Examples:\n"
     "  stretto export runs/a -o my-model                    the newest good checkpoint\n"
-    "  stretto export runs/a/checkpoints/step-500 -o my-model --tokenizer tokenizer.json\n"
+    "  stretto export runs/a/checkpoints/step-5 -o my-model --tokenizer tokenizer.json\n"
     "  stretto export runs/a -o my-model --dtype bf16       half the bytes\n"
     "  then: AutoModelForCausalLM.from_pretrained(\"my-model\")\n";
 
@@ -50,10 +51,11 @@ void report(const Options& o, const ExchangeResult& result) {
                -1);
     return;
   }
-  fmt::print("{}: {} model, {} tensors, {} in {}{}\n", o.target, result.family, result.tensors,
-             format_bytes(static_cast<double>(result.bytes)),
-             counted(static_cast<int64_t>(result.files), "file"),
-             result.tokenizer ? ", with its tokenizer" : "");
+  fmt::print("{}", for_stdout(fmt::format("{}: {} model, {} tensors, {} in {}{}\n", o.target,
+                                          result.family, result.tensors,
+                                          format_bytes(static_cast<double>(result.bytes)),
+                                          counted(static_cast<int64_t>(result.files), "file"),
+                                          result.tokenizer ? ", with its tokenizer" : "")));
 }
 
 DType dtype_from(const std::string& name) {

@@ -8,9 +8,11 @@
 
 #include "account/parameters.h"
 #include "base/log.h"
+#include "base/terminal.h"
+#include "base/text_table.h"
 #include "base/units.h"
 #include "cli/memory_table.h"
-#include "cli/text_table.h"
+#include "cli/page.h"
 #include "cli/verbs.h"
 #include "config/reader.h"
 #include "config/rules.h"
@@ -60,31 +62,16 @@ ParameterGroups parameter_groups(const ModelShape& model) {
 
 void print_head(const Work& work) {
   const ModelShape& m = work.config.model;
-  fmt::print("{}: {}, {} hidden, {}, {} vocabulary\n", printable(m.name),
-             counted(m.layers, "layer"), m.hidden, counted(m.heads, "head"), m.vocab);
-  fmt::print("sequence {}, global batch {} ({} tokens), {}, checkpointing {}\n\n", work.seq,
-             work.config.global_batch, with_commas(static_cast<int64_t>(work.tokens)),
-             name_of(work.config.precision), name_of(work.config.activation_checkpointing));
   const ParameterGroups groups = parameter_groups(m);
-  fmt::print("parameters   {} (tokens {}, positions {}, layers {}, rest {})\n\n",
-             with_commas(parameter_count(m)), with_commas(groups.tokens),
-             with_commas(groups.positions), with_commas(groups.layers), with_commas(groups.other));
-}
-
-std::vector<std::string> split_cells(const FlopsSplit& split, double unit) {
-  std::vector<std::string> cells;
-  for (double flops : split.product) cells.push_back(fmt::format("{:.4g}", flops / unit));
-  cells.push_back(fmt::format("{:.4g}", split.other / unit));
-  return cells;
-}
-
-std::vector<std::string> headings(const char* first) {
-  std::vector<std::string> names = {first, ">model", ">with recompute"};
-  for (int i = 0; i < kProducts; ++i) {
-    names.push_back(std::string(">") + name_of(static_cast<Product>(i)));
-  }
-  names.push_back(">other");
-  return names;
+  write_page(fmt::format(
+      "{}: {}, {} hidden, {}, {} vocabulary\n"
+      "sequence {}, global batch {} ({} tokens), {}, checkpointing {}\n\n"
+      "parameters   {} (tokens {}, positions {}, layers {}, rest {})\n\n",
+      printable(m.name), counted(m.layers, "layer"), m.hidden, counted(m.heads, "head"), m.vocab,
+      work.seq, work.config.global_batch, with_commas(static_cast<int64_t>(work.tokens)),
+      name_of(work.config.precision), name_of(work.config.activation_checkpointing),
+      with_commas(parameter_count(m)), with_commas(groups.tokens), with_commas(groups.positions),
+      with_commas(groups.layers), with_commas(groups.other)));
 }
 
 struct Unit {
@@ -103,21 +90,31 @@ Unit unit_for(double flops) {
 // `scale`: the number of tokens for which FLOPs are printed.
 void print_flops(const Work& work, const char* title, double scale) {
   const auto [name, unit] = unit_for(work.flops(Convention::mpt).model_total() * scale);
-  TextTable table(headings("convention"));
-  for (Convention convention : kConventions) {
-    const FlopsPerToken flops = work.flops(convention);
-    std::vector<std::string> cells = {name_of(convention),
-                                      fmt::format("{:.5g}", flops.model_total() * scale / unit),
-                                      fmt::format("{:.5g}", flops.hardware_total() * scale / unit)};
-    FlopsSplit split = flops.model;
-    for (size_t i = 0; i < split.product.size(); ++i)
-      split.product[i] += flops.recompute.product[i];
-    split.other += flops.recompute.other;
-    const auto rest = split_cells(split, unit / scale);
-    cells.insert(cells.end(), rest.begin(), rest.end());
-    table.add(std::move(cells));
+  std::vector<std::string> headings = {""};
+  std::vector<FlopsPerToken> flops;
+  for (const Convention convention : kConventions) {
+    headings.push_back(std::string(">") + name_of(convention));
+    flops.push_back(work.flops(convention));
   }
-  fmt::print("{} {}, recomputation included in the columns\n{}\n", name, title, table.text("  "));
+  TextTable table(headings);
+  // `counts`: the FLOPs of a row, per token.
+  const auto add = [&](const char* row, int digits, const auto& counts) {
+    std::vector<std::string> cells = {row};
+    for (const FlopsPerToken& f : flops) {
+      cells.push_back(fmt::format("{:.{}g}", counts(f) * scale / unit, digits));
+    }
+    table.add(std::move(cells));
+  };
+  add("model", 5, [](const FlopsPerToken& f) { return f.model_total(); });
+  add("+ recompute", 5, [](const FlopsPerToken& f) { return f.hardware_total(); });
+  for (int i = 0; i < kProducts; ++i) {
+    const auto product = static_cast<Product>(i);
+    add(name_of(product), 4,
+        [&](const FlopsPerToken& f) { return f.model[product] + f.recompute[product]; });
+  }
+  add("other", 4, [](const FlopsPerToken& f) { return f.model.other + f.recompute.other; });
+  write_page(fmt::format("{} {}; the parts below include recomputation\n{}\n", name, title,
+                         table.text(output_width(), "  ")));
 }
 
 nlohmann::json split_json(const FlopsSplit& split) {
@@ -166,7 +163,7 @@ void run_flops(const std::vector<std::string>& words, bool json) {
   print_head(work);
   print_flops(work, "per token", 1);
   print_flops(work, "per iteration", work.tokens);
-  fmt::print("{}", memory_text(work.config, stage_memory(work.config)));
+  write_page(memory_text(work.config, stage_memory(work.config), output_width()));
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/terminal.h"
 #include "base/units.h"
 #include "checkpoint/store.h"
 #include "cli/checkpoint_text.h"
@@ -26,9 +27,8 @@ constexpr const char* kHelp =
     "Continues a text with a trained model\n\n"
     "Examples:\n"
     "  stretto generate runs/a --prompt \"Once upon a time\"\n"
-    "  stretto generate runs/a --prompt \"ROMEO:\" -n 400 --temperature 0.8 --top-k 40 --seed 7\n"
-    "  stretto generate runs/a/checkpoints/step-500 --prompt A --temperature 0   the likeliest "
-    "text\n";
+    "  stretto generate runs/a --prompt \"ROMEO:\" -n 400 --temperature 0.8 --seed 7\n"
+    "  stretto generate runs/a/checkpoints/step-500 --temperature 0   the likeliest text\n";
 
 struct Options {
   std::string checkpoint, prompt, tokenizer;
@@ -75,8 +75,7 @@ struct Reader {
 
   Reader(const Config& config, const Checkpoint& checkpoint, const std::vector<int32_t>& prompt,
          int64_t tokens)
-      : backend(make_rank_backend(config, *self)),
-        decoder(*backend, checkpoint, config, tokens) {
+      : backend(make_rank_backend(config, *self)), decoder(*backend, checkpoint, config, tokens) {
     for (const int32_t token : prompt) logits = &rolling.next(token);
   }
 };
@@ -105,7 +104,7 @@ void generate(const Options& o) {
     reader =
         std::make_unique<Reader>(config, checkpoint, prompt, std::min(given + o.tokens, limit));
   });
-  fmt::print("{}", o.prompt);
+  fmt::print("{}", for_stdout(o.prompt));
   std::fflush(stdout);
   const SamplingOptions sampling{o.temperature, o.top_k, o.top_p, static_cast<uint64_t>(o.seed)};
   const std::vector<int32_t> unknown = unknown_ids(tokenizer, model.model.vocab);
@@ -118,7 +117,7 @@ void generate(const Options& o) {
         sample_token(without(*logits, unknown), sampling, static_cast<uint64_t>(made));
     if (end && token == *end) break;
     ++made;
-    fmt::print("{}", text.push(token));
+    fmt::print("{}", for_stdout(text.push(token)));
     std::fflush(stdout);
     if (made < o.tokens) logits = &reader->rolling.next(token);
   }

@@ -12,6 +12,8 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/terminal.h"
+#include "base/wrap.h"
 #include "cli/verbs.h"
 #include "train/gpu_queues.h"
 
@@ -23,7 +25,7 @@ constexpr const char* kExamples =
     "fastest topology.\n\n"
     "Examples:\n"
     "  stretto train configs/runs/tiny.yaml          train a small GPT, a few seconds\n"
-    "  stretto train -n 4 tiny parallel.tp=2         such a model on four ranks, dp 2 x tp 2\n"
+    "  stretto train -n 4 tiny parallel.tp=2         on four ranks, dp 2 x tp 2\n"
     "  stretto bench tiny                            time a configuration\n"
     "  stretto sweep -m tiny -s 6 7 --tp 1 2 --run   time a grid of them\n"
     "  stretto plan mpt-7b --cluster h100 --gpus 64  the fastest layout on a cluster\n"
@@ -35,6 +37,7 @@ constexpr const char* kExamples =
 int report(const Error& error) {
   std::string text = fmt::format("stretto: {}\n", printable_lines(error.what()));
   if (!error.hint().empty()) text += fmt::format("  fix: {}\n", printable_lines(error.hint()));
+  if (stderr_is_terminal()) text = fit_page(text, message_width());
   std::fputs(text.c_str(), stderr);
   return static_cast<int>(error.code());
 }

@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "backend/cuda/cuda_options.h"
+#include "base/text_table.h"
 #include "base/units.h"
-#include "cli/text_table.h"
 #include "train/rank_plan.h"
 
 namespace stretto::cli {
@@ -48,35 +48,37 @@ std::vector<StageMemory> stage_memory(const Config& config) {
   return stages;
 }
 
-std::string memory_text(const Config& config, const std::vector<StageMemory>& stages) {
+std::string memory_text(const Config& config, const std::vector<StageMemory>& stages,
+                        size_t width) {
   const auto bytes = [](size_t n) { return format_bytes(static_cast<double>(n)); };
-  std::vector<std::string> headings = {">stage", ">layers"};
+  std::vector<std::string> headings = {"stage"};
+  for (const StageMemory& stage : stages) headings.push_back(fmt::format(">{}", stage.stage));
+  TextTable table(headings);
+  // `cell`: what the row says of a stage.
+  const auto add = [&](const std::string& row, const auto& cell) {
+    std::vector<std::string> cells = {row};
+    for (const StageMemory& stage : stages) cells.push_back(cell(stage));
+    table.add(std::move(cells));
+  };
+  add("layers", [](const StageMemory& s) { return fmt::to_string(s.layers); });
   for (size_t term = 0; term < kMemoryTerms; ++term) {
-    headings.push_back(std::string(">") + name_of(static_cast<MemoryTerm>(term)));
+    add(name_of(static_cast<MemoryTerm>(term)),
+        [&](const StageMemory& s) { return bytes(s.totals.by_term[term]); });
   }
+  add("total", [&](const StageMemory& s) { return bytes(s.totals.total); });
   const bool offloads = std::any_of(stages.begin(), stages.end(),
                                     [](const StageMemory& stage) { return stage.host > 0; });
-  headings.push_back(">total");
-  if (offloads) headings.push_back(">in host memory");
-  for (Checkpointing mode : kCheckpointings) {
-    headings.push_back(
-        fmt::format(">{}{}", mode == kCheckpointings[0] ? "act. " : "", name_of(mode)));
-  }
-  TextTable table(headings);
-  for (const StageMemory& stage : stages) {
-    std::vector<std::string> cells = {fmt::to_string(stage.stage), fmt::to_string(stage.layers)};
-    for (size_t n : stage.totals.by_term) cells.push_back(bytes(n));
-    cells.push_back(bytes(stage.totals.total));
-    if (offloads) cells.push_back(bytes(stage.host));
-    for (size_t n : stage.activations) cells.push_back(bytes(n));
-    table.add(std::move(cells));
+  if (offloads) add("in host memory", [&](const StageMemory& s) { return bytes(s.host); });
+  for (size_t mode = 0; mode < std::size(kCheckpointings); ++mode) {
+    add(fmt::format("activations with {}", name_of(kCheckpointings[mode])),
+        [&](const StageMemory& s) { return bytes(s.activations[mode]); });
   }
   const std::string batch =
       config.micro_batch > 0 ? fmt::to_string(config.micro_batch) : "auto (counted as 1)";
-  std::string text =
-      fmt::format("Memory per rank: micro-batch {}, each of {} and {}, ZeRO {}\n{}", batch,
-                  counted(config.parallel.tp, "tensor shard"),
-                  counted(config.parallel.dp, "replica"), config.parallel.zero, table.text("  "));
+  std::string text = fmt::format("Memory per rank: micro-batch {}, each of {} and {}, ZeRO {}\n{}",
+                                 batch, counted(config.parallel.tp, "tensor shard"),
+                                 counted(config.parallel.dp, "replica"), config.parallel.zero,
+                                 table.text(width, "  "));
   if (const size_t shared = stages.back().shared_logits; shared > 0) {  // the head's stage
     text += fmt::format("  logits of {} share memory with a layer's gradients (activations)\n",
                         bytes(shared));

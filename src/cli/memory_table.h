@@ -25,7 +25,7 @@ struct StageMemory {
 // One entry per pipeline stage; the tensor shards and replicas of a stage all hold the same.
 std::vector<StageMemory> stage_memory(const Config& config);
 
-std::string memory_text(const Config& config, const std::vector<StageMemory>& stages);
+std::string memory_text(const Config& config, const std::vector<StageMemory>& stages, size_t width);
 nlohmann::json memory_json(const std::vector<StageMemory>& stages);
 
 }  // namespace stretto::cli

@@ -11,10 +11,12 @@
 #include "base/error.h"
 #include "base/fs.h"
 #include "base/log.h"
+#include "base/terminal.h"
 #include "base/units.h"
 #include "bench/safe_text.h"
 #include "bench/survey.h"
 #include "cli/keep_inputs.h"
+#include "cli/page.h"
 #include "cli/plan_tools.h"
 #include "cli/plan_words.h"
 #include "cli/verbs.h"
@@ -32,9 +34,10 @@ constexpr const char* kExamples =
     "The fastest way to train a model on a cluster, before it is rented\n\n"
     "Examples:\n"
     "  stretto plan mpt-7b --cluster h100 --gpus 64\n"
-    "  stretto plan bloom-176b --cluster jean-zay-a100 --gpus 384 --global-batch 2048 \\\n"
-    "      --software megatron-deepspeed-2022 --recompute full --top 5 --explain\n"
-    "  stretto plan mpt-70b --cluster h100 --scale --tokens 2T --deadline 60d --price 2.5\n"
+    "  stretto plan bloom-176b --cluster jean-zay-a100 --gpus 384 \\\n"
+    "      --global-batch 2048 --software megatron-deepspeed-2022 --recompute full \\\n"
+    "      --top 5 --explain\n"
+    "  stretto plan mpt-70b --scale --tokens 2T --deadline 60d --price 2.5\n"
     "  stretto plan mpt-7b model.heads=64 --gpus 64      a changed model\n"
     "  stretto plan run.yaml --gpus 64           what a run trains, laid out anew\n"
     "  stretto plan tiny --cluster local         this machine, measured first\n"
@@ -104,9 +107,10 @@ void run_scale(const PlanOptions& o, const plan::Cluster& cluster, const plan::S
   if (o.json) {
     print_json(plan::scale_json(scale));
   } else {
-    fmt::print("{} on {}, {} of {} tokens per step, software {}\n\n{}\n{}\n{}\n", work.model.name,
-               cluster.name, counted(work.global_batch, "sequence"), work.seq_len, stack.name,
-               plan::scale_table(scale), plan::scale_chart(scale), scale.verdict);
+    write_page(fmt::format("{} on {}, {} of {} tokens per step, software {}\n\n{}\n{}\n{}\n",
+                           work.model.name, cluster.name, counted(work.global_batch, "sequence"),
+                           work.seq_len, stack.name, plan::scale_table(scale, output_width()),
+                           plan::scale_chart(scale), scale.verdict));
   }
   if (!o.svg.empty()) {
     write_text(o.svg,
@@ -171,9 +175,9 @@ void run_plan(const PlanOptions& asked) {
   if (o.json) {
     print_json(plan::plan_json(result, o.top));
   } else if (o.csv) {
-    fmt::print("{}", plan::plan_csv(result, o.top));
+    fmt::print("{}", for_stdout(plan::plan_csv(result, o.top)));
   } else {
-    fmt::print("{}", plan::plan_text(result, o.top, o.explain, o.rejected));
+    write_page(plan::plan_text(result, {o.top, o.explain, o.rejected, output_width()}));
   }
   if (result.ranked.empty()) refuse_empty(result, false);
 }

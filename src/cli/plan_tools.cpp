@@ -14,11 +14,13 @@
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/shell_text.h"
+#include "base/terminal.h"
 #include "base/units.h"
 #include "bench/observe.h"
 #include "bench/safe_text.h"
 #include "bench/tables.h"
 #include "cli/keep_inputs.h"
+#include "cli/page.h"
 #include "cli/verbs.h"
 #include "config/suggest.h"
 #include "plan/exam.h"
@@ -62,7 +64,7 @@ void run_exam_verb(const ExamOptions& o) {
   const ReferenceTables tables =
       find_reference(o.directory.empty() ? std::nullopt : std::optional(o.directory));
   const plan::Exam exam = plan::run_exam(load_reference(tables), o.table);
-  fmt::print("{}", plan::exam_text(exam, o.rows));
+  write_page(plan::exam_text(exam, o.rows));
   if (o.fits) {
     for (const plan::ExamTable& t : exam.tables) {
       fmt::print("\n# {}\n{}", t.spec.stack,
@@ -141,7 +143,7 @@ void run_calibrate(const CalibrateOptions& o) {
   if (o.json) {
     print_json(plan::calibration_json(result));
   } else {
-    fmt::print("{}", plan::calibration_text(result));
+    write_page(plan::calibration_text(result));
   }
   const bool doubtful = !result.doubts.empty();
   for (const std::string& doubt : result.doubts) spdlog::warn("calibrate: {}", doubt);
@@ -164,8 +166,8 @@ void run_calibrate(const CalibrateOptions& o) {
   }
   if (doubtful) throw Answered{ExitCode::regression};
   if (o.write.empty() || o.json) return;
-  fmt::print("\nuse it: stretto plan MODEL --cluster {} --software {}\n", shell_word(o.cluster),
-             shell_word(file_word(o.write)));
+  write_page(fmt::format("\nuse it: stretto plan MODEL --cluster {} --software {}\n",
+                         shell_word(o.cluster), shell_word(file_word(o.write))));
 }
 
 void run_compare(const std::string& directory, bool json) {
@@ -192,43 +194,46 @@ void run_compare(const std::string& directory, bool json) {
     print_json(out);
     return;
   }
-  fmt::print("{}\n", c.text);
+  std::string page = c.table.text(output_width()) + "\n";
   if (c.disturbed > 0) {
-    fmt::print(
-        "This machine was busy: other programs took cores from {} of these runs, and part of the\n"
+    page += fmt::format(
+        "This machine was busy: other programs took cores from {} of these runs, and part of the "
         "measured times, and of the errors, is theirs. Measure again when they have ended.\n",
         c.disturbed);
   }
-  fmt::print(
-      "The known run tells how fast this build is on this machine; {} predicted from it\n"
+  page += fmt::format(
+      "The known run tells how fast this build is on this machine; {} predicted from it "
       "and from what `stretto doctor` measured: median error {:.1f} % (worst {:.1f} %){}.\n",
       c.rows == 1 ? "1 other is" : fmt::format("{} others are", c.rows), 100 * c.median_error,
       100 * c.worst_error,
-      memory ? fmt::format(", memory per rank {:.1f} %\n(worst {:.1f} %)", 100 * c.memory_error,
+      memory ? fmt::format(", memory per rank {:.1f} % (worst {:.1f} %)", 100 * c.memory_error,
                            100 * c.worst_memory_error)
              : "");
   if (c.left_out > 0) {
-    fmt::print("{} left out: not timed, or on a machine that was not measured.\n",
-               c.left_out == 1 ? "1 run is" : fmt::format("{} runs are", c.left_out));
+    page += fmt::format("{} left out: not timed, or on a machine that was not measured.\n",
+                        c.left_out == 1 ? "1 run is" : fmt::format("{} runs are", c.left_out));
   }
+  write_page(page, 0);
 }
 
-void print_fields(const plan::Cluster& c) {
-  fmt::print("{}: {}\n", c.name, c.description);
+std::string fields_text(const plan::Cluster& c) {
+  std::string text = fmt::format("{}: {}\n", c.name, c.description);
   for (const plan::Field& f : c.fields) {
-    fmt::print("  {:<30}{:>10g} {:<8} {}{}{}\n", f.key, f.value, f.unit, name_of(f.source),
-               f.note.empty() ? "" : ": ", f.note);
+    text += fmt::format("  {:<30}{:>10g} {:<8}  {}{}{}\n", f.key, f.value, f.unit,
+                        name_of(f.source), f.note.empty() ? "" : ": ", f.note);
   }
+  return text;
 }
 
 void run_clusters(const std::vector<std::string>& wanted) {
-  for (const std::string& name : wanted) print_fields(plan::find_cluster(name));
-  if (!wanted.empty()) return;
+  std::string page;
+  for (const std::string& name : wanted) page += fields_text(plan::find_cluster(name));
+  if (!wanted.empty()) return write_page(page);
   for (const std::string& name : plan::cluster_names()) {
-    fmt::print("{:<16}{}\n", name, plan::find_cluster(name).description);
+    page += fmt::format("{:<14}  {}\n", name, plan::find_cluster(name).description);
   }
-  fmt::print("\nsoftware: {}\n", join_or(plan::stack_names()));
-  fmt::print("`stretto plan clusters h100` prints every field of one with its unit and source\n");
+  write_page(page + fmt::format("\nsoftware: {}\n", join_or(plan::stack_names())) +
+             "`stretto plan clusters h100` prints every field of one with its unit and source\n");
 }
 
 }  // namespace

@@ -8,7 +8,9 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "cli/text_table.h"
+#include "base/terminal.h"
+#include "base/text_table.h"
+#include "cli/page.h"
 #include "cli/verbs.h"
 #include "reference/check.h"
 #include "reference/source.h"
@@ -23,7 +25,7 @@ constexpr const char* kHelp =
     "  stretto reference check --dir my_tables   the same over another copy\n"
     "  stretto reference show mpt                a table: mpt, mosaicgpt, bloom, fugaku\n"
     "  stretto reference show bloom/T21 --json   a part of one, for machines\n\n"
-    "Tables come from reference/ in the current directory when it holds them, else from the copy\n"
+    "Tables come from reference/ in the current directory when it holds them, else from the copy "
     "inside the program. Exit code 1: a figure does not reproduce and is no known anomaly.";
 
 struct Options {
@@ -66,17 +68,19 @@ nlohmann::json check_json(const ReferenceCheck& check, const std::string& origin
   return out;
 }
 
-void print_failures(const ReferenceCheck& check, bool known) {
+std::string failures_text(const ReferenceCheck& check, bool known) {
+  std::string text;
   for (const FigureFailure& f : check.failures) {
     if (f.known != known) continue;
-    fmt::print("  {} {}: {} published, {:.5g} recomputed ({}.csv line {})\n    {}\n",
-               printable(f.id), f.figure, printable(f.published), f.recomputed, f.file, f.line,
-               printable(f.reason));
+    text += fmt::format("  {} {}: {} published, {:.5g} recomputed ({}.csv line {})\n    {}\n",
+                        printable(f.id), f.figure, printable(f.published), f.recomputed, f.file,
+                        f.line, printable(f.reason));
   }
+  return text;
 }
 
 // Rows whose figures can be recomputed, but about which the table itself has a warning.
-void print_notes(const std::vector<ReferenceRow>& rows, const ReferenceCheck& check) {
+std::string notes_text(const std::vector<ReferenceRow>& rows, const ReferenceCheck& check) {
   std::string text;
   for (const ReferenceRow& row : rows) {
     const bool listed = std::any_of(check.failures.begin(), check.failures.end(),
@@ -85,13 +89,14 @@ void print_notes(const std::vector<ReferenceRow>& rows, const ReferenceCheck& ch
       text += fmt::format("  {}  {}\n", printable(row.id), printable(row.anomaly));
     }
   }
-  if (!text.empty()) fmt::print("\nReproduce, but contradict other rows:\n{}", text);
+  return text.empty() ? "" : "\nReproduce, but contradict other rows:\n" + text;
 }
 
 void print_check(const ReferenceCheck& check, const std::vector<ReferenceRow>& rows,
                  const std::string& origin) {
-  fmt::print("{} figures recomputed from the columns of {} published rows (tables: {})\n\n",
-             check.checks, rows.size(), printable(origin));
+  std::string page =
+      fmt::format("{} figures recomputed from the columns of {} published rows ({})\n\n",
+                  check.checks, rows.size(), printable(origin));
   TextTable table({"table", "rows of", "figure", ">rows", ">reproduced", ">known anomalies",
                    ">largest error", ">median"});
   for (const FigureSummary& f : check.figures) {
@@ -99,20 +104,17 @@ void print_check(const ReferenceCheck& check, const std::vector<ReferenceRow>& r
                fmt::to_string(f.reproduced), f.known == 0 ? "" : fmt::to_string(f.known),
                error_text(f.max_error), error_text(f.median_error)});
   }
-  fmt::print("{}", table.text());
+  page += table.text(output_width());
   const auto known = std::count_if(check.failures.begin(), check.failures.end(),
                                    [](const FigureFailure& f) { return f.known; });
-  if (known > 0) {
-    fmt::print("\nDo not reproduce, known:\n");
-    print_failures(check, true);
-  }
-  print_notes(rows, check);
-  if (check.passed()) {
-    fmt::print("\nAll figures reproduce within the published rounding, except {} known.\n", known);
-  } else {
-    fmt::print("\nDO NOT REPRODUCE:\n");
-    print_failures(check, false);
-  }
+  if (known > 0) page += "\nDo not reproduce, known:\n" + failures_text(check, true);
+  page += notes_text(rows, check);
+  page +=
+      check.passed()
+          ? fmt::format("\nAll figures reproduce within the published rounding, except {} known.\n",
+                        known)
+          : "\nDO NOT REPRODUCE:\n" + failures_text(check, false);
+  write_page(page);
 }
 
 void run_check(const Options& options) {
@@ -183,7 +185,7 @@ void show_json(const std::vector<std::pair<const CsvTable*, size_t>>& rows) {
     }
     out.push_back(std::move(row));
   }
-  fmt::print("{}\n", out.dump(2));
+  fmt::print("{}\n", for_stdout(out.dump(2)));
 }
 
 void show_table(const std::vector<std::pair<const CsvTable*, size_t>>& rows) {
@@ -237,7 +239,7 @@ void show_table(const std::vector<std::pair<const CsvTable*, size_t>>& rows) {
     for (size_t column : columns) cells.push_back(printable(table.rows[i][column]));
     out.add(std::move(cells));
   }
-  fmt::print("{}", out.text());
+  write_page(out.text(output_width()));
 }
 
 void run_show(const Options& options) {

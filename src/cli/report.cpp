@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "base/log.h"
+#include "base/terminal.h"
 #include "bench/tables.h"
 #include "cli/keep_inputs.h"
 #include "cli/verbs.h"
@@ -31,7 +32,7 @@ void report(const Options& options) {
   TrainingCurve curve;
   if (one_training_run(records)) curve = read_training_curve(posix_fs(), home, records);
   write_file_atomic(posix_fs(), path, report_page(records, options.title, random_nonce(), curve));
-  fmt::print("{}\n", path);
+  fmt::print("{}\n", for_stdout(path));
 }
 
 }  // namespace

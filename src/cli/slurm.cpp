@@ -1,6 +1,7 @@
 // stretto slurm: a batch file for a configuration.
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -8,6 +9,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/shell_text.h"
+#include "base/terminal.h"
 #include "base/units.h"
 #include "bench/process.h"
 #include "cli/verbs.h"
@@ -24,7 +26,7 @@ constexpr const char* kHelp =
     "Prints a Slurm batch file for a configuration\n\n"
     "Examples:\n"
     "  stretto slurm configs/runs/parallel.yaml -N 2 --ntasks-per-node 4 > job.sbatch\n"
-    "  stretto slurm configs/runs/tiny.yaml -N 1 --time 02:00:00 output=runs/tiny | sbatch\n\n"
+    "  stretto slurm tiny -N 1 --time 02:00:00 output=runs/tiny | sbatch\n\n"
     "The job saves two minutes before its time limit, starts again by itself and goes on from its\n"
     "last checkpoint (give the run an `output` directory).\n";
 
@@ -94,6 +96,7 @@ void slurm(const Options& options) {
   if (job.cpus_per_task == 0) job.cpus_per_task = config.threads;
   if (config.device == Device::cuda) job.gpus_per_node = job.tasks_per_node;
   job.program = own_program();
+  job.directory = std::filesystem::current_path().string();
   job.words = options.words;
   job.output = config.output;
   if (config.output.empty()) {
@@ -101,7 +104,7 @@ void slurm(const Options& options) {
   }
   const std::string file = sbatch_file(job);
   warn_of_many_gpus(job);
-  fmt::print("{}", file);
+  fmt::print("{}", for_stdout(file));
 }
 
 }  // namespace

@@ -12,6 +12,8 @@
 #include "account/parameters.h"
 #include "base/log.h"
 #include "base/shell_text.h"
+#include "base/terminal.h"
+#include "base/text_table.h"
 #include "base/units.h"
 #include "bench/figures.h"
 #include "bench/launcher.h"
@@ -19,9 +21,9 @@
 #include "bench/safe_text.h"
 #include "bench/survey.h"
 #include "cli/candidates.h"
+#include "cli/page.h"
 #include "cli/sweep_progress.h"
 #include "cli/sweep_slurm.h"
-#include "cli/text_table.h"
 #include "cli/verbs.h"
 #include "config/schema.h"
 #include "machine/machine.h"
@@ -39,8 +41,8 @@ constexpr const char* kHelp =
     "  stretto sweep -m tiny tiny-1m -s 6 7 -b 10 11 --run    2 models x 2 lengths x 2 batches\n"
     "  stretto sweep -m tiny --tp 1 2 --zero 0 1 -g 2 --run   topologies of two ranks\n"
     "  stretto sweep SPEC --run --launcher mpirun             ranks as processes\n"
-    "  stretto sweep SPEC --run --launcher slurm --wait       an array of jobs; without --wait,\n"
-    "                                                         collect when they have ended\n"
+    "  stretto sweep SPEC --run --launcher slurm --wait       an array of jobs; without --wait, "
+    "collect when they have ended\n"
     "Then: stretto collect runs/sweep, stretto report runs/sweep\n";
 
 struct Options {
@@ -68,12 +70,15 @@ void print_plan(const std::vector<PlannedPoint>& points) {
                format_bytes(static_cast<double>(p.memory.predicted_rank)),
                p.predicted.seconds > 0 ? format_seconds(p.predicted.seconds) : "-"});
   }
-  if (!table.empty()) fmt::print("{}", table.text());
+  const std::vector<std::string> common = table.take_common();
+  std::string page = common.empty() ? "" : fmt::format("all: {}\n\n", fmt::join(common, ", "));
+  if (!table.empty()) page += table.text(output_width());
   for (const PlannedPoint& p : points) {
     if (p.reason.empty()) continue;
-    fmt::print("\n{} {}: {}\n", name_of(p.status), printable(p.point.label),
-               one_line(p.reason, 2000));
+    page += fmt::format("\n{} {}: {}\n", name_of(p.status), printable(p.point.label),
+                        one_line(p.reason, 2000));
   }
+  write_page(page);
 }
 
 void print_sum(const std::vector<PlannedPoint>& points, const SweepOptions& how) {
@@ -83,13 +88,15 @@ void print_sum(const std::vector<PlannedPoint>& points, const SweepOptions& how)
   const size_t cannot = count([](const PlannedPoint& p) { return !p.reason.empty(); });
   const size_t left = count([&](const PlannedPoint& p) { return would_run(p, how); });
   const size_t finished = points.size() - cannot - left;
-  fmt::print("\n{}, {} to run{}, {} that cannot; {} and {} s each, at least. {}\n",
-             counted(std::ssize(points), "point"), left,
-             finished > 0 ? fmt::format(", {} finished before", finished) : "", cannot,
-             counted(how.steps, "timed step"), how.seconds,
-             left > 0 || finished == 0
-                 ? "Add --run to start."
-                 : fmt::format("Nothing is left: stretto collect {}", shell_word(how.directory)));
+  write_page(
+      fmt::format("\n{}, {} to run{}, {} that cannot; {} and {} s each, at least. {}\n",
+                  counted(std::ssize(points), "point"), left,
+                  finished > 0 ? fmt::format(", {} finished before", finished) : "", cannot,
+                  counted(how.steps, "timed step"), how.seconds,
+                  left > 0 || finished == 0 ? "Add --run to start."
+                                            : fmt::format("Nothing is left: stretto collect {}",
+                                                          shell_word(how.directory))),
+      0);
 }
 
 bool uses_gpus(const PlannedPoint& point) { return point.config.device == Device::cuda; }
@@ -113,7 +120,7 @@ bool run_all(const std::vector<PlannedPoint>& points, SweepOptions how) {
         progress.finished(point, result.record, "", true);
         break;
       case PointOutcome::already_finished:
-        progress.finished(point, result.record, "  (finished before)", false);
+        progress.finished(point, result.record, "(finished before)", false);
         break;
       case PointOutcome::running_elsewhere:
         progress.elsewhere(point);
@@ -255,7 +262,7 @@ void sweep(const Options& options) {
   start(options, how, points);
   if (!options.only.empty()) return;  // one job of a larger sweep
   const std::string program = shell_word(program_as_typed(how.program));
-  const std::string directory = shell_word(options.directory);
+  const std::string directory = for_stdout(shell_word(options.directory));
   fmt::print("\nnext: {0} collect {1}\n      {0} report {1}\n", program, directory);
 }
 

@@ -24,6 +24,9 @@ class SweepProgress {
  private:
   void clear();
   void header();
+  void row(const std::string& count, const std::string& name, const char* status,
+           const std::string& rest, const std::string& note = "") const;
+  std::string count_text(size_t done) const;         // "[3/8]"
   double expected(const PlannedPoint& point) const;  // seconds of the whole point; 0: unknown
   double left(const PlannedPoint* current, double seconds) const;
 
@@ -31,7 +34,10 @@ class SweepProgress {
   double steps_, seconds_;  // of a point, at least
   bool live_;
   bool shown_ = false;
-  size_t done_ = 0, failed_ = 0, width_ = 5;
+  size_t done_ = 0, failed_ = 0;
+  // Of the table: what fits beside the longest name.
+  size_t count_width_ = 0, name_width_ = 5;
+  bool with_memory_ = true, name_alone_ = false;
   // Seconds that finished points took, and that they were expected to take.
   double took_ = 0, foreseen_ = 0;
   size_t ran_ = 0;

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "base/log.h"
+#include "base/terminal.h"
 #include "base/units.h"
 #include "bench/launcher.h"
 #include "bench/process.h"
@@ -63,7 +64,7 @@ std::string submit(const Groups::value_type& group, const SweepOptions& how,
   std::string id = output_of({"sbatch", "--parsable", file}, how);
   id = id.substr(0, id.find_first_of(";\n "));
   fmt::print("job {}: {} of {} ({})\n", id, counted(std::ssize(array.ids), "point"),
-             counted(array.ranks, "rank"), file);
+             counted(array.ranks, "rank"), for_stdout(file));
   return id;
 }
 

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/terminal.h"
 #include "base/units.h"
 #include "cli/keep_inputs.h"
 #include "cli/progress.h"
@@ -35,7 +36,9 @@ std::string read_input(const std::string& path) {
   }
 }
 
-void write_output(std::string_view data) {
+// Text that may hold anything: on a terminal it cannot steer it.
+void write_output(std::string_view text) {
+  const std::string data = for_stdout(text);
   if (std::fwrite(data.data(), 1, data.size(), stdout) != data.size() || std::fflush(stdout) != 0) {
     throw fs_error(errno, "write", "standard output");
   }
@@ -283,8 +286,7 @@ void add_tokenizer(Command& app) {
       "tokenizer",
       "Trains, runs and converts byte-level BPE tokenizers\n\nExamples:\n"
       "  stretto tokenizer train corpus.txt -o tokenizer.json --vocab 8192\n"
-      "  echo Hello | stretto tokenizer encode tokenizer.json | stretto tokenizer decode "
-      "tokenizer.json");
+      "  echo Hello | stretto tokenizer encode t.json | stretto tokenizer decode t.json");
   verb->require_subcommand(1);
   add_training(*verb);
   add_encode_decode(*verb);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "cli/page.h"
 #include "cli/progress.h"
 #include "cli/tune_text.h"
 #include "cli/verbs.h"
@@ -56,7 +57,7 @@ void tune(const Options& options) {
     if (options.json) {
       print_json(tune_json(result));
     } else {
-      fmt::print("{}\n", tune_text(result));
+      write_page(tune_text(result) + "\n");
     }
     if (result.not_written) throw Error(*result.not_written);
   });

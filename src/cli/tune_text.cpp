@@ -4,8 +4,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/terminal.h"
+#include "base/text_table.h"
 #include "base/units.h"
-#include "cli/text_table.h"
 
 namespace stretto::cli {
 namespace {
@@ -25,9 +26,9 @@ std::string tune_text(const TuneResult& r) {
                fmt::format("{}", r.chosen[i]), fmt::format("{:+.2f} %", 100 * less / r.before)});
   }
   return fmt::format(
-      "{}\nThe last column is an estimate, mostly noise for a single choice; what counts is\n"
+      "{}\nThe last column is an estimate, mostly noise for a single choice; what counts is "
       "a step before {}, after {}, in turn: {:+.2f} % tokens/s, standard error {:.2f} %\n{}",
-      table.text(), format_seconds(r.before), format_seconds(r.after), 100 * gain(r),
+      table.text(output_width()), format_seconds(r.before), format_seconds(r.after), 100 * gain(r),
       100 * r.uncertainty, r.kept ? "later runs use it" : "not kept: " + r.why_not);
 }
 

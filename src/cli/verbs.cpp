@@ -4,10 +4,17 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/terminal.h"
+
 namespace stretto::cli {
 
 void print_json(const nlohmann::json& value, int indent) {
-  fmt::print("{}\n", value.dump(indent, ' ', false, nlohmann::json::error_handler_t::replace));
+  const auto text = [&](bool ascii) {
+    return value.dump(indent, ' ', ascii, nlohmann::json::error_handler_t::replace);
+  };
+  const std::string plain = text(false);
+  // Where the text holds what would steer a terminal, it is escaped as JSON does it.
+  fmt::print("{}\n", for_stdout(plain) == plain ? plain : text(true));
 }
 
 void add_verbs(Command& app) {

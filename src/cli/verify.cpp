@@ -11,7 +11,9 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "cli/text_table.h"
+#include "base/terminal.h"
+#include "base/text_table.h"
+#include "cli/page.h"
 #include "cli/verbs.h"
 #include "comm/launch.h"
 #include "config/reader.h"
@@ -75,20 +77,23 @@ void print_table(const std::vector<VerifyRow>& rows, const std::vector<LeftOut>&
                limit_text(row.tolerance), verdict(row)});
     reasons.emplace(limit_text(row.tolerance), row.tolerance.reason);
   }
-  fmt::print("{}\nLargest relative differences over all steps. Limits (loss, gradient norm):\n",
-             table.text());
-  for (const auto& [limit, reason] : reasons) fmt::print("  {:<33} {}\n", limit, reason);
+  std::string page = fmt::format(
+      "{}\nLargest relative differences over all steps. Limits (loss, gradient norm):\n",
+      table.text(output_width()));
+  for (const auto& [limit, reason] : reasons) page += fmt::format("  {:<32}  {}\n", limit, reason);
   for (const VerifyRow& row : rows) {
-    if (!row.error.empty()) fmt::print("{}: {}\n", row.name, row.error);
+    if (!row.error.empty()) page += fmt::format("{}: {}\n", row.name, row.error);
   }
-  if (!left_out.empty()) fmt::print("Left out, since they do not fit this configuration:\n");
-  for (const LeftOut& one : left_out) fmt::print("  {:<33} {}\n", one.name, one.why);
+  if (!left_out.empty()) page += "Left out, since they do not fit this configuration:\n";
+  for (const LeftOut& one : left_out) page += fmt::format("  {:<32}  {}\n", one.name, one.why);
   std::vector<std::string> failed;
   for (const VerifyRow& row : rows) {
     if (!row.passed()) failed.push_back(row.name);
   }
-  fmt::print("{} of {} runs train the same model{}{}\n", rows.size() - failed.size(), rows.size(),
-             failed.empty() ? "" : "; these do not: ", fmt::join(failed, "; "));
+  page +=
+      fmt::format("{} of {} runs train the same model{}{}\n", rows.size() - failed.size(),
+                  rows.size(), failed.empty() ? "" : "; these do not: ", fmt::join(failed, "; "));
+  write_page(page);
 }
 
 void print_json(const Options& options, const std::vector<VerifyRow>& rows,

@@ -124,14 +124,15 @@ class Filler {
   Problems problems_;
 };
 
+bool names_no_model(YamlNode& root) {
+  const YamlNode* model = root.find("model");
+  return model == nullptr || model->kind == YamlNode::Kind::null;
+}
+
 // Replaces `model` by the fields of the registry's model, changed by the fields that were written.
 // With an unknown name the model is the user's own, if its sizes are written.
 bool expand_model(YamlNode& root) {
   YamlNode* model = root.find("model");
-  if (model == nullptr || model->kind == YamlNode::Kind::null) {
-    throw Error(ExitCode::bad_config, "no model is given",
-                "add `model: tiny` to the file or model=tiny to the command (see stretto models)");
-  }
   YamlNode written = *model;
   if (written.is_scalar()) {
     written = empty_mapping();
@@ -315,10 +316,16 @@ ResolvedConfig resolve_config(YamlNode root) {
   }
   ResolvedConfig out;
   for (const Key& key : config_keys()) out.origins.push_back({key.name, Place{}});
-  const bool from_registry = expand_model(root);
+  const bool no_model = names_no_model(root);
+  const bool from_registry = !no_model && expand_model(root);
   const YamlNode expanded = Interpolator(root).expand(root);
   Filler filler(out);
   filler.fill(expanded, "");
+  if (no_model) {  // after unknown keys, of which one may be a misspelt `model`
+    filler.problems().add(
+        "no model is given",
+        "add `model: tiny` to the file or model=tiny to the command (see stretto models)");
+  }
   if (filler.problems().empty()) derive(out, from_registry, filler.problems());
   filler.problems().throw_if_any();
   return out;

@@ -68,6 +68,7 @@ json to_json(const MachineInfo& m) {
                        {"triad_bytes_per_second", m.rates->triad},
                        {"message_seconds", m.rates->message_seconds},
                        {"message_bytes_per_second", m.rates->message_rate}};
+    if (m.rates->fma_from_product) out["measured"]["fma_from_product"] = true;
     if (m.rates->bf16_gemm > 0) out["measured"]["bf16_gemm_flops"] = m.rates->bf16_gemm;
     if (m.rates->cores.usable > 0) out["measured"]["other_cores"] = m.rates->cores.others;
   }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
@@ -69,7 +70,9 @@ struct DiskInfo {
 // Measured rates: FLOP/s and bytes/s with all usable cores.
 struct MachineRates {
   double fma_one_core = 0;  // fp32, registers only: no kernel can be faster
-  double fma = 0;
+  double fma = 0;           // all together
+  // The FMA peak came out below what a product reached, whose rate stands for it.
+  bool fma_from_product = false;
   // Matrix products as steps use them, best of a few sizes; set by callers that have a backend.
   // bf16 is 0 if the CPU has no units for it.
   double gemm = 0, bf16_gemm = 0;
@@ -113,6 +116,12 @@ MpiInfo probe_mpi();
 // The program that a shell would start by this name; empty if there is none.
 std::string find_program(const std::string& name);
 MachineRates measure_rates(const CpuInfo& cpu, const MemoryInfo& memory);
+// FLOP/s of `threads` threads together, registers only: the best of several short windows.
+double measure_fma(int threads, double seconds);
+// No product can be faster than the FMA peak. Where one was, the peak was measured short: other
+// programs had cores. It is measured again for longer, and if that does not help, the product's
+// rate stands for it.
+void settle_fma_peak(MachineRates& rates, const std::function<double(double seconds)>& measure);
 void measure_messages(MachineRates& rates);
 double measure_disk_write(const std::string& directory);  // bytes/s; throws FsError
 

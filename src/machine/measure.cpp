@@ -42,34 +42,6 @@ class OnCore {
   bool known_ = false;
 };
 
-// FLOP/s of `threads` threads together: all their work divided by the time of the slowest.
-double fma_rate(int threads, double seconds) {
-  const std::vector<int> cores = allowed_cores();
-  float warm = 1;
-  const double start = clock_seconds();
-  const double flops = fma_rounds(200'000, &warm);
-  // Many short runs, so that at least one of them is undisturbed.
-  constexpr int kRuns = 25;
-  const auto rounds =
-      static_cast<int64_t>(200'000 * seconds / kRuns / std::max(1e-6, clock_seconds() - start));
-  double best = 0;
-  for (int run = 0; run < kRuns; ++run) {
-    double done = 0;
-    const double begin = clock_seconds();
-#pragma omp parallel num_threads(threads) reduction(+ : done)
-    {
-      // With fewer threads than cores the system places them on idle cores by itself.
-      std::optional<OnCore> here;
-      if (threads == std::ssize(cores))
-        here.emplace(cores[static_cast<size_t>(omp_get_thread_num())]);
-      float sink = warm;
-      done += fma_rounds(std::max<int64_t>(1, rounds), &sink);
-    }
-    best = std::max(best, done / (clock_seconds() - begin));
-  }
-  return flops > 0 ? best : 0;
-}
-
 // Arrays far larger than the last cache; each page is first touched by the thread that uses it.
 double triad_rate(int threads, int64_t cache_bytes, int64_t available, double seconds) {
   int64_t count = std::max<int64_t>(4 * cache_bytes, 64 << 20) / 8;
@@ -92,14 +64,60 @@ double triad_rate(int threads, int64_t cache_bytes, int64_t available, double se
 
 }  // namespace
 
+// Starting, waking and binding threads takes milliseconds where there are many, so they do it once,
+// and then all compute from one moment to another. Each has a rate of its own: one that another
+// program holds up costs its own share alone.
+double measure_fma(int threads, double seconds) {
+  const std::vector<int> cores = allowed_cores();
+  constexpr int kWindows = 25;  // many short ones, so that at least one of them is undisturbed
+  constexpr int kWarmUp = 3;    // until threads have their cores, and cores their clock
+  constexpr int64_t kRounds = 5'000;  // some 50 us between looks at the clock
+  const double window = seconds / kWindows;
+  double begin = 0, together = 0, best = 0;
+#pragma omp parallel num_threads(threads)
+  {
+    // With fewer threads than cores the system places them on idle cores by itself.
+    std::optional<OnCore> here;
+    if (threads == std::ssize(cores))
+      here.emplace(cores[static_cast<size_t>(omp_get_thread_num())]);
+    float sink = 1;
+    for (int run = -kWarmUp; run < kWindows; ++run) {
+#pragma omp barrier
+#pragma omp single
+      {
+        if (run > 0) best = std::max(best, together);
+        together = 0;
+        begin = clock_seconds();
+      }
+      double done = 0, now = begin;
+      while (now - begin < window) {
+        done += fma_rounds(kRounds, &sink);
+        now = clock_seconds();
+      }
+#pragma omp atomic
+      together += done / (now - begin);
+    }
+  }
+  return std::max(best, together);
+}
+
+void settle_fma_peak(MachineRates& rates, const std::function<double(double seconds)>& measure) {
+  for (const double seconds : {0.8, 1.6}) {
+    if (rates.fma >= rates.gemm) return;
+    rates.fma = std::max(rates.fma, measure(seconds));
+  }
+  rates.fma_from_product = rates.fma < rates.gemm;
+  rates.fma = std::max(rates.fma, rates.gemm);
+}
+
 MachineRates measure_rates(const CpuInfo& cpu, const MemoryInfo& memory) {
   const int threads = static_cast<int>(std::max<int64_t>(1, cpu.usable));
   int64_t cache = 0;
   for (const CacheInfo& info : cpu.caches) cache = std::max(cache, info.bytes * info.instances);
   MachineRates rates;
-  rates.fma_one_core = fma_rate(1, 0.25);
+  rates.fma_one_core = measure_fma(1, 0.25);
   const CoreWatch watch(allowed_cores());  // during measurements that use all cores
-  rates.fma = std::max(rates.fma_one_core, fma_rate(threads, 0.4));
+  rates.fma = std::max(rates.fma_one_core, measure_fma(threads, 0.4));
   rates.triad = triad_rate(threads, cache, memory.available, 0.5);
   rates.cores = watch.use(watch.own_seconds(), threads);
   if (threads > 1) measure_messages(rates);

@@ -11,7 +11,9 @@
 #include "account/flops.h"
 #include "account/parameters.h"
 #include "base/shell_text.h"
+#include "base/text_table.h"
 #include "base/units.h"
+#include "base/wrap.h"
 #include "config/registry.h"
 #include "plan/advice.h"
 
@@ -90,7 +92,7 @@ std::string train_words(const Plan& p, const Layout& l) {
   return out;
 }
 
-std::string answer(const Plan& p) {
+std::string answer(const Plan& p, size_t width) {
   const Candidate& best = p.ranked.front();
   const size_t ties = static_cast<size_t>(std::count_if(
       p.ranked.begin(), p.ranked.end(), [&](const Candidate& c) { return c.tie == best.tie; }));
@@ -117,16 +119,14 @@ std::string answer(const Plan& p) {
         "more than they must it needs the least memory\n",
         ties - 1, 100 * tie_width(p.stack));
   }
-  if (p.stack.own_runtime) out += "  " + train_words(p, best.layout) + "\n";
+  if (p.stack.own_runtime) out += wrapped_command(train_words(p, best.layout), width, 2) + "\n";
   return out;
 }
 
 // Terms as percentages of the iteration; what they lack to 100 is products, attention and the rest.
-std::string table(const Plan& p, size_t top) {
-  std::string out =
-      fmt::format("\n  # {:<44}{:>9}{:>15}{:>10}{:>7}{:>7}{:>11} |{:>7}{:>7}{:>6}{:>6}{:>6}{:>8}\n",
-                  "layout", "s/it", "interval", "tokens/s", "MFU", "HFU", "memory", "bubble",
-                  "imbal.", "tp", "dp", "pp", "passes");
+std::string layouts(const Plan& p, size_t top, size_t width) {
+  TextTable table({"  #", "layout", ">s/it", ">interval", ">tokens/s", ">memory", ">MFU", ">HFU",
+                   ">bubble", ">imbal.", ">tp", ">dp", ">pp", ">passes"});
   bool any_tie = false;
   std::vector<Layout> shown;
   for (size_t i = 0; i < std::min(top, p.ranked.size()); ++i) {
@@ -138,16 +138,16 @@ std::string table(const Plan& p, size_t top) {
     const auto share = [&](double seconds) {
       return fmt::format("{:.1f}%", 100 * seconds / e.seconds);
     };
-    out += fmt::format(
-        "{}{:>2} {:<44}{:>9}{:>15}{:>10}{:>7}{:>7}{:>11} "
-        "|{:>7}{:>7}{:>6}{:>6}{:>6}{:>8}{}\n",
-        tied ? '=' : ' ', i + 1, describe(c.layout), format_digits(e.seconds, 4),
-        format_digits(c.low, 3) + ".." + format_digits(c.high, 3),
-        format_count(c.tokens_per_second), fmt::format("{:.1f}%", 100 * c.mfu),
-        fmt::format("{:.1f}%", 100 * c.hfu), format_bytes(c.memory.needed()), share(e.bubble),
-        share(e.imbalance), share(e.tp_exposed), share(e.dp_exposed), share(e.pp_exposed),
-        share(e.passes), c.memory.fit == plan::Fit::tight ? " tight" : "");
+    const char* tight = c.memory.fit == plan::Fit::tight ? "tight " : "";
+    table.add({fmt::format("{}{:>2}", tied ? '=' : ' ', i + 1), describe(c.layout),
+               format_digits(e.seconds, 4),
+               format_digits(c.low, 3) + ".." + format_digits(c.high, 3),
+               format_count(c.tokens_per_second), tight + format_bytes(c.memory.needed()),
+               fmt::format("{:.1f}%", 100 * c.mfu), fmt::format("{:.1f}%", 100 * c.hfu),
+               share(e.bubble), share(e.imbalance), share(e.tp_exposed), share(e.dp_exposed),
+               share(e.pp_exposed), share(e.passes)});
   }
+  std::string out = "\n" + table.text(width);
   if (any_tie) {
     out +=
         "  = cannot be told apart from the line above; ties are ordered by memory, a layout before "
@@ -284,17 +284,19 @@ std::string explain_text(const Plan& p, const Candidate& c) {
 
 }  // namespace
 
-std::string plan_text(const Plan& p, size_t top, bool explain, bool rejected) {
+std::string plan_text(const Plan& p, const PlanPage& page) {
   std::string out = header(p);
-  if (p.ranked.empty()) return out + rejected_text(p, rejected) + nothing_fits(p);
-  out += answer(p) + table(p, top);
-  out += why(p) + advice_text(p) + rejected_text(p, rejected);
-  if (explain) {
-    for (size_t i = 0; i < std::min<size_t>(top, p.ranked.size()); ++i) {
+  if (p.ranked.empty()) {
+    return fit_page(out + rejected_text(p, page.rejected) + nothing_fits(p), page.width);
+  }
+  out += answer(p, page.width) + layouts(p, page.top, page.width);
+  out += why(p) + advice_text(p) + rejected_text(p, page.rejected);
+  if (page.explain) {
+    for (size_t i = 0; i < std::min<size_t>(page.top, p.ranked.size()); ++i) {
       out += explain_text(p, p.ranked[i]);
     }
   }
-  return out;
+  return fit_page(out, page.width);
 }
 
 nlohmann::json plan_json(const Plan& p, size_t top) {

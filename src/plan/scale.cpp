@@ -9,6 +9,7 @@
 #include "account/flops.h"
 #include "account/parameters.h"
 #include "base/ceil_div.h"
+#include "base/text_table.h"
 #include "base/units.h"
 
 namespace stretto::plan {
@@ -209,26 +210,27 @@ ScalePlan scale_plan(const Cluster& cluster, const Stack& stack, const Workload&
   return out;
 }
 
-std::string scale_table(const ScalePlan& plan) {
-  std::string out =
-      fmt::format("{:>9}  {:<46}{:>9}{:>9}{:>10}{:>9}{:>14}{:>7}{:>9}{:>14}\n", "devices", "layout",
-                  "s/it", "MFU", "straggler", "goodput", "tokens/day", "+-", "days", "cost $");
+std::string scale_table(const ScalePlan& plan, size_t width) {
+  TextTable table({">devices", "layout", ">s/it", ">MFU", ">straggler", ">goodput", ">tokens/day",
+                   ">+-", ">days", ">cost $"});
   std::vector<Layout> shown;
   for (size_t i = 0; i < plan.points.size(); ++i) {
     const ScalePoint& p = plan.points[i];
     if (!p.feasible) {
-      out += fmt::format("{:>9}  nothing fits, or the batch cannot be divided\n", p.devices);
+      table.add({fmt::format("{} ", p.devices), "nothing fits, or the batch cannot be divided", "",
+                 "", "", "", "", "", "", ""});
       continue;
     }
     shown.push_back(p.best.layout);
-    out += fmt::format("{:>9}{} {:<46}{:>9}{:>8.1f}%{:>10.3f}{:>8.1f}%{:>14}{:>6.0f}%{:>9}{:>14}\n",
-                       p.devices, plan.best && *plan.best == i ? '*' : ' ', describe(p.best.layout),
-                       format_digits(p.best.estimate.seconds, 3), 100 * p.best.mfu, p.straggler,
-                       100 * p.goodput.share, format_count(p.tokens_per_day), 100 * p.interval,
-                       p.days > 0 ? fmt::format("{:.1f}", p.days) : "-",
-                       p.cost > 0 ? with_commas(static_cast<int64_t>(p.cost)) : "-");
+    table.add({fmt::format("{}{}", p.devices, plan.best && *plan.best == i ? '*' : ' '),
+               describe(p.best.layout), format_digits(p.best.estimate.seconds, 3),
+               fmt::format("{:.1f}%", 100 * p.best.mfu), fmt::format("{:.3f}", p.straggler),
+               fmt::format("{:.1f}%", 100 * p.goodput.share), format_count(p.tokens_per_day),
+               fmt::format("{:.0f}%", 100 * p.interval),
+               p.days > 0 ? fmt::format("{:.1f}", p.days) : "-",
+               p.cost > 0 ? with_commas(static_cast<int64_t>(p.cost)) : "-"});
   }
-  return shown.empty() ? out : out + fmt::format("  ({})\n", legend_of(shown));
+  return table.text(width) + (shown.empty() ? "" : fmt::format("  ({})\n", legend_of(shown)));
 }
 
 std::string scale_chart(const ScalePlan& plan) {

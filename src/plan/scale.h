@@ -52,7 +52,7 @@ struct ScalePlan {
 ScalePlan scale_plan(const Cluster& cluster, const Stack& stack, const Workload& work,
                      const Constraints& constraints, const ScaleRequest& request);
 
-std::string scale_table(const ScalePlan& plan);
+std::string scale_table(const ScalePlan& plan, size_t width);
 std::string scale_chart(const ScalePlan& plan);  // ASCII
 nlohmann::json scale_json(const ScalePlan& plan);
 // `title` is markup: names in it must be escaped.

@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <string_view>
 #include <utility>
 
 #include "account/flops.h"
+#include "account/peaks.h"
 #include "base/units.h"
 
 namespace stretto {
@@ -22,6 +25,58 @@ double flops_per_rank(const Config& config, const StepRecord& record, Convention
 
 // The sign of a NaN has no meaning, and would be printed.
 double unsigned_nan(double value) { return std::isnan(value) ? std::abs(value) : value; }
+
+double three_digits(double value) {
+  if (!(value > 0) || !std::isfinite(value)) return value;
+  const double unit = std::pow(10, std::floor(std::log10(value)) - 2);
+  return std::round(value / unit) * unit;
+}
+
+// Three digits, so that norms of any size stand below each other.
+std::string norm_text(double norm) {
+  const int decimals = norm < 1 ? 3 : norm < 10 ? 2 : norm < 100 ? 1 : 0;
+  return norm < 0.01 || norm >= 1e5 ? fmt::format("{:.1e}", norm)
+                                    : fmt::format("{:.{}f}", norm, decimals);
+}
+
+// "45 s", "12 min", "3.5 h", "2.5 d"
+std::string rough_time(double seconds) {
+  if (!std::isfinite(seconds)) return "unknown";
+  if (seconds < 99.5) return fmt::format("{:.0f} s", seconds);
+  if (seconds < 99.5 * 60) return fmt::format("{:.0f} min", seconds / 60);
+  if (seconds < 48 * 3600) return fmt::format("{:.1f} h", seconds / 3600);
+  return fmt::format("{:.1f} d", seconds / 86400);
+}
+
+// A part of the console's line. Those that come first are shown first where not all fit; `reserved`
+// is the usual width, so that a field does not come and go with its digits.
+constexpr int kAlways = 0;
+struct Field {
+  int order = kAlways;
+  size_t reserved = 0;
+  std::string text;
+};
+
+std::string joined(const std::vector<Field>& fields, size_t width) {
+  constexpr std::string_view kBar = " | ";
+  std::vector<size_t> by_order(fields.size());
+  std::iota(by_order.begin(), by_order.end(), size_t{0});
+  std::stable_sort(by_order.begin(), by_order.end(),
+                   [&](size_t a, size_t b) { return fields[a].order < fields[b].order; });
+  std::vector<bool> shown(fields.size());
+  size_t taken = 0;
+  for (const size_t i : by_order) {
+    const size_t more = kBar.size() + std::max(fields[i].reserved, fields[i].text.size());
+    shown[i] = fields[i].order == kAlways || taken + more <= width + kBar.size();
+    if (shown[i]) taken += more;
+  }
+  std::string line;
+  for (size_t i = 0; i < fields.size(); ++i) {
+    if (shown[i] && !fields[i].text.empty())
+      line.append(line.empty() ? "" : kBar).append(fields[i].text);
+  }
+  return line;
+}
 
 // Share of the step in which the rank waited for another stage, transfers included.
 std::optional<double> bubble(const Config& config, const StepRecord& r) {
@@ -128,18 +183,26 @@ double megatron_flops_per_rank(const Config& config, const StepRecord& record) {
   return flops_per_rank(config, record, Convention::megatron, true);
 }
 
-std::string compact_line(const Config& config, const StepRecord& r, double eta_seconds) {
-  std::string line = fmt::format(
-      "step {:>{}}/{} | loss {:.4f} | norm {:.3f} | lr {:.2e} | {:>6} tok/s | {} | {:.3g} GFLOP/s",
-      r.step, fmt::format("{}", r.steps).size(), r.steps, unsigned_nan(r.loss),
-      unsigned_nan(r.grad_norm), r.learning_rate, format_count(std::round(r.tokens_per_second())),
-      format_seconds(r.times.total),
-      model_flops_per_rank(config, r) * static_cast<double>(config.world_size()) / 1e9);
-  if (const auto share = mfu(config, r)) line += fmt::format(" | MFU {:.1f} %", 100 * *share);
-  if (config.precision == Precision::amp_fp16) line += fmt::format(" | scale {:g}", r.loss_scale);
-  if (r.skipped) line += " | SKIPPED: gradients overflowed";
-  if (r.step < r.steps) line += fmt::format(" | eta {}", format_seconds(eta_seconds));
-  return line;
+std::string compact_line(const Config& config, const StepRecord& r, double eta_seconds,
+                         size_t width) {
+  const double flops = model_flops_per_rank(config, r) * static_cast<double>(config.world_size());
+  const auto share = mfu(config, r);
+  std::vector<Field> fields = {
+      {kAlways, 0, fmt::format("step {:>{}}/{}", r.step, fmt::to_string(r.steps).size(), r.steps)},
+      {kAlways, 0, fmt::format("loss {:.4f}", unsigned_nan(r.loss))},
+      {4, 10, fmt::format("norm {:>5}", norm_text(unsigned_nan(r.grad_norm)))},
+      {3, 10, fmt::format("lr {:.1e}", r.learning_rate)},
+      {2, 11, fmt::format("{:>5} tok/s", format_count(three_digits(r.tokens_per_second())))},
+      {7, 8, format_seconds(r.times.total)},
+      {8, 12, format_rate(flops, 3)}};
+  if (share) fields.push_back({5, 9, fmt::format("MFU {:.1f}%", 100 * *share)});
+  if (config.precision == Precision::amp_fp16) {
+    fields.push_back({1, 0, fmt::format("scale {:g}", r.loss_scale)});
+  }
+  if (r.skipped) fields.push_back({kAlways, 0, "SKIPPED"});
+  // The last line keeps the fields of those before.
+  fields.push_back({6, 10, r.step < r.steps ? "eta " + rough_time(eta_seconds) : ""});
+  return joined(fields, width);
 }
 
 std::string compact_evaluation(int64_t step, double loss) {

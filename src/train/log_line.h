@@ -33,8 +33,10 @@ class LineMeans {
   bool warm_ = false;
 };
 
-// `step 10/100 | loss 5.5412 | norm 1.23 | lr 6.0e-04 | 41.2k tok/s | ...`
-std::string compact_line(const Config& config, const StepRecord& record, double eta_seconds);
+// `step 10/100 | loss 5.5412 | norm 1.23 | lr 6.0e-04 | 41.2k tok/s | ...`, with as many fields as
+// fit into `width` columns.
+std::string compact_line(const Config& config, const StepRecord& record, double eta_seconds,
+                         size_t width);
 std::string compact_evaluation(int64_t step, double loss);
 
 // A line in the format of Megatron-DeepSpeed, so that existing parsers and dashboards work.

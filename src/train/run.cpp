@@ -8,6 +8,7 @@
 
 #include "base/fs.h"
 #include "base/log.h"
+#include "base/terminal.h"
 #include "base/units.h"
 #include "comm/watchdog.h"
 #include "train/agreement.h"
@@ -37,7 +38,7 @@ void print_line(const Config& config, LineMeans& means, const StepRecord& record
   const double eta = per_step * static_cast<double>(record.steps - record.step);
   switch (config.log.format) {
     case LogFormat::compact:
-      fmt::print("{}\n", compact_line(config, mean, eta));
+      fmt::print("{}\n", compact_line(config, mean, eta, output_width()));
       break;
     case LogFormat::megatron:
       fmt::print("{}\n", megatron_line(config, mean));

@@ -39,6 +39,8 @@ void require_safe(const SbatchJob& job) {
           kLetters);
   require(job.account.empty() || is_safe_name(job.account), "account", job.account, kLetters);
   require(is_safe_name(job.mpi), "MPI type", job.mpi, "use one that `srun --mpi=list` shows");
+  require(job.directory.starts_with('/') && !has_control_characters(job.directory), "directory",
+          job.directory, "start from a directory without control characters in its path");
   require(!job.program.empty() && !has_control_characters(job.program), "program", job.program,
           "move the program to a path without control characters");
   for (const std::string& word : job.words) {
@@ -115,6 +117,8 @@ std::string sbatch_file(const SbatchJob& job) {
   return fmt::format(
       "#!/bin/bash\n"
       "{}\n"
+      "# Paths below begin where this file was written, wherever it is submitted.\n"
+      "cd {} || exit 66\n\n"
       "# A rank that fails ends the whole step; the others get 60 s to follow one that has ended.\n"
       "{}srun --kill-on-bad-exit=1 --wait=60 --mpi={} \\\n  {}\n"
       "code=$?\n\n"
@@ -131,7 +135,7 @@ std::string sbatch_file(const SbatchJob& job) {
       "  scontrol requeue \"$SLURM_JOB_ID\"\n"
       "fi\n"
       "exit \"$code\"\n",
-      directives(job),
+      directives(job), shell_quoted(job.directory),
       // Since Slurm 22.05 srun does not take this over from sbatch.
       job.cpus_per_task > 0 ? "export SRUN_CPUS_PER_TASK=\"$SLURM_CPUS_PER_TASK\"\n" : "", job.mpi,
       command, goes_on);

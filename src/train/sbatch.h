@@ -19,6 +19,7 @@ struct SbatchJob {
   std::string partition, account;  // empty: the cluster's default
   std::string mpi = "pmix";        // srun --mpi
   std::string program;             // path of stretto
+  std::string directory;           // where the words were typed; their paths begin there
   std::vector<std::string> words;  // of `stretto train`
   std::string output;              // directory of the run, or empty
 };

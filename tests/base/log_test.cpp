@@ -12,7 +12,11 @@ TEST(Log, ControlCharactersAreShownNotObeyed) {
   // C1, as UTF-8 spells them: U+009B begins a sequence as ESC [ does; U+00A0 is a space.
   EXPECT_EQ(printable("a\xc2\x9b"
                       "31m\xc2\xa0\xc3\x9b\xc2"),
-            "a\\x9b31m\xc2\xa0\xc3\x9b\xc2");
+            "a\\x9b31m\xc2\xa0\xc3\x9b\\xc2");
+  // A lone C1 byte, which terminals without UTF-8 obey, and characters that reorder a line.
+  EXPECT_EQ(printable("\x9b"
+                      "31m \u202egnp.exe\u2069 \u2028"),
+            "\\x9b31m \\u202egnp.exe\\u2069 \\u2028");
   init_log(LogLevel::normal);
   testing::internal::CaptureStderr();
   spdlog::warn("{}: no tokenizer\n  ünï", "\x1b]0;title\x07");

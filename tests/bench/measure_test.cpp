@@ -333,6 +333,7 @@ TEST(Survey, MeasuresTheProductsOfTheCpu) {
   const MachineInfo machine = survey_machine(true, dir.path());
   ASSERT_TRUE(machine.rates);
   EXPECT_GT(machine.rates->gemm, 0);
+  EXPECT_GE(machine.rates->fma, machine.rates->gemm);
   EXPECT_EQ(machine.rates->bf16_gemm > 0, has_bf16_units());
 }
 

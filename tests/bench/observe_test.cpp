@@ -94,7 +94,7 @@ TEST(Observe, TheRunWithFewestRanksIsKnownAndTheOthersFollowIt) {
   const ForecastReport c = compare_forecasts(slow);
   EXPECT_EQ(c.rows, 1u);
   EXPECT_NEAR(c.median_error, std::abs(a[0].forecast->seconds / 0.5 - 1), 1e-9);
-  EXPECT_NE(c.text.find("known"), std::string::npos);
+  EXPECT_NE(c.table.text(80).find("known"), std::string::npos);
 }
 
 TEST(Observe, RunsThatDoNotCountHaveNoErrorEither) {
@@ -105,7 +105,7 @@ TEST(Observe, RunsThatDoNotCountHaveNoErrorEither) {
   EXPECT_EQ(c.rows, 1u);
   EXPECT_DOUBLE_EQ(c.median_error, good.median_error);
   EXPECT_DOUBLE_EQ(c.worst_memory_error, good.worst_memory_error);
-  EXPECT_EQ(c.text.find("failed"), std::string::npos);
+  EXPECT_EQ(c.table.text(80).find("failed"), std::string::npos);
   EXPECT_EQ(good.left_out, 0u);
   EXPECT_EQ(c.left_out, 1u);
 }
@@ -113,14 +113,16 @@ TEST(Observe, RunsThatDoNotCountHaveNoErrorEither) {
 TEST(Observe, LongNamesKeepTheirColumn) {
   const std::string label = "a_name_of_more_than_twenty-four_letters";
   const ForecastReport c = compare_forecasts({run("one", 1, 1.0), run(label, 2, 0.5)});
-  EXPECT_NE(c.text.find("\n" + label + "  dp"), std::string::npos) << c.text;
+  const std::string text = c.table.text(200);
+  EXPECT_NE(text.find("\n" + label + "  dp"), std::string::npos) << text;
 }
 
 TEST(Observe, LargeErrorsKeepTheirColumn) {
   const ForecastReport c = compare_forecasts({run("one", 1, 1.0), run("fast", 2, 0.001)});
   EXPECT_GT(c.worst_error, 99);  // "+49900.0 %"
-  EXPECT_NE(c.text.find(" +"), std::string::npos) << c.text;
-  EXPECT_EQ(c.text.find("s+"), std::string::npos) << c.text;
+  const std::string text = c.table.text(200);
+  EXPECT_NE(text.find(" +"), std::string::npos) << text;
+  EXPECT_EQ(text.find("s+"), std::string::npos) << text;
 }
 
 // Such a run comes from `train`, whose machine was not measured. No table would show it as the

@@ -186,6 +186,25 @@ TEST(Record, RefusesAKeyThatIsThereTwice) {
   EXPECT_ERROR(parse_record(twice, "r.json"), ExitCode::bad_data, "\"device\" appears twice");
 }
 
+// As after some `stretto train ... output=runs/NAME`.
+TEST(Record, OfADirectoryOfRunsAreThoseOfItsRuns) {
+  TempDir dir;
+  EXPECT_TRUE(find_records(posix_fs(), dir.path()).empty());
+  std::filesystem::create_directory(dir / "empty");
+  write_record(posix_fs(), dir / "b/run-2026-01-01T00-00-00Z.json", sample_record());
+  write_record(posix_fs(), dir / "a/run-2026-01-02T00-00-00Z.json", sample_record());
+  write_record(posix_fs(), dir / "group/sweep/points/x/record.json", sample_record());
+  write_record(posix_fs(), dir / "1/2/3/4/run-x.json", sample_record());  // too deep
+  dir.write("exported/config.json", "{}");                                // of no run
+  const auto found = find_records(posix_fs(), dir.path());
+  ASSERT_EQ(found.size(), 3u);
+  EXPECT_EQ(found[0].path, dir / "a/run-2026-01-02T00-00-00Z.json");
+  EXPECT_EQ(found[1].path, dir / "b/run-2026-01-01T00-00-00Z.json");
+  EXPECT_EQ(found[2].path, dir / "group/sweep/points/x/record.json");
+  write_record(posix_fs(), dir / "own.json", sample_record());
+  EXPECT_EQ(find_records(posix_fs(), dir.path()).size(), 1u) << "its own";
+}
+
 TEST(Record, FoundBelowADirectoryAndStrangersSkipped) {
   TempDir dir;
   write_record(posix_fs(), dir / "a.json", sample_record());

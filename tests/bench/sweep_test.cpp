@@ -241,6 +241,25 @@ TEST(SweepSpec, FlagsThatContradictEachOtherAreRefused) {
   EXPECT_ERROR(points_of(batch), ExitCode::usage, "auto");
 }
 
+TEST(SweepPlan, SeesDataThatAreMissing) {
+  const TempDir dir;
+  const std::string text = dir.write("text.txt", std::string(5000, 'a'));
+  const std::string spec = "base: tiny\npoints:\n- {name: here, data.path: " + text +
+                           "}\n- {name: gone, data.path: " + (dir / "gone") +
+                           "}\n- {name: eval, data.path: " + text +
+                           ", data.eval_path: " + (dir / "gone") + "}\n";
+  const auto planned = plan_points(parse(spec));
+  ASSERT_EQ(planned.size(), 3u);
+  EXPECT_EQ(planned[0].reason, "");
+  for (const size_t i : {1, 2}) {
+    EXPECT_EQ(planned[i].status, RunStatus::rejected);
+    EXPECT_NE(planned[i].reason.find(dir / "gone"), std::string::npos) << planned[i].reason;
+  }
+  for (const PlannedPoint& p : plan_points(parse(spec), "", "srun")) {
+    EXPECT_EQ(p.reason, "") << "nodes may have what this machine has not";
+  }
+}
+
 TEST(SweepPlan, RejectedPointsSayWhyAndDuplicatesVanish) {
   const auto planned =
       plan_points(parse("base: tiny\npoints: [{name: good}, {name: again}, {name: heads, "

@@ -75,20 +75,6 @@ TEST(Tables, SmallFiguresKeepThreeDigits) {
   }
 }
 
-TEST(Tables, WhereRecordsLieBelowADirectoryTheyAreNamed) {
-  const TempDir dir;
-  EXPECT_ERROR(load_records(posix_fs(), dir.path()), ExitCode::no_input, "holds no records");
-  for (const char* run : {"a", "b", "empty"}) std::filesystem::create_directory(dir / run);
-  dir.write("a/run-2026-01-01T00-00-00Z.json", "{}");
-  std::filesystem::create_directory(dir / "b/points");
-  try {
-    load_records(posix_fs(), dir.path());
-    FAIL() << "no records, and no error";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.hint(), "name one of those below it: " + (dir / "a") + ", " + (dir / "b"));
-  }
-}
-
 std::vector<ReferenceRow> mpt_rows() {
   std::vector<ReferenceRow> rows;
   for (const ReferenceRow& row : load_reference()) {

@@ -42,6 +42,8 @@ std::vector<std::string> short_run(const TempDir& dir, std::vector<std::string> 
 
 json record_in(const std::string& path) { return json::parse(content_of(path)); }
 
+constexpr int kWide = 200;  // no line is wrapped
+
 // What the page says on the line of this title.
 std::string line_of(const std::string& page, const std::string& title) {
   const size_t at = ("\n" + page).find(fmt::format("\n{:<14} ", title));
@@ -52,7 +54,7 @@ std::string line_of(const std::string& page, const std::string& title) {
 TEST(BenchVerb, RanksAreThreadsOfOneProcess) {
   const TempDir dir{Where::memory};
   const std::string out = dir / "r.json";
-  Answer answer = stretto_run(short_run(dir, {"-n", "2", "-o", out}));
+  Answer answer = stretto_run(short_run(dir, {"-n", "2", "-o", out}), "", kWide);
   ASSERT_EQ(answer.code, 0) << answer.err;
   EXPECT_EQ(line_of(answer.out, "topology"),
             "dp 2 x tp 1 x pp 1, ZeRO 0; global batch 4 = 2 x 1 x 2; checkpointing none");
@@ -104,7 +106,7 @@ TEST(BenchVerb, LeavesItsRecordWhereItIsTold) {
 TEST(BenchVerb, ThePageShowsTheRecordInUnits) {
   const TempDir dir{Where::memory};
   const std::string out = dir / "r.json";
-  const Answer answer = stretto_run(short_run(dir, {"-n", "2", "-o", out}));
+  const Answer answer = stretto_run(short_run(dir, {"-n", "2", "-o", out}), "", kWide);
   ASSERT_EQ(answer.code, 0) << answer.err;
   const json record = record_in(out), figures = record["figures"], memory = record["memory"];
   std::vector<double> timed = record["steps"]["seconds"];
@@ -179,7 +181,7 @@ TEST(BenchVerb, PeaksHaveTheUnitOfTheirSize) {
 TEST(BenchVerb, MemoryOfStagesIsComparedAsASum) {
   const TempDir dir{Where::memory};
   const std::string out = dir / "r.json";
-  const Answer answer = stretto_run(short_run(dir, {"parallel.pp=2", "-o", out}));
+  const Answer answer = stretto_run(short_run(dir, {"parallel.pp=2", "-o", out}), "", kWide);
   ASSERT_EQ(answer.code, 0) << answer.err;
   const json memory = record_in(out)["memory"];
   const auto size = [&](const char* key) { return format_bytes(memory[key].get<double>()); };

@@ -28,7 +28,7 @@ TEST(MemoryTable, EveryModeHasItsOwnColumn) {
       EXPECT_EQ(by_mode[name_of(mode)], stages[i].totals.by_term[kActivations]) << word;
       EXPECT_EQ(stages[i].host, 0u);
     }
-    const std::string text = memory_text(config, stages);
+    const std::string text = memory_text(config, stages, 200);
     for (const Checkpointing column : kCheckpointings) {
       EXPECT_NE(text.find(name_of(column)), std::string::npos) << text;
     }
@@ -43,7 +43,7 @@ TEST(MemoryTable, LogitsInTheMemoryOfGradientsAreNamed) {
   EXPECT_EQ(stages[1].shared_logits, logits);
   EXPECT_LT(stages[1].totals.by_term[static_cast<size_t>(MemoryTerm::logits)], logits);
   EXPECT_EQ(memory_json(stages)[1]["shared_logits_bytes"], logits);
-  const std::string text = memory_text(config, stages);
+  const std::string text = memory_text(config, stages, 200);
   EXPECT_NE(text.find("logits of 1.00 MiB share memory"), std::string::npos) << text;
 }
 
@@ -52,7 +52,7 @@ TEST(MemoryTable, LogitsWithMemoryOfTheirOwnAreNot) {
   const Config config = load_config({"tiny", "model.vocab=4096"}).config;
   const std::vector<StageMemory> stages = stage_memory(config);
   EXPECT_EQ(stages[0].shared_logits, 0u);
-  EXPECT_EQ(memory_text(config, stages).find("share memory"), std::string::npos);
+  EXPECT_EQ(memory_text(config, stages, 200).find("share memory"), std::string::npos);
 }
 
 // `train` and the records of `bench` count it.

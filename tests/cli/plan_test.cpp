@@ -11,6 +11,18 @@
 namespace stretto {
 namespace {
 
+constexpr int kWide = 1000;  // no line is wrapped
+
+// The command in a plan, as a shell reads it: a line that ends in a backslash goes on in the next.
+std::string command_in(const std::string& page) {
+  const size_t begin = page.find("stretto train");
+  std::string command;
+  for (size_t at = begin; at < page.size() && page[at] != '\n'; ++at) {
+    page.compare(at, 2, "\\\n") == 0 ? void(++at) : command.push_back(page[at]);
+  }
+  return command;
+}
+
 TEST(PlanVerb, QuestionsWithoutAnAnswerAreRefused) {
   struct Case {
     std::vector<std::string> words;
@@ -54,7 +66,8 @@ TEST(PlanVerb, QuestionsWithoutAnAnswerAreRefused) {
 TEST(PlanVerb, ASequenceLengthThatIsGivenIsRead) {
   const VerbAnswer answer =
       run_verb({"plan", "model.name=mine", "model.layers=4", "model.hidden=256", "model.heads=4",
-                "model.vocab=512", "--seq-len", "64", "--gpus", "2", "--top", "1"});
+                "model.vocab=512", "--seq-len", "64", "--gpus", "2", "--top", "1"},
+               kWide);
   EXPECT_EQ(answer.code, 0) << answer.err;
   EXPECT_NE(answer.out.find("sequences of 64 tokens"), std::string::npos) << answer.out;
 }
@@ -76,8 +89,7 @@ TEST(PlanVerb, TheCommandReplacesWords) {
   const std::string out = run_verb({"plan", "mpt-125m", "seq_len=512", "precision=fp32", "--gpus",
                                     "2", "--precision", "amp_bf16", "--top", "1"})
                               .out;
-  const size_t begin = out.find("stretto train"), end = out.find('\n', begin);
-  const std::string command = out.substr(begin, end - begin);
+  const std::string command = command_in(out);
   EXPECT_NE(command.find(" seq_len=512"), std::string::npos) << command;
   EXPECT_EQ(command.find("seq_len", command.find("seq_len") + 1), std::string::npos) << command;
   EXPECT_EQ(command.find("precision=fp32"), std::string::npos) << command;
@@ -233,7 +245,7 @@ TEST(PlanVerb, WordsSayWhatIsTrained) {
   const std::vector<std::string> words = {
       "plan", "mpt-1b",          "seq_len=512",   "--gpus",       "8", "precision=bf16", "--top",
       "1",    "global_batch=64", "parallel.tp=4", "micro_batch=3"};
-  const VerbAnswer said = run_verb(words);
+  const VerbAnswer said = run_verb(words, kWide);
   EXPECT_EQ(said.code, 0) << said.err;
   EXPECT_NE(said.out.find("64 sequences of 512 tokens, bf16\n"), std::string::npos) << said.out;
   EXPECT_NE(said.out.find("parallel.tp=1 "), std::string::npos) << said.out;
@@ -243,7 +255,7 @@ TEST(PlanVerb, WordsSayWhatIsTrained) {
   EXPECT_NE(said.out.find("\n  stretto train mpt-1b"), std::string::npos) << "one process";
   std::vector<std::string> more = words;
   more.insert(more.end(), {"--seq-len", "1024", "--precision", "amp_bf16", "--global-batch", "32"});
-  const VerbAnswer options = run_verb(more);
+  const VerbAnswer options = run_verb(more, kWide);
   EXPECT_NE(options.out.find("32 sequences of 1024 tokens, amp_bf16\n"), std::string::npos)
       << options.out;
 }
@@ -282,7 +294,8 @@ TEST(PlanVerb, AMicroBatchThatDividesNoBatchIsNamed) {
 TEST(PlanVerb, ARateThatNoRunToldWidensTheInterval) {
   const auto first_lines = [](const char* hidden) {
     return run_verb({"plan", "gpt2-124m", "--cluster", "h200", "--gpus", "1", "--top", "1",
-                     std::string("model.hidden=") + hidden})
+                     std::string("model.hidden=") + hidden},
+                    kWide)
         .out;
   };
   const std::string odd = first_lines("780"), even = first_lines("768");
@@ -411,9 +424,8 @@ TEST(PlanVerb, TheCommandItPrintsIsThePlan) {
         {{"plan", "mpt-13b", "--gpus", "32", "--pp", "4", "--schedule", "zero_bubble"}, 32, 2048},
         {{"plan", "mpt-13b", "--gpus", "32", "--pp", "4", "--interleave", "2"}, 32, 2048}}) {
     const VerbAnswer answer = run_verb(words);
-    const size_t begin = answer.out.find("stretto train ");
-    ASSERT_NE(begin, std::string::npos) << answer.out;
-    std::istringstream line(answer.out.substr(begin, answer.out.find('\n', begin) - begin));
+    ASSERT_NE(answer.out.find("stretto train "), std::string::npos) << answer.out;
+    std::istringstream line(command_in(answer.out));
     std::vector<std::string> check = {"config", "check"};
     std::string word;
     line >> word >> word;  // stretto train

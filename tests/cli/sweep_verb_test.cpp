@@ -3,6 +3,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <sstream>
 
 #include "base/fs.h"
 #include "support/program.h"
@@ -163,6 +164,27 @@ TEST(SweepVerb, ASweepThatMeasuresNothingIsNoSuccess) {
   EXPECT_EQ(stretto_run({"sweep", one, "--out", dir / "out", "--run"}).code, 0);
 }
 
+// A table that gets a row per finished point; where a name leaves no room, it has lines of its own.
+TEST(SweepVerb, RowsFitTheWidth) {
+  const TempDir dir;
+  one_point(dir);
+  const std::string name = "a-point-with-a-name-that-takes-more-than-half-of-eighty-columns";
+  for (const bool alone : {false, true}) {
+    const std::string spec = dir.write(
+        "s.yaml",
+        "base: tiny-100k\nset: {seq_len: 16, global_batch: 2, micro_batch: 1}\npoints: "
+        "[{name: cut, parallel.tp: 3}, {name: good}" +
+            (alone ? ", {name: " + name + ", parallel.tp: 7}" : "") + "]\nsteps: 2\nseconds: 0\n");
+    const Answer a = stretto_run({"sweep", spec, "--out", dir / "out", "--run"});
+    std::istringstream lines(a.out.substr(0, a.out.find("next:")));
+    for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80u) << a.out;
+    EXPECT_NE(a.out.find("rejected  " + (dir / "s.yaml")), std::string::npos) << a.out;
+    EXPECT_EQ(a.out.find("]  " + name + "\n") != std::string::npos, alone) << a.out;
+    EXPECT_EQ(a.out.find("]  good   ok ") == std::string::npos, alone) << a.out;
+    EXPECT_NE(a.out.find(" tokens/s   sec/it     +- predicted  error"), std::string::npos) << a.out;
+  }
+}
+
 // A controller that is restarted says nothing about the jobs.
 TEST(SweepVerb, AJobIsNotLostWhileSlurmDoesNotAnswer) {
   const TempDir dir;
@@ -194,7 +216,7 @@ TEST(SweepVerb, RetrySubmitsWhatFailedToSlurm) {
   std::string said = answer({"--wait"});
   EXPECT_TRUE(contains(said, "job 7: 1 point")) << said;
   EXPECT_TRUE(contains(said, "killed")) << said;  // the job left nothing
-  EXPECT_TRUE(contains(said, " planned mem/rank\n")) << said;
+  EXPECT_TRUE(contains(said, " memory/rank\n")) << said;
   said = answer({});
   EXPECT_TRUE(contains(said, "every point has its row")) << said;
   slurm.refuses();

@@ -5,6 +5,7 @@
 #include <iterator>
 #include <sstream>
 
+#include "base/shell_text.h"
 #include "support/run_verb.h"
 #include "support/temp_dir.h"
 
@@ -57,6 +58,7 @@ TEST(Usage, UnknownOptionsSuggestTheNearest) {
        {Case{{"generate", "d", "--temprature", "1"}, "--temprature", "--temperature"},
         Case{{"plan", "exam", "--row"}, "--row", "--rows"},
         Case{{"train", "tiny", "--rank=2"}, "--rank", "--ranks"},
+        Case{{"train", "--rank"}, "--rank", "--ranks"},  // rather than that words are missing
         Case{{"report", "d", "--quite"}, "--quite", "--quiet"}}) {
     const VerbAnswer answer = run_verb(words);
     EXPECT_EQ(answer.code, 64) << option;
@@ -332,6 +334,20 @@ TEST(Usage, TuneSaysWhatItCannotTune) {
   refused({"--draws", "0"}, 64, "--draws: 0 is not between 1");
   refused({"--settle", "-1"}, 64, "--settle: -1 is not between 0");
   refused({"--settle", "nan"}, 64, "--settle: nan is not between 0");
+}
+
+// The file may be submitted from anywhere.
+TEST(SlurmVerb, PathsBeginWhereTheFileWasWritten) {
+  const std::filesystem::path before = std::filesystem::current_path();
+  const TempDir dir;
+  std::filesystem::create_directory(dir / "it's here");
+  std::filesystem::current_path(dir / "it's here");
+  const VerbAnswer answer = run_verb({"slurm", "tiny", "data.path=text.txt", "output=runs/a"});
+  const std::string here = std::filesystem::current_path().string();
+  std::filesystem::current_path(before);
+  EXPECT_EQ(answer.code, 0) << answer.err;
+  const std::string there = "\ncd " + shell_quoted(here) + " || exit 66\n";
+  EXPECT_NE(answer.out.find(there), std::string::npos) << answer.out;
 }
 
 TEST(SlurmVerb, NodesAreThoseThatRanksCanBeDealtTo) {

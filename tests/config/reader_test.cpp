@@ -188,6 +188,8 @@ TEST(Reader, MistakesNameThePlaceAndTheFix) {
       {"model: {name: tiny, n_layers: 5}\n", "my.yaml:1:21  model.n_layers: unknown key",
        "'model.layers'"},
       {"model: tiny\nlr: 1\n", "lr: unknown key", "'train.lr'"},
+      {"modell: tiny\n", "my.yaml:1:1  modell: unknown key\n  fix: did you mean 'model'?\n",
+       "model: tiny"},
       {"model: tiny\ndevice_train_microbatch_size: 1\n", "unknown key", "'micro_batch'"},
       {"model: tiny\nparallel.tp: 2\n", "parallel.tp: unknown key", "parallel: {tp: VALUE}"},
       {"model: tiny\nqwertz: 2\n", "qwertz: unknown key", "config keys"},

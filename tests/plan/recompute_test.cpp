@@ -82,7 +82,7 @@ TEST(Gelu, IsTakenWhereKeepingEverythingDoesNotFit) {
   ASSERT_FALSE(plan.ranked.empty());
   EXPECT_EQ(plan.ranked.front().layout.recompute, Checkpointing::gelu);
   EXPECT_TRUE(plan.ranked.front().memory.exact);
-  EXPECT_NE(plan_text(plan, 3, false, false).find("activation_checkpointing=gelu"),
+  EXPECT_NE(plan_text(plan, {.top = 3, .width = 1000}).find("activation_checkpointing=gelu"),
             std::string::npos);
   EXPECT_EQ(plan_json(plan, 1)["layouts"][0]["recompute"], "gelu");
   EXPECT_NE(plan_csv(plan, 1).find(",gelu,"), std::string::npos);

@@ -90,7 +90,8 @@ TEST(SearchMemory, TheLimitIsSaidAsItIs) {
   p.cluster.memory_bytes = needed / (kTight + 0.001);
   const Plan tight = make_plan(p.cluster, p.stack, w, limits);
   EXPECT_TRUE(tight.ranked.empty());
-  EXPECT_NE(plan_text(tight, 3, false, false).find("needs more than " + share), std::string::npos);
+  EXPECT_NE(plan_text(tight, {.top = 3, .width = 1000}).find("needs more than " + share),
+            std::string::npos);
   p.cluster.memory_bytes = needed / (kTight - 0.001);
   EXPECT_FALSE(make_plan(p.cluster, p.stack, w, limits).ranked.empty());
 }

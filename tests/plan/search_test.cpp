@@ -151,7 +151,7 @@ TEST(Search, TheAnswerNamesTheLayoutItsTimeAndHowToRunIt) {
   limits.tp = 2;
   limits.pp = 2;
   const Plan plan = make_plan(p.cluster, p.stack, seven_b(), limits);
-  const std::string text = plan_text(plan, 3, false, false);
+  const std::string text = plan_text(plan, {.top = 3, .width = 1000});
   EXPECT_NE(text.find("best: " + describe(plan.ranked.front().layout)), std::string::npos);
   EXPECT_NE(text.find("its time: matrix products"), std::string::npos);
   EXPECT_NE(text.find("parallel.dp=2 parallel.tp=2 "), std::string::npos) << text;
@@ -276,7 +276,8 @@ TEST(Search, NothingFitsSaysWhatWould) {
   const auto change = nearest_fit(p.cluster, p.stack, w, plan.nearest->layout);
   ASSERT_TRUE(change.has_value());
   EXPECT_NE(estimate_memory(p.cluster, p.stack, w, change->layout).fit, Fit::does_not_fit);
-  EXPECT_NE(plan_text(plan, 5, false, false).find("it would fit with"), std::string::npos);
+  EXPECT_NE(plan_text(plan, {.top = 5, .width = 1000}).find("it would fit with"),
+            std::string::npos);
   // With stages, only sharding that such a layout can have is proposed.
   const Place own = place("a100-40", "stretto");
   const Plan other = make_plan(own.cluster, own.stack, w, limits);

@@ -8,6 +8,7 @@
 
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <functional>
 #include <string>
 #include <thread>
@@ -27,7 +28,9 @@ struct Answer {
 
 class Program {
  public:
-  explicit Program(const std::vector<std::string>& words, const std::string& input = "") {
+  // `columns`: the width of its lines; 0: as where nothing says one.
+  explicit Program(const std::vector<std::string>& words, const std::string& input = "",
+                   int columns = 0) {
     scratch_.write("in", input);
     std::vector<char*> argv = {const_cast<char*>(STRETTO_PROGRAM)};
     for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
@@ -35,6 +38,7 @@ class Program {
     const std::string in = scratch_ / "in", out = scratch_ / "out", err = scratch_ / "err";
     pid_ = ::fork();
     if (pid_ != 0) return;
+    ::setenv("COLUMNS", std::to_string(columns).c_str(), 1);
     const int flags = O_WRONLY | O_CREAT;
     ::dup2(::open(in.c_str(), O_RDONLY), 0);
     ::dup2(::open(out.c_str(), flags, 0600), 1);
@@ -96,8 +100,9 @@ class Program {
   pid_t pid_ = -1;
 };
 
-inline Answer stretto_run(const std::vector<std::string>& words, const std::string& input = "") {
-  return Program(words, input).wait();
+inline Answer stretto_run(const std::vector<std::string>& words, const std::string& input = "",
+                          int columns = 0) {
+  return Program(words, input, columns).wait();
 }
 
 // Refused with this exit code, in words that name `part` and a way out.

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -17,7 +18,9 @@ struct VerbAnswer {
   std::string out, err;
 };
 
-inline VerbAnswer run_verb(std::vector<std::string> words) {
+// `columns`: the width of its lines; 0: as where nothing says one.
+inline VerbAnswer run_verb(std::vector<std::string> words, int columns = 0) {
+  ::setenv("COLUMNS", std::to_string(columns).c_str(), 1);
   words.insert(words.begin(), "stretto");
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());

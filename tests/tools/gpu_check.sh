@@ -11,7 +11,7 @@ for name in stretto test_topology test_cuda_gpu test_train test_cpu_matmul; do
 done
 cat > "$dir/path/timeout" << 'END'
 #!/usr/bin/env bash
-[ "$1" = -k ] || exit 0  # a look at the card
+[ "$1" = -k ] || exit "${NO_GPU:-0}"  # a look at the card
 shift 2
 echo "$1" >> "$LIMITS"
 shift
@@ -38,6 +38,17 @@ had() {
     if (ends[i] <= $1 && $1 <= ends[i + 1]) good = used[i] = 1; if (!good) exit bad = 1}
     END {for (i = 1; i < n; i += 2) if (!used[i]) bad = 1; exit bad}' "$LIMITS" || fail "limits $(paste -sd ' ' "$LIMITS") instead of $*"
 }
+
+# Without a GPU nothing is built, and the message says why.
+printf '#!/bin/sh\necho "$@" >> "$CONFIGURED"\nexit 1\n' > "$dir/path/cmake"
+chmod +x "$dir/path/cmake"
+export CONFIGURED=$dir/configured
+touch "$CONFIGURED"
+NO_GPU=9 checks 71 - "$1"
+grep -q "no NVIDIA GPU answers" "$dir/out" || fail "it does not say that there is no GPU"
+# With one, but without a bundle, the tests are configured, too: `make build` leaves them out.
+(unset STRETTO_PROGRAMS && checks 70 - "$1" --bundle "$dir/none")
+grep -q -- "--preset cuda .*-DSTRETTO_TESTS=ON" "$CONFIGURED" || fail "the tests are not configured"
 
 sanitizer="--only initcheck"  # its checks have a limit of 200 s, and others before them have none
 # shellcheck disable=SC2086

@@ -154,7 +154,7 @@ TEST(LogLine, ANanHasNoSign) {
   StepRecord r = record();
   r.loss = r.grad_norm = std::copysign(NAN, -1);
   for (const std::string& line :
-       {compact_line(tiny_config(), r, 0), megatron_line(tiny_config(), r)}) {
+       {compact_line(tiny_config(), r, 0, 80), megatron_line(tiny_config(), r)}) {
     EXPECT_EQ(line.find("-nan"), std::string::npos) << line;
     EXPECT_EQ(line.find("-NAN"), std::string::npos) << line;
   }
@@ -164,12 +164,67 @@ TEST(LogLine, MfuIsSaidWhereThePeakIsKnown) {
   const Config config = tiny_config();
   StepRecord r = record();
   EXPECT_FALSE(nlohmann::json::parse(json_line(config, r)).contains("mfu"));
-  EXPECT_EQ(compact_line(config, r, 0).find("MFU"), std::string::npos);
+  EXPECT_EQ(compact_line(config, r, 0, 200).find("MFU"), std::string::npos);
   r.peak = model_flops_per_rank(config, r) / 0.572;
   EXPECT_DOUBLE_EQ(nlohmann::json::parse(json_line(config, r))["mfu"], 0.572);
-  EXPECT_NE(compact_line(config, r, 0).find(" GFLOP/s | MFU 57.2 % | eta "), std::string::npos);
+  EXPECT_NE(compact_line(config, r, 0, 200).find(" GFLOP/s | MFU 57.2% | eta "), std::string::npos);
   r.times.total = 0;  // no clock, no share
   EXPECT_FALSE(nlohmann::json::parse(json_line(config, r)).contains("mfu"));
+}
+
+// The loss and what was skipped are always there, and fields are whole.
+TEST(LogLine, FitsTheWidth) {
+  Config config = tiny_config();
+  StepRecord r = record();
+  r.peak = model_flops_per_rank(config, r) / 0.572;
+  for (const int64_t steps : {100, 95367, 1000000}) {
+    for (const bool skipped : {false, true}) {
+      for (const Precision precision : {Precision::fp32, Precision::amp_fp16}) {
+        r.step = steps / 2;
+        r.steps = steps;
+        r.skipped = skipped;
+        config.precision = precision;
+        const std::string all = " | " + compact_line(config, r, 7200, 500) + " | ";
+        EXPECT_NE(all.find(" | MFU 57.2% | "), std::string::npos) << all;
+        EXPECT_NE(all.find(" | eta 2.0 h | "), std::string::npos) << all;
+        for (const size_t width : {60, 80, 100, 120, 200}) {
+          std::string line = compact_line(config, r, 7200, width);
+          EXPECT_LE(line.size(), width) << line;
+          EXPECT_NE(line.find("loss 12.5000"), std::string::npos) << line;
+          EXPECT_EQ(line.find("SKIPPED") != std::string::npos, skipped) << line;
+          EXPECT_EQ(line.find('\n'), std::string::npos) << "a step is a line";
+          line = " | " + line + " | ";
+          for (size_t at = 0; (at = line.find(" | ", at)) + 3 < line.size(); ++at) {
+            const std::string field = line.substr(at, line.find(" | ", at + 3) + 3 - at);
+            EXPECT_NE(all.find(field), std::string::npos) << field << " in " << all;
+          }
+        }
+      }
+    }
+  }
+}
+
+// A field that fits once fits always: it does not come and go with the digits of the others.
+TEST(LogLine, KeepsItsFields) {
+  const Config config = tiny_config();
+  StepRecord r = record();
+  r.steps = 100;
+  size_t width = 80;
+  const auto fields = [&](int64_t step, double loss, double norm, double seconds, double eta) {
+    r.step = step;
+    r.loss = loss;
+    r.grad_norm = norm;
+    r.times.total = seconds;
+    const std::string line = compact_line(config, r, eta, width);
+    return std::count(line.begin(), line.end(), '|');
+  };
+  for (width = 60; width < 120; ++width) {
+    const auto usual = fields(1, 5.5, 1.234, 0.1, 90);
+    for (const double seconds : {0.00012, 0.00912, 0.0123, 0.3456, 12.345}) {
+      EXPECT_EQ(fields(10, 2.5, 0.5, seconds, 3), usual) << width;
+      EXPECT_EQ(fields(99, 2.5, 25.6, seconds, 99 * 60), usual) << width;
+    }
+  }
 }
 
 TEST(LogLine, JsonSaysWhatTheGpuDid) {

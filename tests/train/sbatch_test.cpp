@@ -21,6 +21,7 @@ SbatchJob job() {
   job.name = "run-1";
   job.program = "/opt/stretto/bin/stretto";
   job.words = {"tiny.yaml"};
+  job.directory = "/";
   return job;
 }
 
@@ -83,6 +84,24 @@ TEST(Sbatch, HoldsWhatARequeuedJobNeeds) {
         "srun --kill-on-bad-exit=1"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << " in\n" << text;
   }
+}
+
+// Wherever it is submitted: in execute() that is another directory.
+TEST(Sbatch, RunsWhereItsPathsBegin) {
+  TempDir run;
+  SbatchJob one = job();
+  one.directory = run.path();
+  one.output = "out";
+  EXPECT_TRUE(execute(sbatch_file(one), 75).requeued);
+  mkdir((run.path() + "/out").c_str(), 0755);
+  write(run.path() + "/out/stop", "");
+  EXPECT_FALSE(execute(sbatch_file(one), 75).requeued) << "it looks into out/ of its directory";
+  one.directory = run.path() + "/gone";
+  const Executed lost = execute(sbatch_file(one), 75);
+  EXPECT_EQ(lost.code, 66);
+  EXPECT_FALSE(lost.requeued);
+  one.directory = "relative";
+  EXPECT_ERROR(sbatch_file(one), ExitCode::usage, "directory");
 }
 
 TEST(Sbatch, RequeuesOnlyWhatIsResumable) {
