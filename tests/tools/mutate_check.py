@@ -192,6 +192,10 @@ def what_a_gpu_judges(folder):
         with open(os.path.join(folder, name), "w") as file:
             file.write("#!/bin/sh\n[ \"$1\" != version ] || exit 0\n[ $STRETTO_MUTANT != 1 ] || exit 1\n[ $STRETTO_MUTANT != 2 ] || exec sleep 60\n")
         os.chmod(os.path.join(folder, name), 0o755)
+    with open(os.path.join(folder, "nvidia-smi"), "w") as file:
+        file.write("#!/bin/sh\n")
+    os.chmod(os.path.join(folder, "nvidia-smi"), 0o755)
+    os.environ["PATH"] = folder + os.pathsep + os.environ["PATH"]
     bundle = os.path.join(folder, "bundle.tar.xz")
     subprocess.run(["tar", "-C", folder, "-cJf", bundle, "stretto", "test_cpu_ops", "test_cpu_matmul", "test_cuda_gpu"], check=True)
     listed = [{"path": "a.cu", "line": n, "number": n, "verdict": "open", "seen_by": "", "how": ""} for n in (1, 2, 3)]

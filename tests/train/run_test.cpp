@@ -7,7 +7,6 @@
 #include <set>
 #include <sstream>
 
-#include "base/units.h"
 #include "checkpoint/store.h"
 #include "model/host_values.h"
 #include "support/temp_dir.h"
@@ -157,7 +156,7 @@ TEST(Run, TellsWhenItWillBeDone) {
     seconds += steps[i].times.total;
     if (i % 2 == 0) continue;
     const double left = seconds / static_cast<double>(i + 1) * static_cast<double>(7 - i);
-    const std::string end = i == 7 ? "" : " | eta " + format_seconds(left);
+    const std::string end = i == 7 ? "" : fmt::format(" | eta {:.0f} s", left);
     EXPECT_TRUE(lines[i / 2].ends_with(end)) << lines[i / 2] << " without" << end;
     EXPECT_EQ(lines[i / 2].find("eta") == std::string::npos, i == 7) << lines[i / 2];
   }
