@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Compares an exported model with Hugging Face transformers.
+"""Compares an exported model with Hugging Face transformers, used as everybody uses them.
 
     stretto export runs/a -o my-model
     tools/check_hf_logits.py build/stretto runs/a my-model
 
-Loads my-model with transformers and compares, on random tokens, every logit and the loss with those
-of `stretto eval`. Exit 1 when the largest difference is above 1e-4 of the largest logit.
+Loads model and tokenizer with transformers. On random texts, `model(**tokenizer(text))` must give the
+logits and the loss of `stretto eval`, and `model.generate(**tokenizer(text))` the text of `stretto
+generate`. Exit 1 when a text differs, or a logit by more than 1e-4 of the largest.
 Needs: pip install numpy torch transformers.
 """
 import json
@@ -15,45 +16,69 @@ import tempfile
 
 import numpy
 import torch
-from transformers import AutoModelForCausalLM
+import transformers
+
+LIMIT = 1e-4
+PROMPT, TOKENS = "The model reads", 12
 
 
-def evaluate(stretto, run, path, vocab):
-    with tempfile.NamedTemporaryFile() as out:
-        command = [stretto, "eval", run, path, "--json", "--logits", out.name]
-        text = subprocess.run(command, check=True, capture_output=True).stdout
-        return json.loads(text), numpy.fromfile(out.name, "<f4").reshape(-1, vocab)
+def answer(*command):
+    return subprocess.run(command, check=True, capture_output=True).stdout
+
+
+def evaluate(stretto, run, ids, vocab):
+    with tempfile.NamedTemporaryFile(suffix=".u16") as tokens, tempfile.NamedTemporaryFile() as out:
+        tokens.write(ids.astype("<u2").tobytes())
+        tokens.flush()
+        said = json.loads(answer(stretto, "eval", run, tokens.name, "--json", "--logits", out.name))
+        return said["loss"], numpy.fromfile(out.name, "<f4").reshape(-1, vocab)
+
+
+def worst_logits(stretto, run, model, tokenizer, config):
+    vocab = config["vocab_size"]
+    length = config.get("n_ctx") or config.get("stretto_seq_len") or config["max_seq_len"]
+    rng = numpy.random.default_rng(1)
+    worst = 0.0
+    for trial in range(4):
+        # Bytes that are no text become other ones, so there are enough tokens.
+        text = tokenizer.decode(rng.integers(0, min(vocab, len(tokenizer)), 4 * length))
+        inputs = tokenizer(text, return_tensors="pt", truncation=True, max_length=length)
+        ids = numpy.array(tokenizer(text, truncation=True, max_length=length + 1)["input_ids"])
+        loss, mine = evaluate(stretto, run, ids, vocab)
+        with torch.no_grad():
+            theirs = model(**inputs).logits[0].double()
+        their_loss = torch.nn.functional.cross_entropy(theirs, torch.tensor(ids[1:])).item()
+        difference = abs(mine - theirs.numpy()).max() / abs(theirs).max().item()
+        worst = max(worst, difference, abs(loss - their_loss) / their_loss)
+        print(f"text {trial}: loss {loss:.7f}, transformers {their_loss:.7f}; "
+              f"logits differ by {difference:.2e} of the largest")
+    return worst
+
+
+def same_text(stretto, run, model, tokenizer):
+    mine = answer(stretto, "generate", run, "-p", PROMPT, "-n", str(TOKENS), "-t", "0")
+    inputs = tokenizer(PROMPT, return_tensors="pt")
+    ids = model.generate(**inputs, max_new_tokens=TOKENS, do_sample=False)[0]
+    # They stop where a text ends; a character that is cut there decodes otherwise.
+    theirs = tokenizer.decode(ids, skip_special_tokens=True).rstrip("\N{REPLACEMENT CHARACTER}")
+    same = mine.decode(errors="replace").startswith(theirs)
+    print(f"generated {theirs!r}" + ("" if same else f", but here {mine!r}"))
+    return same
 
 
 def main():
     if len(sys.argv) != 4:
         raise SystemExit(__doc__.strip())
     stretto, run, directory = sys.argv[1:4]
-    model = AutoModelForCausalLM.from_pretrained(directory, dtype=torch.float32).eval()
+    model = transformers.AutoModelForCausalLM.from_pretrained(directory).float().eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(directory)
     config = json.load(open(f"{directory}/config.json"))
-    vocab = config["vocab_size"]
-    length = config.get("n_positions") or config.get("max_seq_len")
-    rng = numpy.random.default_rng(1)
-    worst = 0.0
-    for trial in range(4):
-        ids = rng.integers(0, vocab, length + 1)
-        with tempfile.NamedTemporaryFile(suffix=".u16") as file:
-            file.write(ids.astype("<u2").tobytes())
-            file.flush()
-            ours, mine = evaluate(stretto, run, file.name, vocab)
-        # In sequences of the length that the run had, like ours.
-        used, seq = ours["tokens"], len(mine)
-        with torch.no_grad():
-            logits = torch.cat([model(torch.tensor(ids[i : min(i + seq, used)][None])).logits[0].double()
-                                for i in range(0, used, seq)])
-        loss = torch.nn.functional.cross_entropy(logits, torch.tensor(ids[1 : used + 1]))
-        theirs = logits[:seq].numpy()
-        difference = abs(mine - theirs).max() / abs(theirs).max()
-        worst = max(worst, difference)
-        print(f"sequence {trial}: loss {ours['loss']:.7f}, transformers {loss.item():.7f}; "
-              f"logits differ by {difference:.2e} of the largest")
-    print(f"worst relative difference {worst:.2e} ({'ok' if worst < 1e-4 else 'TOO LARGE'})")
-    return 0 if worst < 1e-4 else 1
+    worst = worst_logits(stretto, run, model, tokenizer, config)
+    same = same_text(stretto, run, model, tokenizer)
+    good = worst < LIMIT and same
+    print(f"transformers {transformers.__version__}: worst relative difference {worst:.2e} "
+          f"({'ok' if good else 'TOO LARGE' if same else 'ANOTHER TEXT'})")
+    return 0 if good else 1
 
 
 if __name__ == "__main__":

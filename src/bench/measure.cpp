@@ -133,8 +133,7 @@ class TimedRank {
     run.by_operator = [this] { return !run_.options.turn && all_timed() && !all_by_operator(); };
     run.enough = [this] { return run_.options.turn ? !more_ : all_timed() && all_by_operator(); };
     const RunResult result = run_training(config, world_, run);
-    const Mesh mesh(config.parallel.dp, config.parallel.tp, config.parallel.pp,
-                    config.parallel.order, config.parallel.zero_group);
+    const Mesh mesh(config.parallel);
     world_.barrier();  // after it, the rank that watches has looked for the last time
     process_.grown = run_.resident.bytes() - run_.bytes_before;
     run_.reports.gather(world_, mine_, result, mesh.coordinates(world_.rank()), process_);

@@ -19,6 +19,7 @@
 #include "config/serialize.h"
 #include "config/suggest.h"
 #include "data/token_source.h"
+#include "hf/family.h"
 #include "train/launch.h"
 #include "train/rank_plan.h"
 
@@ -120,9 +121,21 @@ std::string memory_text(const Config& config, const Needs& needs) {
   return text;
 }
 
+// Broken rules, and, as advice, what will keep the trained model from being exported.
+std::vector<Finding> all_findings(const Config& config) {
+  std::vector<Finding> findings = check_config(config);
+  const bool invalid = std::ranges::count(findings, Severity::error, &Finding::severity) > 0;
+  if (invalid) return findings;
+  for (Finding& finding : choose_family(config.model).findings) {
+    finding.severity = Severity::advice;
+    findings.push_back(std::move(finding));
+  }
+  return findings;
+}
+
 void check(const Options& options) {
   const ResolvedConfig resolved = load_config(options.words);
-  const std::vector<Finding> findings = check_config(resolved.config);
+  const std::vector<Finding> findings = all_findings(resolved.config);
   size_t errors = 0, advice = 0;
   nlohmann::json list = nlohmann::json::array();
   for (const Finding& finding : findings) {

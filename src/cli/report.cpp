@@ -16,6 +16,7 @@ constexpr const char* kHelp =
     "Examples:\n"
     "  stretto report runs/sweep                       writes runs/sweep/report.html\n"
     "  stretto report runs/sweep --out page.html       somewhere else\n"
+    "  stretto report runs/first                       a training run: losses, evaluations, time\n"
     "  stretto report run.json                         one record; the page lies beside it\n";
 
 struct Options {

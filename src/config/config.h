@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "account/model_shape.h"
-#include "account/run_shape.h"
+#include "account/topology.h"
 #include "base/dtype.h"
 #include "base/token_format.h"
 
@@ -20,18 +20,8 @@ enum class GpuTransport { automatic, nccl, host };
 
 constexpr int64_t kAuto = -1;  // "auto" for micro_batch and gpu_clock
 
-struct ParallelConfig {
-  int64_t dp = 1;
-  int64_t tp = 1;
-  int64_t pp = 1;
-  int zero = 0;            // 0 NO_SHARD, 1 ZeRO-1, 2 SHARD_GRAD_OP, 3 FULL_SHARD
-  int64_t zero_group = 0;  // hybrid shard: ranks per sharding group, 0 = the whole dp axis
-  int64_t interleave = 1;  // model chunks per pipeline rank (v)
-  PipelineSchedule schedule = PipelineSchedule::one_f_one_b;
-  bool sequence_parallel = true;
-  std::string partition = "transformer";  // transformer | transformer+embedding | "[3,4,5]"
-  std::string order = "tp,dp,pp";         // rank order, innermost first
-  DType reduce_dtype = DType::f32;        // gradients on their way over dp: f32 or bf16
+struct ParallelConfig : Topology {
+  DType reduce_dtype = DType::f32;  // gradients on their way over dp: f32 or bf16
   GpuTransport gpu_transport = GpuTransport::automatic;  // how GPU ranks talk
 };
 
@@ -117,7 +107,7 @@ struct Config {
   int64_t trace = 0;   // steps to trace
   std::string output;  // run directory; empty: nothing is written
 
-  int64_t world_size() const { return parallel.dp * parallel.tp * parallel.pp; }
+  int64_t world_size() const { return parallel.ranks(); }
   int64_t sequence_length() const { return seq_len > 0 ? seq_len : model.positions; }
 };
 

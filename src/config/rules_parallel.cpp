@@ -67,12 +67,11 @@ void layers_pp(const Config& c, Report& report) {
 }
 
 void even_stages(const Config& c, Report& report) {
-  const bool listed = !partition_list(c.parallel.partition).empty();
+  const bool listed = !c.parallel.partition.listed.empty();
   if (listed || c.model.layers < stages(c)) return;
   // With "transformer+embedding" the embedding and the head count as a layer each if every stage
   // then has at least two: see even_partition.
-  const bool ends_count =
-      c.parallel.partition == "transformer+embedding" && c.model.layers + 2 >= 2 * stages(c);
+  const bool ends_count = c.parallel.partition.ends_count && c.model.layers + 2 >= 2 * stages(c);
   const int64_t ends = ends_count ? 2 : 0, items = c.model.layers + ends;
   if (items % stages(c) == 0) return;
   const int64_t fewer = items / stages(c) * stages(c) - ends;
@@ -153,9 +152,8 @@ void deterministic_schedule(const Config& c, Report& report) {
 }
 
 void partition(const Config& c, Report& report) {
-  const std::string& text = c.parallel.partition;
-  if (text == "transformer" || text == "transformer+embedding") return;
-  const std::vector<int64_t> list = partition_list(text);
+  const std::vector<int64_t>& list = c.parallel.partition.listed;
+  if (list.empty() && c.parallel.partition.unknown.empty()) return;
   const std::string fix =
       fmt::format("use transformer, transformer+embedding, or {} of at least 1, {} in all",
                   counted(stages(c), "number"), counted(c.model.layers, "layer"));

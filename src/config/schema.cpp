@@ -193,10 +193,18 @@ void add_parallel(std::vector<Key>& keys) {
   keys.push_back(flag("parallel.sequence_parallel",
                       "split the sequence over tp ranks outside attention and feed-forward",
                       FIELD(parallel.sequence_parallel)));
-  keys.push_back(text("parallel.partition",
-                      "layers per stage: transformer, transformer+embedding, or a list [3, 4, 5]",
-                      FIELD(parallel.partition)));
-  keys.back().special = "list";
+  keys.push_back({"parallel.partition",
+                  ValueType::text,
+                  "",
+                  0,
+                  0,
+                  {},
+                  "list",
+                  "layers per stage: transformer, transformer+embedding, or a list [3, 4, 5]",
+                  [](const Config& c) { return Value(c.parallel.partition.words()); },
+                  [](Config& c, const Value& v) {
+                    c.parallel.partition = Partition(std::get<std::string>(v));
+                  }});
   keys.push_back(text("parallel.order", "rank order, innermost axis first", FIELD(parallel.order)));
   keys.push_back(dtype("parallel.reduce_dtype", "element type of gradients on their way over dp",
                        FIELD(parallel.reduce_dtype)));

@@ -50,7 +50,4 @@ Value parse_value(const Key& key, const YamlNode& node);
 std::string render_value(const Key& key, const Value& value);
 std::string render_key(const std::string& name, const Config& config);  // by name
 
-// The numbers in "[3,4,5]"; empty if the text is no list of whole numbers.
-std::vector<int64_t> partition_list(std::string_view text);
-
 }  // namespace stretto

@@ -37,7 +37,7 @@ std::string yaml_text(std::string text) {
 
 std::string yaml_value(const Key& key, const Value& value) {
   const std::string text = render_value(key, value);
-  if (key.special == "list" && !partition_list(text).empty()) return text;
+  if (key.special == "list" && !Partition(text).listed.empty()) return text;
   return key.type == ValueType::text ? yaml_text(text) : text;
 }
 
@@ -74,7 +74,7 @@ json value_json(const Key& key, const Value& value) {
   }
   if (key.special == "auto" && std::get<int64_t>(value) == kAuto) return "auto";
   if (key.special == "list") {
-    const std::vector<int64_t> list = partition_list(std::get<std::string>(value));
+    const std::vector<int64_t> list = Partition(std::get<std::string>(value)).listed;
     if (!list.empty()) return list;
   }
   return std::visit([](const auto& v) { return json(v); }, value);

@@ -148,22 +148,4 @@ std::string render_key(const std::string& name, const Config& config) {
   return render_value(*key, key->get(config));
 }
 
-std::vector<int64_t> partition_list(std::string_view text) {
-  if (text.size() < 3 || text.front() != '[' || text.back() != ']') return {};
-  text = text.substr(1, text.size() - 2);
-  std::vector<int64_t> stages;
-  while (true) {
-    while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
-    int64_t layers = 0;
-    const auto [stop, ec] = std::from_chars(text.data(), text.data() + text.size(), layers);
-    if (ec != std::errc()) return {};
-    stages.push_back(layers);
-    text.remove_prefix(static_cast<size_t>(stop - text.data()));
-    while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
-    if (text.empty()) return stages;
-    if (text.front() != ',') return {};
-    text.remove_prefix(1);
-  }
-}
-
 }  // namespace stretto

@@ -8,10 +8,11 @@
 #include "base/error.h"
 #include "checkpoint/safetensors.h"
 #include "config/config.h"
+#include "config/problems.h"
 #include "config/serialize.h"
 #include "data/tokenizer.h"
 #include "hf/exchange.h"
-#include "hf/families.h"
+#include "hf/family.h"
 
 namespace stretto {
 namespace {
@@ -27,9 +28,7 @@ void write_new(Fs& fs, const std::string& path, std::string_view content) {
 
 // The values of a tensor in the layout of its file.
 std::vector<float> stored_values(const Checkpoint& checkpoint, const HfTensor& tensor) {
-  const auto count = static_cast<size_t>(tensor.spec.count());
-  std::vector<float> values(count, 0.0f);
-  if (tensor.absent) return values;
+  if (tensor.absent) return std::vector<float>(static_cast<size_t>(tensor.count()), 0.0f);
   const TensorReader reader = checkpoint.reader(tensor.spec.name);
   if (reader.count() != tensor.spec.count()) {
     throw Error(ExitCode::bad_data,
@@ -37,16 +36,12 @@ std::vector<float> stored_values(const Checkpoint& checkpoint, const HfTensor& t
                             tensor.spec.name, reader.count(), tensor.spec.count()),
                 "use another checkpoint");
   }
-  reader.read(0, reader.count(), values.data());
-  if (!tensor.transposed) return values;
-  std::vector<float> turned(count);
-  const int64_t rows = tensor.spec.rows, columns = tensor.spec.columns;
-  for (int64_t r = 0; r < rows; ++r) {
-    for (int64_t c = 0; c < columns; ++c) {
-      turned[static_cast<size_t>(c * rows + r)] = values[static_cast<size_t>(r * columns + c)];
-    }
-  }
-  return turned;
+  std::vector<float> ours(static_cast<size_t>(reader.count()));
+  reader.read(0, reader.count(), ours.data());
+  if (tensor.same_layout()) return ours;
+  std::vector<float> values(static_cast<size_t>(tensor.count()));
+  to_stored(tensor, ours.data(), values.data());
+  return values;
 }
 
 const char* stored_name(DType type) {
@@ -72,6 +67,7 @@ std::vector<uint16_t> narrowed(const std::vector<float>& values, DType type,
 void write_tensors(Fs& fs, const std::string& path, const Checkpoint& checkpoint,
                    const std::vector<HfTensor>& tensors, const ExportOptions& options) {
   std::vector<StTensor> entries;
+  entries.reserve(tensors.size());
   for (const HfTensor& tensor : tensors)
     entries.push_back({tensor.name, stored_name(options.dtype), tensor.shape(), 0, 0});
   const std::string head = safetensors_head(entries, {{"format", "pt"}});
@@ -101,7 +97,7 @@ std::vector<std::vector<HfTensor>> cut(std::vector<HfTensor> tensors, int64_t li
   std::vector<std::vector<HfTensor>> files(1);
   int64_t bytes = 0;
   for (HfTensor& tensor : tensors) {
-    const int64_t size = element * tensor.spec.count();
+    const int64_t size = element * tensor.count();
     if (bytes + size > limit && !files.back().empty()) {
       files.emplace_back();
       bytes = 0;
@@ -143,6 +139,9 @@ void write_tokenizer(Fs& fs, const std::string& directory, const Tokenizer& toke
   write_new(fs, join_path(directory, "tokenizer.json"), tokenizer_to_json(tokenizer));
   json settings = {{"tokenizer_class", "PreTrainedTokenizerFast"},
                    {"model_max_length", reads},
+                   // Before transformers 5 the default adds token_type_ids, which GPT-2 takes for
+                   // tokens to add to each position, and MPT refuses.
+                   {"model_input_names", {"input_ids", "attention_mask"}},
                    {"add_prefix_space", tokenizer.spec().prefix_space},
                    {"clean_up_tokenization_spaces", false}};
   if (end_token >= 0) {
@@ -152,17 +151,24 @@ void write_tokenizer(Fs& fs, const std::string& directory, const Tokenizer& toke
   write_new(fs, join_path(directory, "tokenizer_config.json"), settings.dump(2) + "\n");
 }
 
+// Throws if no family holds the model, and warns if readers will compute something else.
+const HfFamily& family_for(const Config& config) {
+  const HfChoice choice = choose_family(config.model);
+  Problems problems;
+  for (const Finding& f : choice.findings) {
+    if (f.severity == Severity::error) problems.add(describe(f, {config, {}}), f.fix);
+  }
+  problems.throw_if_any();
+  for (const Finding& f : choice.findings) spdlog::warn("{} {}; {}", f.key, f.message, f.fix);
+  return *choice.family;
+}
+
 }  // namespace
 
 ExchangeResult export_hf(Fs& fs, const Checkpoint& checkpoint, const std::string& directory,
                          const ExportOptions& options) {
   const Config config = config_from_json(json::parse(checkpoint.manifest().config));
-  const HfFamily family = family_of(config.model);
-  if (family == HfFamily::mpt && config.model.mlp != Mlp::gelu) {
-    spdlog::warn(
-        "MPT's readers compute exact GELU, this model was trained with the tanh form: logits will "
-        "differ in the fourth digit (model.gelu=exact trains one that agrees)");
-  }
+  const HfFamily& family = family_for(config);
   const std::optional<Tokenizer> tokenizer =
       tokenizer_called(options.tokenizer, config.model.vocab, fs);
   int64_t end_token = -1;  // none
@@ -176,9 +182,9 @@ ExchangeResult export_hf(Fs& fs, const Checkpoint& checkpoint, const std::string
   const std::string& temp = out.temp_path();
 
   const std::vector<HfTensor> tensors = hf_tensors(family, config.model);
-  ExchangeResult result{name_of(family), tensors.size(), 0, 0, tokenizer.has_value()};
+  ExchangeResult result{family.type, tensors.size(), 0, 0, tokenizer.has_value()};
   const auto element = static_cast<int64_t>(dtype_size(options.dtype));
-  for (const HfTensor& tensor : tensors) result.bytes += element * tensor.spec.count();
+  for (const HfTensor& tensor : tensors) result.bytes += element * tensor.count();
   const auto files = cut(tensors, options.shard_bytes, element);
   result.files = files.size();
   write_model(fs, temp, checkpoint, files, result.bytes, options);
@@ -187,7 +193,7 @@ ExchangeResult export_hf(Fs& fs, const Checkpoint& checkpoint, const std::string
   const bool shorter = config.seq_len > 0 && config.seq_len < positions;
   const int64_t trained = shorter ? config.seq_len : positions;
   write_new(fs, join_path(temp, "config.json"),
-            hf_config_json(config.model, trained, end_token, options.dtype));
+            hf_config_json(family, {config.model, trained}, end_token, options.dtype));
   json generation = {{"_from_model_config", true}};
   if (end_token >= 0) generation["bos_token_id"] = generation["eos_token_id"] = end_token;
   write_new(fs, join_path(temp, "generation_config.json"), generation.dump(2) + "\n");

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "account/rank_order.h"
+#include "account/topology.h"
 #include "comm/comm.h"
 
 namespace stretto {
@@ -37,6 +38,8 @@ class Mesh {
   // one copy of the model; 0 = all of dp.
   Mesh(int64_t dp, int64_t tp, int64_t pp, const std::string& order = "tp,dp,pp",
        int64_t shard_group = 0);
+  explicit Mesh(const Topology& topology)
+      : Mesh(topology.dp, topology.tp, topology.pp, topology.order, topology.zero_group) {}
 
   int dp() const { return size(Axis::dp); }
   int tp() const { return size(Axis::tp); }

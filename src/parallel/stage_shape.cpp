@@ -7,11 +7,6 @@
 
 namespace stretto {
 
-PipelineSchedule effective_schedule(PipelineSchedule asked, int64_t pp, int64_t interleave) {
-  if (pp == 1) return PipelineSchedule::one_f_one_b;
-  return interleave > 1 ? PipelineSchedule::interleaved : asked;
-}
-
 std::vector<int64_t> in_flight(PipelineSchedule kind, int64_t pp, int64_t micro_batches,
                                int64_t chunks, int64_t stage) {
   if (kind == PipelineSchedule::gpipe) return {micro_batches};
@@ -24,18 +19,28 @@ std::vector<int64_t> in_flight(PipelineSchedule kind, int64_t pp, int64_t micro_
   return {peak.begin(), peak.end()};
 }
 
-RankShape stage_shape(const RunShape& run, int64_t stage) {
+RankShape any_rank(const RunShape& run) {
+  const Topology& t = run.topology;
   RankShape shape = run.rank;
-  shape.dp = run.zero_group > 0 ? run.zero_group : run.dp;
-  shape.accumulation = ceil_div(run.global_batch, run.dp * shape.micro_batch);
+  shape.tp = t.tp;
+  shape.dp = t.sharing_ranks();
+  shape.zero = t.zero;
+  shape.sequence_parallel = t.sequence_parallel;
+  return shape;
+}
+
+RankShape stage_shape(const RunShape& run, int64_t stage) {
+  const Topology& t = run.topology;
+  RankShape shape = any_rank(run);
+  shape.accumulation = ceil_div(run.global_batch, t.dp * shape.micro_batch);
   if (run.on_gpu) shape.loss_chunk_bytes = kGpuLossChunkBytes;
   if (run.logits_chunk > 0) shape.loss_chunk_bytes = run.logits_chunk;
   shape.first_stage = stage == 0;
-  shape.last_stage = stage + 1 == run.pp;
-  shape.chunks = stage_chunks(run.partition, run.pp, stage);
-  const PipelineSchedule kind = effective_schedule(run.schedule, run.pp, run.interleave);
+  shape.last_stage = stage + 1 == t.pp;
+  shape.chunks = stage_chunks(t.partition.over(shape.model.layers, t.stages()), t.pp, stage);
+  const PipelineSchedule kind = t.running_schedule();
   shape.split_backward = splits_backward(kind);
-  shape.in_flight = in_flight(kind, run.pp, shape.accumulation, run.interleave, stage);
+  shape.in_flight = in_flight(kind, t.pp, shape.accumulation, t.interleave, stage);
   return shape;
 }
 

@@ -148,9 +148,9 @@ class Adviser {
   }
   void rebalance() {
     if (layout().pp == 1) return;
-    if (!layout().embedding_counts && layout().interleave == 1) {
+    if (!layout().partition.ends_count && layout().interleave == 1) {
       Layout changed = layout();
-      changed.embedding_counts = true;
+      changed.partition.ends_count = true;
       consider_layout("rebalance", "count embedding and head as one layer each when cutting stages",
                       changed);
     }
@@ -161,7 +161,7 @@ class Adviser {
       Workload changed = work_;
       changed.model = m;
       Layout counted = layout();
-      counted.embedding_counts = true;
+      counted.partition.ends_count = true;
       counted.interleave = 1;
       counted.schedule = PipelineSchedule::one_f_one_b;
       const double scale = work_flops(work_) / work_flops(changed);

@@ -41,7 +41,7 @@ int64_t threads_of(const Config& config, int64_t cores) {
 
 std::optional<Cluster> cluster_for(const Config& config, const MachineFigures& machine) {
   if (!is_valid(config)) return std::nullopt;  // records are files and may hold anything
-  if (config.parallel.partition.front() == '[' || config.micro_batch < 1) return std::nullopt;
+  if (!config.parallel.partition.listed.empty() || config.micro_batch < 1) return std::nullopt;
   if (config.device == Device::cpu) {
     return local_cluster(machine, threads_of(config, machine.cores), config.world_size());
   }
@@ -103,18 +103,15 @@ Precision default_precision(const Cluster& cluster) {
 Layout layout_of(const Config& config) {
   const ParallelConfig& p = config.parallel;
   Layout l;
-  l.dp = p.dp;
-  l.tp = p.tp;
-  l.pp = p.pp;
-  l.interleave = p.interleave;
-  l.schedule = effective_schedule(p.schedule, p.pp, p.interleave);
+  static_cast<Topology&>(l) = p;
+  l.schedule = p.running_schedule();
+  l.order = Topology().order;  // no prediction depends on it
   l.micro_batch = config.micro_batch;
   // On one replica ZeRO 1 shards nothing; from ZeRO 2 on there are buffers for units all the same.
   l.zero = p.dp == 1 && p.zero == 1 ? 0 : p.zero;
   l.zero_group = p.zero_group == p.dp ? 0 : p.zero_group;
   l.recompute = config.activation_checkpointing;
   l.sequence_parallel = p.sequence_parallel && p.tp > 1;
-  l.embedding_counts = p.partition == "transformer+embedding";
   return l;
 }
 

@@ -137,13 +137,13 @@ void Enumerator::variants(Layout layout) {
     layout.interleave = v;
     layout.schedule = v > 1 ? PipelineSchedule::interleaved : PipelineSchedule::one_f_one_b;
     if (!can_cut(layout)) continue;
-    layout.embedding_counts = false;
+    layout.partition.ends_count = false;
     const std::vector<int64_t> without_embedding = stage_layers(work_.model, layout);
     for (bool embedding : {false, true}) {
       if (embedding && (layout.pp == 1 || v > 1 || work_.model.layers + 2 < 2 * layout.pp)) {
         continue;
       }
-      layout.embedding_counts = embedding;
+      layout.partition.ends_count = embedding;
       if (embedding && stage_layers(work_.model, layout) == without_embedding) continue;
       const PipelineSchedule plain = layout.schedule;
       if (layout.pp == 1 || allowed(limits_.schedule, plain)) shardings(layout);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <set>
 
-#include "account/stages.h"
 #include "parallel/stage_shape.h"
 #include "plan/memory.h"
 
@@ -16,9 +15,6 @@ RunShape run_of(const Workload& work, const Layout& layout, bool on_gpu) {
   run.rank.model.positions = std::max(work.model.positions, work.seq_len);
   run.rank.micro_batch = layout.micro_batch;
   run.rank.seq_len = work.seq_len;
-  run.rank.tp = layout.tp;
-  run.rank.zero = layout.zero;
-  run.rank.sequence_parallel = layout.sequence_parallel;
   run.rank.deterministic = work.deterministic;
   run.rank.precision = work.precision;
   run.rank.gradient_type = work.gradient_type;
@@ -26,14 +22,8 @@ RunShape run_of(const Workload& work, const Layout& layout, bool on_gpu) {
   run.rank.checkpointing = layout.recompute;
   run.rank.activation_offload = work.activation_offload;
   run.rank.optimizer_offload = work.optimizer_offload;
+  run.topology = layout;
   run.global_batch = work.global_batch;
-  run.dp = layout.dp;
-  run.zero_group = layout.zero_group;
-  run.pp = layout.pp;
-  run.interleave = layout.interleave;
-  run.schedule = layout.schedule;
-  run.partition =
-      even_partition(work.model.layers, layout.pp * layout.interleave, layout.embedding_counts);
   run.on_gpu = on_gpu;
   run.logits_chunk = work.logits_chunk;
   return run;
@@ -57,14 +47,15 @@ StageMemory stage_of(const RunShape& run, int64_t stage, double fixed) {
 }  // namespace
 
 double saved_layer_bytes(const Workload& work, const Layout& layout) {
-  return static_cast<double>(memory_totals(saved_specs(run_of(work, layout, true).rank)).total);
+  return static_cast<double>(
+      memory_totals(saved_specs(any_rank(run_of(work, layout, true)))).total);
 }
 
 double fixed_bytes(const Cluster& cluster, const Stack& stack, const Workload& work,
                    const Layout& layout) {
   if (!stack.own_runtime || !cluster.has_gpus()) return stack.constants[Constant::memory_fixed];
   const RunShape run = run_of(work, layout, true);
-  return static_cast<double>(gpu_overhead(run.rank, work.repeatable, cluster.is_hopper()));
+  return static_cast<double>(gpu_overhead(any_rank(run), work.repeatable, cluster.is_hopper()));
 }
 
 StageMemory own_stage(const Cluster& cluster, const Stack& stack, const Workload& work,
@@ -83,12 +74,13 @@ MemoryEstimate own_memory(const Cluster& cluster, const Stack& stack, const Work
   e.capacity = cluster.memory_bytes;
   // Middle ranks with the same numbers of layers differ only in the micro-batches in flight, of
   // which the first of them has most. So one per kind is enough.
+  const std::vector<int64_t> layers = layout.partition.over(work.model.layers, layout.stages());
   std::set<std::vector<int64_t>> seen;
   for (int64_t rank = 0; rank < layout.pp; ++rank) {
     const bool first = rank == 0, last = rank + 1 == layout.pp;
     std::vector<int64_t> counts;
     for (int64_t c = 0; c < layout.interleave; ++c) {
-      counts.push_back(run.partition[static_cast<size_t>(c * layout.pp + rank)]);
+      counts.push_back(layers[static_cast<size_t>(c * layout.pp + rank)]);
     }
     if (!first && !last && !seen.insert(std::move(counts)).second) continue;
     e.add(rank, layout.pp, stage_of(run, rank, fixed));

@@ -71,9 +71,8 @@ std::string train_words(const Plan& p, const Layout& l) {
   word("parallel.pp", l.pp, l.pp == 1);
   word("parallel.schedule", name_of(l.schedule), l.schedule == PipelineSchedule::one_f_one_b);
   word("parallel.interleave", l.interleave, l.interleave == 1);
-  const bool embedding_counts = l.embedding_counts && l.pp > 1;
-  word("parallel.partition", embedding_counts ? "transformer+embedding" : "transformer",
-       !embedding_counts);
+  const Partition partition = l.pp > 1 ? l.partition : Partition();
+  word("parallel.partition", partition.words(), partition == Partition());
   word("parallel.zero", l.zero, l.zero == 0);
   word("parallel.zero_group", l.zero_group, l.zero_group == 0);
   // One process drives all GPUs of its machine, but no other machine's.
@@ -315,31 +314,30 @@ nlohmann::json plan_json(const Plan& p, size_t top) {
   }
   for (size_t i = 0; i < std::min(top, p.ranked.size()); ++i) {
     const Candidate& c = p.ranked[i];
-    nlohmann::json row = {
-        {"dp", c.layout.dp},
-        {"tp", c.layout.tp},
-        {"pp", c.layout.pp},
-        {"interleave", c.layout.interleave},
-        {"schedule", name_of(c.layout.schedule)},
-        {"micro_batch", c.layout.micro_batch},
-        {"zero", c.layout.zero},
-        {"zero_group", c.layout.zero_group},
-        {"recompute", name_of(c.layout.recompute)},
-        {"sequence_parallel", c.layout.sequence_parallel},
-        {"partition", c.layout.embedding_counts ? "transformer+embedding" : "transformer"},
-        {"seconds", c.estimate.seconds},
-        {"seconds_low", c.low},
-        {"seconds_high", c.high},
-        {"tokens_per_second", c.tokens_per_second},
-        {"mfu", c.mfu},
-        {"hfu", c.hfu},
-        {"tie", c.tie},
-        {"memory_needed", c.memory.needed()},
-        {"memory_fit", name_of(c.memory.fit)},
-        {"memory",
-         {{"first", memory_json(c.memory.first)},
-          {"middle", memory_json(c.memory.middle)},
-          {"last", memory_json(c.memory.last)}}}};
+    nlohmann::json row = {{"dp", c.layout.dp},
+                          {"tp", c.layout.tp},
+                          {"pp", c.layout.pp},
+                          {"interleave", c.layout.interleave},
+                          {"schedule", name_of(c.layout.schedule)},
+                          {"micro_batch", c.layout.micro_batch},
+                          {"zero", c.layout.zero},
+                          {"zero_group", c.layout.zero_group},
+                          {"recompute", name_of(c.layout.recompute)},
+                          {"sequence_parallel", c.layout.sequence_parallel},
+                          {"partition", c.layout.partition.words()},
+                          {"seconds", c.estimate.seconds},
+                          {"seconds_low", c.low},
+                          {"seconds_high", c.high},
+                          {"tokens_per_second", c.tokens_per_second},
+                          {"mfu", c.mfu},
+                          {"hfu", c.hfu},
+                          {"tie", c.tie},
+                          {"memory_needed", c.memory.needed()},
+                          {"memory_fit", name_of(c.memory.fit)},
+                          {"memory",
+                           {{"first", memory_json(c.memory.first)},
+                            {"middle", memory_json(c.memory.middle)},
+                            {"last", memory_json(c.memory.last)}}}};
     for (const Term& s : terms_of(c.estimate)) row["terms"][s.name] = s.seconds;
     if (p.stack.own_runtime) row["command"] = train_words(p, c.layout);
     out["layouts"].push_back(row);
@@ -374,9 +372,9 @@ std::string plan_csv(const Plan& p, size_t top) {
         "{:.0f},{}\n",
         i + 1, c.tie, c.layout.dp, c.layout.tp, c.layout.pp, c.layout.interleave,
         name_of(c.layout.schedule), c.layout.micro_batch, c.layout.zero, c.layout.zero_group,
-        name_of(c.layout.recompute), c.layout.sequence_parallel,
-        c.layout.embedding_counts ? "transformer+embedding" : "transformer", c.estimate.seconds,
-        c.low, c.high, c.tokens_per_second, c.mfu, c.hfu, c.memory.needed(), name_of(c.memory.fit));
+        name_of(c.layout.recompute), c.layout.sequence_parallel, c.layout.partition.words(),
+        c.estimate.seconds, c.low, c.high, c.tokens_per_second, c.mfu, c.hfu, c.memory.needed(),
+        name_of(c.memory.fit));
   }
   return out;
 }

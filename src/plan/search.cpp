@@ -16,7 +16,7 @@ namespace {
 auto kin_of(const Candidate& c) {
   const Layout& l = c.layout;
   return std::make_tuple(l.tp, l.pp, l.dp, l.micro_batch, l.zero, l.zero_group, l.interleave,
-                         static_cast<int>(l.schedule), l.sequence_parallel, l.embedding_counts);
+                         static_cast<int>(l.schedule), l.sequence_parallel, l.partition.ends_count);
 }
 
 // Orders a tie by memory headroom. Layouts that differ only in recomputation are no tie (one does

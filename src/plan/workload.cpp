@@ -4,8 +4,6 @@
 
 #include <algorithm>
 
-#include "account/stages.h"
-
 namespace stretto::plan {
 
 RankParameters::RankParameters(const ModelShape& model, int64_t tp) {
@@ -24,7 +22,8 @@ std::string describe(const Layout& l) {
   if (l.interleave > 1) text += fmt::format(" v{}", l.interleave);
   if (l.recompute != Checkpointing::none) text += fmt::format(" {}", name_of(l.recompute));
   if (l.sequence_parallel && l.tp > 1) text += " sp";
-  if (l.embedding_counts && l.pp > 1) text += " +emb";
+  if (l.partition.ends_count && l.pp > 1) text += " +emb";
+  if (!l.partition.listed.empty()) text += " " + l.partition.words();
   return text;
 }
 
@@ -44,15 +43,14 @@ std::string legend_of(const std::vector<Layout>& layouts) {
   if (any([](const Layout& l) { return l.sequence_parallel && l.tp > 1; })) {
     text += "; sp: sequence parallel";
   }
-  if (any([](const Layout& l) { return l.embedding_counts && l.pp > 1; })) {
+  if (any([](const Layout& l) { return l.partition.ends_count && l.pp > 1; })) {
     text += "; +emb: the embedding counts as a layer";
   }
   return text;
 }
 
 std::vector<int64_t> stage_layers(const ModelShape& model, const Layout& layout) {
-  const std::vector<int64_t> parts =
-      even_partition(model.layers, layout.pp * layout.interleave, layout.embedding_counts);
+  const std::vector<int64_t> parts = layout.partition.over(model.layers, layout.stages());
   std::vector<int64_t> ranks(static_cast<size_t>(layout.pp), 0);
   for (size_t i = 0; i < parts.size(); ++i) ranks[i % ranks.size()] += parts[i];
   return ranks;

@@ -29,22 +29,15 @@ struct Workload {
   int64_t ramp_step = 0;  // divides all batches of a ramp-up; 0: there is none
 };
 
-struct Layout {
-  int64_t dp = 1;
-  int64_t tp = 1;
-  int64_t pp = 1;
-  int64_t interleave = 1;
-  PipelineSchedule schedule = PipelineSchedule::one_f_one_b;
-  int64_t micro_batch = 1;
-  int zero = 0;
-  int64_t zero_group = 0;  // hybrid: ranks that share one copy of the model; 0: the whole dp axis
-  Checkpointing recompute = Checkpointing::none;
-  bool sequence_parallel = false;
-  // Embedding and logits count as one layer each when layers are dealt out.
-  bool embedding_counts = false;
+// A topology as the planner writes it: what changes nothing is left out, so that equal layouts are
+// equal values.
+struct Layout : Topology {
+  Layout() { sequence_parallel = false; }
 
-  int64_t devices() const { return dp * tp * pp; }
-  int64_t sharing_ranks() const { return zero_group > 0 ? zero_group : dp; }
+  int64_t micro_batch = 1;
+  Checkpointing recompute = Checkpointing::none;
+
+  int64_t devices() const { return ranks(); }
   bool operator==(const Layout&) const = default;
 };
 

@@ -7,7 +7,6 @@
 #include <limits>
 
 #include "account/gpu_limits.h"
-#include "account/stages.h"
 #include "backend/cpu/workspace.h"
 #include "backend/cuda/cuda_options.h"
 #include "base/ceil_div.h"
@@ -93,45 +92,25 @@ size_t host_share(size_t machine, std::optional<int64_t> limit, int64_t ranks_he
   return bytes / 20 * 19 / static_cast<size_t>(std::max<int64_t>(1, ranks_here));
 }
 
-PipelineSchedule effective_schedule(const ParallelConfig& parallel) {
-  return effective_schedule(parallel.schedule, parallel.pp, parallel.interleave);
-}
-
 RunCut run_cut(const Config& config) {
   const ParallelConfig& p = config.parallel;
-  return {p.tp, p.pp, splits_backward(effective_schedule(p))};
-}
-
-std::vector<int64_t> layer_partition(const Config& config) {
-  const ParallelConfig& p = config.parallel;
-  if (p.partition.front() == '[') return partition_list(p.partition);
-  return even_partition(config.model.layers, p.pp * p.interleave,
-                        p.partition == "transformer+embedding");
+  return {p.tp, p.pp, splits_backward(p.running_schedule())};
 }
 
 RankShape rank_shape(const Config& config, const Coordinates& at) {
-  const ParallelConfig& p = config.parallel;
   RunShape run;
   run.rank.model = config.model;
   run.rank.micro_batch = config.micro_batch;
   run.rank.seq_len = config.sequence_length();
-  run.rank.tp = p.tp;
-  run.rank.zero = p.zero;
-  run.rank.sequence_parallel = p.sequence_parallel;
   run.rank.deterministic = config.deterministic;
   run.rank.precision = config.precision;
   run.rank.gradient_type = config.gradient_dtype;
-  run.rank.reduce_type = p.reduce_dtype;
+  run.rank.reduce_type = config.parallel.reduce_dtype;
   run.rank.checkpointing = config.activation_checkpointing;
   run.rank.activation_offload = config.activation_offload;
   run.rank.optimizer_offload = config.optimizer_offload;
+  run.topology = config.parallel;
   run.global_batch = config.global_batch;
-  run.dp = p.dp;
-  run.zero_group = p.zero_group;
-  run.pp = p.pp;
-  run.interleave = p.interleave;
-  run.schedule = p.schedule;
-  run.partition = layer_partition(config);
   run.on_gpu = config.device == Device::cuda;
   run.logits_chunk = config.logits_chunk;
   RankShape shape = stage_shape(run, at.pp);

@@ -10,14 +10,8 @@
 
 namespace stretto {
 
-// The schedule that will run: see parallel/stage_shape.h.
-PipelineSchedule effective_schedule(const ParallelConfig& parallel);
-
 // What FLOP conventions need to know about the topology.
 RunCut run_cut(const Config& config);
-
-// Layers per virtual stage.
-std::vector<int64_t> layer_partition(const Config& config);
 
 // The shape of the rank at `at`. Throws where the configuration has no legal one.
 RankShape rank_shape(const Config& config, const Coordinates& at);

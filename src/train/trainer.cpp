@@ -25,8 +25,7 @@ LetGoOnError::~LetGoOnError() {
 Trainer::Trainer(const Config& config, Comm& world, const TunableOptions& tunables)
     : config_(config),
       world_(world),
-      mesh_(config.parallel.dp, config.parallel.tp, config.parallel.pp, config.parallel.order,
-            config.parallel.zero_group),
+      mesh_(config.parallel),
       at_(mesh_.coordinates(world.rank())),
       comms_(make_mesh_comms(mesh_, world)),
       backend_(make_rank_backend(config, world, tunables)),
@@ -35,7 +34,7 @@ Trainer::Trainer(const Config& config, Comm& world, const TunableOptions& tunabl
   if (mesh_.pp() > 1) world.monitor().set_stage(at_.pp);
   config_.seq_len = config.sequence_length();
   gpt_ = std::make_unique<Gpt>(*backend_, rank_shape(config_, at_), tensor_comms());
-  pipeline_ = std::make_unique<Pipeline>(*gpt_, effective_schedule(config.parallel),
+  pipeline_ = std::make_unique<Pipeline>(*gpt_, config.parallel.running_schedule(),
                                          static_cast<int>(config.parallel.interleave));
   const TrainConfig& t = config.train;
   optimizer_ = std::make_unique<Optimizer>(

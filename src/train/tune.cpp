@@ -83,18 +83,12 @@ class Tuning {
   void compare() {
     std::vector<int> old;
     for (const Tunable& choice : result_.choices) old.push_back(choice.now);
-    std::vector<double> before, after, ratios;
+    std::vector<double> before, after;
     for (int64_t i = 0; i < options_.turns; ++i) {
       before.push_back(timed(old));
       after.push_back(timed(result_.chosen));
-      ratios.push_back(before.back() / after.back());
     }
-    result_.before = median(before);
-    result_.after = median(after);
-    double squares = 0;
-    const double middle = result_.before / result_.after;
-    for (const double ratio : ratios) squares += (ratio - middle) * (ratio - middle);
-    result_.uncertainty = std::sqrt(squares) / static_cast<double>(ratios.size());
+    compare_turns(result_, before, after);
   }
 
   TuneOptions options_;
@@ -105,6 +99,19 @@ class Tuning {
 };
 
 }  // namespace
+
+void compare_turns(TuneResult& result, std::span<const double> before,
+                   std::span<const double> after) {
+  result.before = median(before);
+  result.after = median(after);
+  double squares = 0;
+  const double middle = result.before / result.after;
+  for (size_t i = 0; i < before.size(); ++i) {
+    const double ratio = before[i] / after[i];
+    squares += (ratio - middle) * (ratio - middle);
+  }
+  result.uncertainty = std::sqrt(squares) / static_cast<double>(before.size());
+}
 
 void keep_if_faster(TuneResult& result, bool wanted, const std::function<void()>& remember) {
   if (!wanted) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,10 @@ struct TuneResult {
   };
   std::vector<Draw> draws;
 };
+
+// Fills in `before`, `after` and `uncertainty` from the seconds of steps that were timed in turn.
+void compare_turns(TuneResult& result, std::span<const double> before,
+                   std::span<const double> after);
 
 // Fills in the last part of a result: calls `remember` if what was found is faster and `wanted`.
 // Where that cannot write (io_error), minutes of measuring are in the result still.

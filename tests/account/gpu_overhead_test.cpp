@@ -63,5 +63,16 @@ TEST(GpuOverhead, AttentionKeepsASumPerRow) {
   EXPECT_EQ(grown(true), 2.0 * kBatch * kHeads * (4096.0 * 4096 - 2048.0 * 2048) + sums);
 }
 
+// 8-bit training keeps a layer's gradient rounded, as it is and transposed, beside the operands.
+TEST(GpuOverhead, EightBitTrainingKeepsTwoRoundedGradients) {
+  RankShape shape = with_heads_of(64, 2048);
+  shape.model.ffn = 8 * shape.model.hidden;
+  shape.precision = Precision::amp_fp8;
+  const size_t training = gpu_overhead(shape, false, false);
+  shape.train = false;
+  const int64_t tokens = kBatch * 2048, widest = shape.model.ffn;
+  EXPECT_EQ(training - gpu_overhead(shape, false, false), static_cast<size_t>(2 * tokens * widest));
+}
+
 }  // namespace
 }  // namespace stretto

@@ -53,5 +53,22 @@ TEST(PaddedVocabulary, LeavesAllOtherParametersAsTheyAre) {
   EXPECT_EQ(tables, 2);  // wte and head
 }
 
+// As GPT-2 begins: what ends a branch is smaller, by the root of the number of branches.
+TEST(InitialSpread, IsThatOfGpt2) {
+  ModelShape model = testing::gpt(8, 16, 2, 61, 32);
+  model.tied_embedding = false;
+  for (const ParameterSpec& spec : parameter_list(model)) {
+    const bool ends_branch =
+        spec.name.ends_with("attn.proj.weight") || spec.name.ends_with("mlp.down.weight");
+    const bool matrix = !spec.vector();
+    EXPECT_EQ(spec.init == Init::normal, matrix) << spec.name;
+    EXPECT_EQ(spec.init == Init::ones, !matrix && spec.name.ends_with(".weight")) << spec.name;
+    EXPECT_EQ(spec.decay, matrix) << spec.name;
+    if (matrix) {
+      EXPECT_DOUBLE_EQ(spec.init_std, ends_branch ? 0.02 / 4 : 0.02) << spec.name;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace stretto

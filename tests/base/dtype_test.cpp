@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 
 namespace stretto {
 namespace {
@@ -35,6 +36,34 @@ TEST(DType, RoundsToNearestEven) {
   EXPECT_EQ(to_float(to_f16(1.0f + 0x1.8p-11f)), 1.0f + 0x1p-10f);
   EXPECT_EQ(to_float(to_f16(0x1p-25f)), 0.0f);  // half the least subnormal
   EXPECT_EQ(to_float(to_f16(0x1.8p-25f)), 0x1p-24f);
+}
+
+// The step from one to the next number; half of it rounds to even, which is one.
+template <typename T, typename Encode>
+void expect_epsilon(DType type, Encode encode) {
+  const auto epsilon = static_cast<float>(dtype_epsilon(type));
+  EXPECT_EQ(to_float(encode(1 + epsilon)), 1 + epsilon) << dtype_name(type);
+  EXPECT_EQ(to_float(encode(1 + epsilon / 2)), 1) << dtype_name(type);
+  EXPECT_EQ(dtype_size(type), sizeof(T)) << dtype_name(type);
+}
+
+TEST(DType, EpsilonIsTheStepAboveOne) {
+  expect_epsilon<bf16_t>(DType::bf16, to_bf16);
+  expect_epsilon<f16_t>(DType::f16, to_f16);
+  expect_epsilon<f8e4m3_t>(DType::f8e4m3, to_f8e4m3);
+  expect_epsilon<f8e5m2_t>(DType::f8e5m2, to_f8e5m2);
+  EXPECT_EQ(dtype_epsilon(DType::f32), std::numeric_limits<float>::epsilon());
+  EXPECT_EQ(dtype_epsilon(DType::f64), std::numeric_limits<double>::epsilon());
+}
+
+TEST(DType, NamesAreReadBack) {
+  const std::pair<DType, size_t> types[] = {{DType::f32, 4}, {DType::f64, 8},    {DType::bf16, 2},
+                                            {DType::f16, 2}, {DType::f8e4m3, 1}, {DType::f8e5m2, 1},
+                                            {DType::i32, 4}, {DType::u16, 2},    {DType::u8, 1}};
+  for (const auto& [type, size] : types) {
+    EXPECT_EQ(dtype_size(type), size) << dtype_name(type);
+    EXPECT_EQ(dtype_from_name(dtype_name(type)), type);
+  }
 }
 
 TEST(DType, Overflow) {

@@ -51,11 +51,13 @@ TEST(Fs, LeftoversOfTheDeadGo) {
        {"b" + mark, "a" + mark + "c", std::string("a.tmp-notes here 12")}) {
     dir.write(name, "not a file of ours");
   }
-  ASSERT_EQ(dir.entries(), 7u);
+  std::filesystem::create_symlink(dir / ("b" + mark), dir / "a.tmp-00000000000f");
+  ASSERT_EQ(dir.entries(), 8u);
   write_file_atomic(posix_fs(), dir / "a", "done");
   EXPECT_FALSE(posix_fs().info(dir / ("a" + mark)));
   EXPECT_FALSE(posix_fs().info(dir / "a.tmp-0000000000ef"));
-  EXPECT_EQ(dir.entries(), 6u);
+  EXPECT_EQ(dir.entries(), 7u);
+  EXPECT_TRUE(posix_fs().info(dir / "a.tmp-00000000000f")) << "we make no links";
   other.commit();
   EXPECT_EQ(read_file(posix_fs(), dir / "a", 100), "more to come");
 }
@@ -143,6 +145,7 @@ TEST(Fs, NeverWritesThroughALink) {
   dir.write("target", "safe");
   ASSERT_EQ(symlink((dir / "target").c_str(), (dir / "link").c_str()), 0);
   EXPECT_ERROR(posix_fs().create(dir / "link"), ExitCode::cannot_create, "link");
+  EXPECT_ERROR(posix_fs().open_append(dir / "link"), ExitCode::cannot_create, "link");
   EXPECT_EQ(read_file(posix_fs(), dir / "target", 10), "safe");
 }
 
@@ -270,6 +273,14 @@ TEST(Fs, Paths) {
   EXPECT_EQ(parent_dir("a/b"), "a");
   EXPECT_EQ(parent_dir("a/b/"), "a");
   EXPECT_EQ(parent_dir("/a"), "/");
+  EXPECT_EQ(parent_dir("/"), "/");
+  EXPECT_EQ(parent_dir("a//b"), "a");
+  EXPECT_EQ(parent_dir("a/b//"), "a");
+  EXPECT_EQ(parent_dir("//a"), "/");
+  EXPECT_EQ(parent_dir("./a"), ".");
+  EXPECT_EQ(join_path("", "b"), "b");
+  EXPECT_EQ(join_path(".", "b"), "b");
+  EXPECT_EQ(join_path("/", "b"), "/b");
   EXPECT_EQ(join_path("a", "b"), "a/b");
   EXPECT_EQ(join_path("a/", "b"), "a/b");
 }

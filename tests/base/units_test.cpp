@@ -20,6 +20,47 @@ TEST(Units, Parse) {
   EXPECT_DOUBLE_EQ(parse_seconds("500ms"), 0.5);
 }
 
+TEST(Units, EveryUnitHasItsFactor) {
+  const std::pair<const char*, int64_t> counts[] = {{"3", 3},
+                                                    {"3k", 3000},
+                                                    {"3K", 3000},
+                                                    {"3M", 3000000},
+                                                    {"-3", -3},
+                                                    {"3G", 3000000000},
+                                                    {"3B", 3000000000},
+                                                    {"3T", 3000000000000},
+                                                    {"2.5B", 2500000000}};
+  for (const auto& [text, value] : counts) EXPECT_EQ(parse_count(text), value) << text;
+  const std::pair<const char*, int64_t> sizes[] = {
+      {"3", 3},           {"3B", 3},           {"3kB", 3000},          {"3KB", 3000},
+      {"3MB", 3000000},   {"3GB", 3000000000}, {"3TB", 3000000000000}, {"3KiB", 3 << 10},
+      {"3MiB", 3 << 20},  {"3GiB", 3ll << 30}, {"3TiB", 3ll << 40},    {"0.3kB", 300},
+      {"1.0001KiB", 1024}};
+  for (const auto& [text, value] : sizes) EXPECT_EQ(parse_bytes(text), value) << text;
+  const std::pair<const char*, double> times[] = {{"3", 3},      {"3ms", 0.003}, {"3s", 3},
+                                                  {"3min", 180}, {"3h", 10800},  {"3d", 259200},
+                                                  {"0.5h", 1800}};
+  for (const auto& [text, value] : times) EXPECT_DOUBLE_EQ(parse_seconds(text), value) << text;
+}
+
+// Each unit begins where the figure before it has no room.
+TEST(Units, FormatsChangeAtTheirLimits) {
+  const std::pair<double, const char*> counts[] = {
+      {999, "999"},        {1000, "1k"}, {999400, "999.4k"},  {1e6, "1M"}, {-1e6, "-1M"},
+      {999.4e6, "999.4M"}, {1e9, "1B"},  {999.4e9, "999.4B"}, {1e12, "1T"}};
+  for (const auto& [value, text] : counts) EXPECT_EQ(format_count(value), text);
+  const std::pair<double, const char*> sizes[] = {
+      {1023, "1023 B"},     {1024, "1.00 KiB"},   {0x1p20 - 1024, "1023.00 KiB"},
+      {0x1p20, "1.00 MiB"}, {0x1p30, "1.00 GiB"}, {0x1p40, "1.00 TiB"},
+      {-1536, "-1.50 KiB"}};
+  for (const auto& [value, text] : sizes) EXPECT_EQ(format_bytes(value), text);
+  const std::pair<double, const char*> times[] = {
+      {0.5e-3, "500.0 us"}, {1e-3, "1.0 ms"},      {0.5, "500.0 ms"},    {1, "1.00 s"},
+      {60, "1 min 00 s"},   {3599, "59 min 59 s"}, {3600, "1 h 00 min"}, {2879 * 60, "47 h 59 min"},
+      {2880 * 60, "2.0 d"}, {INFINITY, "unknown"}};
+  for (const auto& [value, text] : times) EXPECT_EQ(format_seconds(value), text);
+}
+
 TEST(Units, RefusesWhatItCannotRead) {
   for (const char* bad :
        {"", "M", "2X", "1e400", "nan", "inf", "1.5", "99999999999999999999", "2 M"}) {

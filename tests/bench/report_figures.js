@@ -64,7 +64,8 @@
   const sides = () => ['before', 'after'].filter(side => frame.classList.contains(side)).join();
   const move = to => { box.scrollLeft = to; box.dispatchEvent(new Event('scroll')); };
   check(box.scrollWidth > box.clientWidth && sides() === 'after' && !hint.hidden, `to the right: ${sides()}`);
-  check(getComputedStyle(frame, '::after').opacity !== '0' || getComputedStyle(frame, '::after').transitionDuration !== '0s', 'no shadow');
+  const shadow = side => getComputedStyle(frame, `::${side}`).opacity;
+  check(shadow('after') === '1' && shadow('before') === '0', `shadows: ${shadow('before')}, ${shadow('after')}`);
   check(hint.textContent === `${document.querySelectorAll('#runs th').length} columns: scroll sideways for all of them.`, hint.textContent);
   move(100);
   check(sides() === 'before,after', `in the middle: ${sides()}`);

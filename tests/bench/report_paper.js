@@ -25,6 +25,10 @@
     check(box.firstChild.getBoundingClientRect().right <= width + 1 && getComputedStyle(box).overflow === 'visible', `${box.getAttribute('aria-label')} is cut`);
     check(getComputedStyle(box.parentNode, '::after').content === 'none', 'a shadow on paper');
   }
+  const broad = el('table'), main = document.getElementById('main');  // as with many columns that differ
+  broad.style.width = '2000px'; scroller(main, broad, 'broad', ''); scrollers.at(-1)();
+  check(broad.getBoundingClientRect().right <= width + 1 && broad.getBoundingClientRect().right > 0.9 * width, `a broad table ends at ${broad.getBoundingClientRect().right}`);
+  main.lastChild.remove(); scrollers.pop();
   // No heading is parted from its chart, and since no chart is high, no page stays half empty.
   for (const section of document.querySelectorAll('main section')) {
     const whole = section.classList.contains('whole'), h2 = section.querySelector('h2'), height = section.getBoundingClientRect().height;

@@ -89,6 +89,7 @@ TEST(Report, SaysWhereAllOfItsRecordsComeFrom) {
   a.peak_source = b.peak_source = "unknown peak";
   EXPECT_EQ(report_page({a, b}, "title", "n0").find("unknown peak"), std::string::npos)
       << "there is no MFU to explain";
+  EXPECT_NE(report_page({}, "title", "n0").find(">no records<"), std::string::npos);
 }
 
 TEST(Report, CarriesFiguresAttributionAndCommand) {

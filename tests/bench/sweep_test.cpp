@@ -139,7 +139,7 @@ TEST(SweepSpec, TextsAreReadAsYamlOnce) {
     }
   }
   const auto points = parse("base: tiny\ngrid: {parallel.partition: ['[1, 3]', '[2,2]']}\n");
-  EXPECT_EQ(partition_list(load_config(points.at(0).words).config.parallel.partition),
+  EXPECT_EQ(load_config(points.at(0).words).config.parallel.partition.listed,
             (std::vector<int64_t>{1, 3}));
 }
 
@@ -339,7 +339,7 @@ class SweepRun : public ::testing::Test {
         "case $label in\n"
         "  crash) kill -SEGV $$;; killed) kill -9 $$;; hang) sleep 60;;\n"
         "  oom) exit 80;; rank) exit 81;; odd) exit 3;; stop) exit 75;; slow*) sleep 0.1;;\n"
-        "  shell) exit 137;;\n"
+        "  shell) exit 137;; diverged) exit 79;;\n"
         "  told) echo 'stretto: no room left'; echo '  fix: make some'; exit 74;;\n"
         "esac\n"
         "cp \"$here/sample.json\" \"$out.tmp\" && mv \"$out.tmp\" \"$out\"\n"
@@ -374,9 +374,11 @@ class SweepRun : public ::testing::Test {
 
 TEST_F(SweepRun, EveryEndBecomesARow) {
   const std::pair<const char*, RunStatus> expected[] = {
-      {"crash", RunStatus::fail},   {"killed", RunStatus::killed}, {"hang", RunStatus::timeout},
-      {"oom", RunStatus::oom},      {"rank", RunStatus::killed},   {"odd", RunStatus::fail},
-      {"stop", RunStatus::stopped}, {"shell", RunStatus::killed}};
+      {"crash", RunStatus::fail},       {"killed", RunStatus::killed},
+      {"hang", RunStatus::timeout},     {"oom", RunStatus::oom},
+      {"rank", RunStatus::killed},      {"odd", RunStatus::fail},
+      {"stop", RunStatus::stopped},     {"shell", RunStatus::killed},
+      {"diverged", RunStatus::diverged}};
   for (const auto& [label, status] : expected) {
     options_.timeout = status == RunStatus::timeout ? 2 : 50;
     const PointResult result = run_point(point(label), options_);

@@ -2,6 +2,8 @@
 // flipped data bits, zeroed, swapped, missing and foreign files. All found, the place named.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <nlohmann/json.hpp>
 #include <random>
 
 #include "checkpoint/sample.h"
@@ -167,6 +169,50 @@ TEST_F(Damage, ResealedLies) {
   refused("missing");
 }
 
+// A tensor without digests could be damaged unseen; digests without a tensor are of another file.
+TEST_F(Damage, EveryTensorHasItsDigests) {
+  const std::string text = file(kManifestName);
+  const auto with = [&](const auto& change) {
+    const size_t begin = text.find("\"content\":") + 10;
+    auto content = nlohmann::json::parse(text.substr(begin, text.size() - begin - 2));
+    change(content["files"][0]["tensors"]);
+    const std::string body = content.dump();
+    file(kManifestName) =
+        fmt::format("{{\"digest\":\"{}\",\n\"content\":{}}}\n", digest_of(body).hex(), body);
+  };
+  with([](auto&) {});
+  EXPECT_FALSE(falls_back()) << "sealed again as it was";
+  with([](auto& tensors) { tensors.erase("vector"); });
+  EXPECT_TRUE(falls_back());
+  with([](auto& tensors) { tensors["none"] = tensors["vector"]; });
+  EXPECT_TRUE(falls_back());
+  with([](auto& tensors) {
+    tensors["none"] = tensors["vector"];
+    tensors.erase("vector");
+  });
+  EXPECT_TRUE(falls_back());
+  with([](auto& tensors) { tensors["vector"].push_back(tensors["vector"][0]); });
+  EXPECT_TRUE(falls_back());
+  with([](auto& tensors) { tensors["vector"].clear(); });
+  EXPECT_TRUE(falls_back());
+}
+
+TEST(Digest, IsReadBackAndNothingElseIs) {
+  const Digest digest = digest_of("some bytes");
+  const std::string hex = digest.hex();
+  Digest read;
+  ASSERT_TRUE(parse_digest(hex, read));
+  EXPECT_EQ(read, digest);
+  std::string upper = hex;
+  std::transform(upper.begin(), upper.end(), upper.begin(),
+                 [](char c) { return c >= 'a' && c <= 'f' ? static_cast<char>(c - 32) : c; });
+  ASSERT_NE(upper, hex);
+  for (const std::string& bad : {upper, hex + "0", hex.substr(1), hex.substr(1) + "g", " " + hex,
+                                 std::string(), std::string(32, '-')}) {
+    EXPECT_FALSE(parse_digest(bad, read)) << bad;
+  }
+}
+
 // Bytes that a file loses within its last page read as zeros, without a signal: who reads from it,
 // alone or among others, hears of it.
 TEST(DamageOnDisk, AFileThatShrinksAfterItWasOpenedIsFound) {
@@ -185,6 +231,28 @@ TEST(DamageOnDisk, AFileThatShrinksAfterItWasOpenedIsFound) {
     const int64_t own = name == kShard ? 0 : 3;  // each has three columns of six
     EXPECT_ERROR(read("optimizer.m.matrix", 6 + own, 3), ExitCode::bad_data, name);
     EXPECT_NO_THROW(read("optimizer.m.matrix", 9 - own, 3)) << "of the other file";
+  }
+}
+
+// Whoever reads one of them as the whole would place its elements wrongly.
+TEST_F(Damage, ShardsOfDifferentTensorsDoNotMakeOne) {
+  for (const bool same_shape : {true, false}) {
+    MemoryFs own;
+    CheckpointStore bad(own, kRoot);
+    Shard a, b;
+    a.add("x", {{2, 3}, {{0, 3, 0, 1}}}, DType::f32);
+    b.add("x",
+          {same_shape ? std::vector<int64_t>{2, 3} : std::vector<int64_t>{3, 2}, {{3, 3, 0, 1}}},
+          same_shape ? DType::bf16 : DType::f32);
+    a.allocate(1);
+    b.allocate(1);
+    std::fill_n(a.at(0), 12, '\0');
+    std::fill_n(b.at(0), same_shape ? 6 : 12, '\0');
+    const std::string temp = bad.begin(1, 1, 100);
+    bad.write_part(temp, 0, a, 1);
+    bad.write_part(temp, 1, b, 1);
+    bad.commit(temp, 2, {1, "{}", "{}", {}});
+    EXPECT_ERROR(Checkpoint::open(own, bad.path_of(1)), ExitCode::bad_data, "disagree");
   }
 }
 

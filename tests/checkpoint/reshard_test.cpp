@@ -12,13 +12,14 @@ struct Layout {
   const char* name;
   int64_t dp, tp, pp;
   int zero;
+  int64_t group = 0;  // ranks that share states; 0: all of dp
 };
 
 constexpr Layout kLayouts[] = {
-    {"single", 1, 1, 1, 0},   {"dp2", 2, 1, 1, 0},   {"zero1", 2, 1, 1, 1},
-    {"zero2", 4, 1, 1, 2},    {"zero3", 2, 1, 1, 3}, {"tp2", 1, 2, 1, 0},
-    {"tp4", 1, 4, 1, 0},      {"pp2", 1, 1, 2, 0},   {"zero3tp2", 2, 2, 1, 3},
-    {"zero1pp2", 2, 1, 2, 1},
+    {"single", 1, 1, 1, 0},   {"dp2", 2, 1, 1, 0},        {"zero1", 2, 1, 1, 1},
+    {"zero2", 4, 1, 1, 2},    {"zero3", 2, 1, 1, 3},      {"tp2", 1, 2, 1, 0},
+    {"tp4", 1, 4, 1, 0},      {"pp2", 1, 1, 2, 0},        {"zero3tp2", 2, 2, 1, 3},
+    {"zero1pp2", 2, 1, 2, 1}, {"hybrid2", 4, 1, 1, 2, 2},
 };
 
 Config with(Config config, const Layout& layout) {
@@ -26,6 +27,7 @@ Config with(Config config, const Layout& layout) {
   config.parallel.tp = layout.tp;
   config.parallel.pp = layout.pp;
   config.parallel.zero = layout.zero;
+  config.parallel.zero_group = layout.group;
   config.micro_batch = 1;
   return config;
 }

@@ -96,6 +96,15 @@ TEST(Safetensors, LengthsAreCheckedFirst) {
   bytes[7] = '\x7f';
   EXPECT_ERROR(parse(bytes), ExitCode::bad_data, "header of");
   EXPECT_ERROR(parse("1234567"), ExitCode::bad_data, "8 bytes");
+  // A file may be long enough for any header: nobody allocates one of many gigabytes.
+  const auto head_of = [](uint64_t length) {
+    char first[8];
+    std::memcpy(first, &length, 8);
+    return safetensors_head_bytes({first, 8}, int64_t{1} << 50, "f");
+  };
+  EXPECT_EQ(head_of(kMaxStHeader), 8 + kMaxStHeader);
+  EXPECT_ERROR(head_of(kMaxStHeader + 1), ExitCode::bad_data, "header of");
+  EXPECT_ERROR(head_of(~uint64_t{0}), ExitCode::bad_data, "header of");
   bytes = file_with("{}", 0);
   EXPECT_ERROR(parse_safetensors(std::string_view(bytes).substr(0, 9), 10, "f"), ExitCode::bad_data,
                "cut off");

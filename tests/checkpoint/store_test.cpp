@@ -242,6 +242,24 @@ TEST(CheckpointStore, RemovesNothingWhenTheNewOneIsDamaged) {
   EXPECT_EQ(store.steps(), (std::vector<int64_t>{1, 2}));
 }
 
+// Large files past the page cache: what is verified before others are removed is what the disk
+// holds.
+TEST(CheckpointStore, ShardsAreWrittenAndVerifiedPastTheCache) {
+  const auto memory = with_step_10();
+  FaultFs fs(*memory);
+  std::vector<std::string> direct;
+  fs.on_operation = [&](const std::string& kind, const std::string& path) {
+    if (kind == "bypass_cache") direct.push_back(path.substr(path.find_last_of('/') + 1));
+  };
+  CheckpointStore store(fs, kRoot);
+  save_sample(store, 20);
+  const std::vector<std::string> shards = {"shard-00000.safetensors", "shard-00001.safetensors"};
+  EXPECT_EQ(direct, shards);
+  direct.clear();
+  store.prune(20, 1, 0);
+  EXPECT_EQ(direct, shards);
+}
+
 TEST(CheckpointStore, ReplacesADamagedOne) {
   MemoryFs fs;
   CheckpointStore store(fs, kRoot);
@@ -259,6 +277,19 @@ TEST(CheckpointStore, Names) {
                            "step-99999999999999999999"}) {
     EXPECT_FALSE(step_of_name(name)) << name;
   }
+}
+
+// As `checkpoint list` prints it: all that ranks have written, not what one of them did.
+TEST(CheckpointStore, TheSizeOfACheckpointIsThatOfItsShards) {
+  const auto fs = with_step_10();
+  const Checkpoint checkpoint = CheckpointStore(*fs, kRoot).open(10);
+  ASSERT_EQ(checkpoint.manifest().files.size(), 2u);
+  const std::string directory = std::string(kRoot) + "/step-10/";
+  int64_t bytes = 0;
+  for (const std::string& name : fs->list(directory)) {
+    if (name != kManifestName) bytes += static_cast<int64_t>(fs->info(directory + name)->bytes);
+  }
+  EXPECT_EQ(checkpoint.manifest().bytes(), bytes);
 }
 
 }  // namespace

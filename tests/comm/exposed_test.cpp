@@ -47,6 +47,15 @@ TEST(Exposed, IsCountedHereUnlessADeviceWaits) {
   }
 }
 
+TEST(Exposed, IsNotShownWhereTasksAloneAre) {
+  Pair pair(false);
+  TraceBuffer trace(8, TraceDetail::tasks);
+  const TraceScope scope(&trace);
+  pair.barrier();
+  EXPECT_TRUE(trace.events().empty());
+  EXPECT_GT(pair.counters().seconds, 0);
+}
+
 // The host's few waits beside a device that waits on the axis' own lane.
 TEST(Exposed, IsShownOnTheLaneAskedFor) {
   Pair pair(false);

@@ -113,6 +113,26 @@ TEST(Failure, LeavingEarlyEndsTheJob) {
   EXPECT_NE(text.find("rank 1 has left"), std::string::npos) << text;
 }
 
+// The message that a rank waits for, from one that has ended in order.
+TEST(Failure, AMessageFromARankThatHasLeftEndsTheJob) {
+  const std::string text = error_of(3, [](Comm& comm) {
+    Array a(DType::f32, 5);
+    if (comm.rank() == 0) comm.recv(a.tensor(), 1);
+  });
+  EXPECT_NE(text.find("rank 1 has left"), std::string::npos) << text;
+}
+
+// The first error is the cause; what other ranks run into afterwards is not.
+TEST(Failure, TheFirstOfSeveralErrorsIsReported) {
+  const std::string text = error_of(3, [](Comm& comm) {
+    if (comm.rank() == 1) throw std::runtime_error("the cause");
+    const auto& section = comm.monitor().board().rows[1].section;
+    while (section.load() != static_cast<uint32_t>(Section::done)) std::this_thread::yield();
+    throw std::runtime_error("a consequence");
+  });
+  EXPECT_EQ(text, "the cause");
+}
+
 TEST(Failure, DifferentCallsAreNamed) {
   const std::string text = error_of(2, [](Comm& comm) {
     Array a(DType::f32, comm.rank() == 0 ? 8 : 9);

@@ -49,6 +49,13 @@ TEST(Launch, ReadsEachLauncher) {
                                    {"SLURM_STEP_TASKS_PER_NODE", "4,3"}});
   EXPECT_EQ(slurm.launcher, Launcher::slurm);
   EXPECT_EQ(slurm.local_size, 4);
+  // The first node's count is the only one that is known; a later node may hold more.
+  const LaunchInfo later = detect({{"SLURM_PROCID", "6"},
+                                   {"SLURM_STEP_NUM_TASKS", "8"},
+                                   {"SLURM_LOCALID", "4"},
+                                   {"SLURM_STEP_TASKS_PER_NODE", "3,5"}});
+  EXPECT_EQ(later.local_rank, 4);
+  EXPECT_EQ(later.local_size, 5);
   EXPECT_EQ(detect({{"RANK", "0"}, {"WORLD_SIZE", "2"}}).launcher, Launcher::torchrun);
 }
 

@@ -22,6 +22,31 @@ TEST(ConfigVerb, CheckPrintsEveryFinding) {
   EXPECT_EQ(document["findings"][0]["rule"], "head-size");
 }
 
+// An export would refuse it, after the training.
+TEST(ConfigVerb, CheckAdvisesOnExports) {
+  const std::vector<std::string> words = {"config", "check", "tiny-100k",
+                                          "model.position_kind=alibi"};
+  const auto with = [&](const std::string& word, const std::string& form = "") {
+    std::vector<std::string> all = words;
+    for (const std::string& more : {word, form}) {
+      if (!more.empty()) all.push_back(more);
+    }
+    return run_verb(all);
+  };
+  const VerbAnswer biased = with("");
+  EXPECT_EQ(biased.code, 0);
+  EXPECT_CONTAINS(biased.out, "advice [export]  model tiny-100k  model.bias: true");
+  EXPECT_CONTAINS(biased.out,
+                  "prevents exports: in mpt, the format for model.position_kind: alibi "
+                  "(command line), it is false\n  fix: train with model.bias=false");
+  EXPECT_CONTAINS(with("model.bias=false").out, "0 errors, 0 advice");
+  EXPECT_CONTAINS(with("model.bias=false", "model.gelu=tanh").out, "0 errors, 1 advice");
+  const auto document = nlohmann::json::parse(with("--json").out);
+  EXPECT_EQ(document["findings"].at(0)["severity"], "advice");
+  EXPECT_EQ(document["findings"].at(0)["rule"], "export");
+  EXPECT_EQ(with("parallel.tp=3").out.find("[export]"), std::string::npos) << "errors come first";
+}
+
 // A configuration may be meant for another machine: its answer stays "valid".
 TEST(ConfigVerb, CheckSaysWhatThisMachineHasNot) {
   const VerbAnswer here = run_verb({"config", "check", "tiny-100k"});

@@ -124,6 +124,7 @@ TEST(Reader, Interpolation) {
   EXPECT_EQ(c.parallel.partition, "[2,2]");
   EXPECT_EQ(c.output, "runs/tiny-128");
   EXPECT_EQ(c.data.path, "a${b}");
+  EXPECT_EQ(load("model: tiny\ndata: {path: '\\${b}'}\n").data.path, "${b}") << "at once";
   EXPECT_EQ(load("variables: {m: tiny}\nmodel: ${variables.m}\n").model.name, "tiny");
 }
 
@@ -141,6 +142,18 @@ TEST(Reader, BrokenInterpolation) {
     EXPECT_CONTAINS(std::string(error.what()), "my.yaml:");
     EXPECT_EQ(error.code(), ExitCode::bad_config);
   }
+}
+
+// A chain as long as mappings may be deep; longer ones could exhaust the stack.
+TEST(Reader, ChainsOfVariablesEndSomewhere) {
+  const auto chain = [](int length) {
+    std::string text = "model: tiny\nvariables:\n  v0: 5\n";
+    for (int i = 1; i < length; ++i) text += fmt::format("  v{}: ${{variables.v{}}}\n", i, i - 1);
+    return text + fmt::format("seed: ${{variables.v{}}}\n", length - 1);
+  };
+  EXPECT_EQ(load(chain(60)).seed, 5u);
+  EXPECT_CONTAINS(std::string(load_error(chain(70)).what()), "refers to itself");
+  EXPECT_CONTAINS(std::string(load_error(chain(2000)).what()), "refers to itself");
 }
 
 TEST(Reader, VariablesAreNamedInFull) {

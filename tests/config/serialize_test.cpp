@@ -48,6 +48,26 @@ TEST(Serialize, YamlComesBackUnchanged) {
   }
 }
 
+// Texts that YAML would take for something else, or for nothing.
+TEST(Serialize, OddTextsComeBackUnchanged) {
+  for (const char* text :
+       {"",     "null", "Null",   "NULL",   "~",      "true",   "no",         "on",
+        "5",    "1e3",  "0x10",   ".inf",   ".nan",   "-",      "- a",        "a: b",
+        "a #b", "#a",   "'a'",    "\"a\"",  "[a]",    "{a: b}", "*a",         "&a",
+        "!a",   "%a",   "@a",     "`a`",    "|",      ">",      "?",          " a ",
+        "a ",   "a,b",  "${a}",   "$",      "\\${a}", "a\\b",   "2024-01-01", "=",
+        "<<",   "1:30", "\u00e9", "\u2028", "...",    "---"}) {
+    Config c;
+    c.model = find_model("tiny");
+    c.seq_len = 128;
+    c.data.path = text;
+    EXPECT_EQ(load_config_text(to_yaml(c), "x").config.data.path, text);
+    EXPECT_EQ(config_from_json(json::parse(to_json(c).dump())).data.path, text);
+    if (std::string_view(text).find("${") != std::string_view::npos) continue;  // meant so there
+    EXPECT_EQ(load_config({"tiny", override_word("data.path", text)}).config.data.path, text);
+  }
+}
+
 TEST(Serialize, JsonComesBackUnchanged) {
   expect_same(config_from_json(to_json(unusual())), unusual());
   const json text = json::parse(to_json(unusual()).dump());

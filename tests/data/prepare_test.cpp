@@ -1,5 +1,6 @@
 #include "data/prepare.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "data/encoder.h"
@@ -47,6 +48,39 @@ TEST(Prepare, BlocksAndThreadsDoNotShow) {
     EXPECT_EQ(done.documents, 1);
     EXPECT_EQ(all_ids(dir / "out"), expected) << threads;
   }
+}
+
+// A document gets its space once, not in every block that it is read in.
+TEST(Prepare, OnlyTheBeginningOfADocumentGetsASpace) {
+  TokenizerSpec spec = tokenizer().spec();
+  spec.prefix_space = true;
+  const Tokenizer prefixed(spec, "prefixed");
+  const TempDir dir;
+  // Cuts are at newlines: behind one there is no space.
+  std::string text;
+  for (int i = 0; text.size() < 3'000'000; ++i) text += fmt::format("line {}\n", i);
+  CorpusReader corpus({{dir.write("c.txt", text)}});
+  const auto writer = write_megatron(dir / "out", prefixed.vocab_size());
+  prepare_tokens(corpus, prefixed, std::nullopt, *writer, 2);
+  const std::vector<int32_t> ids = all_ids(dir / "out");
+  EXPECT_TRUE(prefixed.decode(ids) == " " + text);  // too long to be shown
+  std::vector<int32_t> expected;
+  Encoder(prefixed).encode(text, expected);
+  EXPECT_TRUE(ids == expected);
+}
+
+// Lines are numbered on from block to block.
+TEST(Prepare, AMistakeFarIntoAFileIsNamedByItsLine) {
+  const TempDir dir;
+  std::string text;
+  int64_t lines = 0;
+  while (text.size() < 2'500'000) {
+    text += "{\"text\": \"one of many\"}\n";
+    ++lines;
+  }
+  const std::string path = dir.write("c.jsonl", text + "{\"text\": 3}\n" + text);
+  EXPECT_ERROR(prepare({{path}}, dir / "out"), ExitCode::bad_data,
+               fmt::format("c.jsonl:{}: ", lines + 1));
 }
 
 // A block is what a thread holds in memory, and blocks are what threads share.

@@ -168,10 +168,13 @@ TEST(Utf8, StrictDecoding) {
                           "\xf5\x80\x80\x80", "\xc3", "\xe2\x82", "\xff"}) {
     EXPECT_EQ(decode_utf8(bad).bytes, 0u) << bad;
   }
-  for (uint32_t code = 0; code < 0x110000; ++code) {
-    if (code >= 0xd800 && code < 0xe000) continue;
+  for (uint32_t code = 0; code < 0x120000; ++code) {
     std::string text;
     append_utf8(text, code);
+    if ((code >= 0xd800 && code < 0xe000) || code >= 0x110000) {  // surrogates; beyond the last
+      ASSERT_EQ(decode_utf8(text).bytes, 0u) << code;
+      continue;
+    }
     ASSERT_EQ(decode_utf8(text).code, code);
     ASSERT_EQ(decode_utf8(text).bytes, text.size());
     ASSERT_EQ(decode_valid_utf8(text.data()).code, code);

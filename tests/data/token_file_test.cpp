@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <cstring>
 #include <numeric>
 
@@ -98,6 +99,22 @@ TEST(TokenFile, LlmcRoundTripBothWidths) {
   }
 }
 
+// As narrow as the format allows: Megatron itself goes over to 32 bits a little earlier.
+TEST(TokenFile, WidthsChangeWhereTheirFormatsSay) {
+  const TempDir dir;
+  const auto format = [&](bool megatron, int64_t vocab) {
+    const std::string path = dir / (megatron ? "m" : "l.bin");
+    write_documents(*(megatron ? write_megatron(path, vocab) : write_llmc(path, vocab)),
+                    {{0, static_cast<int32_t>(vocab - 1)}});
+    EXPECT_EQ(all_ids(*open_tokens(path)).back(), vocab - 1);
+    return open_tokens(path)->format();
+  };
+  EXPECT_EQ(format(false, 65536), "llm.c uint16");
+  EXPECT_EQ(format(false, 65537), "llm.c uint32");
+  EXPECT_EQ(format(true, 65499), "megatron uint16");
+  EXPECT_EQ(format(true, 65500), "megatron int32");
+}
+
 TEST(TokenFile, RawAndBytes) {
   const TempDir dir;
   const std::string raw("\1\0\xff\xff", 4);
@@ -127,6 +144,21 @@ TEST(TokenFile, SyntheticIsAPureFunction) {
   for (const int32_t id : one) ASSERT_TRUE(id >= 0 && id < 50257);
   synthetic_tokens(8, 50257)->read(503, two);
   EXPECT_FALSE(std::equal(two.begin(), two.end(), one.begin() + 500));
+}
+
+// Whether a position is even or odd, all ids are as likely, the first and the last among them.
+TEST(TokenFile, SyntheticTokensAreUniform) {
+  constexpr int64_t kVocab = 10, kTokens = 200'000;
+  std::vector<int32_t> ids(kTokens);
+  synthetic_tokens(3, kVocab)->read(0, ids);
+  int64_t seen[2][kVocab] = {};
+  for (size_t i = 0; i < ids.size(); ++i) ++seen[i % 2][ids[i]];
+  const double expected = kTokens / 2.0 / kVocab;
+  for (const auto& parity : seen) {
+    for (const int64_t count : parity) {
+      EXPECT_NEAR(static_cast<double>(count), expected, 5 * std::sqrt(expected));
+    }
+  }
 }
 
 TEST(TokenFile, DroppedWriterLeavesNothing) {

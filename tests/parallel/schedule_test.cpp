@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <numeric>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -74,6 +75,10 @@ TEST(Schedule, MessagesOfALinkKeepTheirOrder) {
         received += tags.size();
       }
       EXPECT_EQ(received, sent.size()) << label(s) << ": a message to no neighbour";
+      // Nor are two messages of a short step taken for each other.
+      std::set<std::pair<int, int>> names;
+      for (const Message& m : sent) names.emplace(m.peer, m.tag);
+      EXPECT_EQ(names.size(), sent.size()) << label(s) << ": a tag for two messages";
     }
   });
 }

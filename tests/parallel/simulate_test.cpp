@@ -138,6 +138,51 @@ TEST(Simulate, TransfersDelayAndBlockingIsNeverFaster) {
   }));
 }
 
+StageTimes arbitrary_times() {
+  const auto pick = [](int most) { return static_cast<double>(*rc::gen::inRange(0, most)); };
+  return {1 + pick(20), 1 + pick(40), 1 + pick(20), pick(5), pick(5)};
+}
+
+Schedule arbitrary_schedule() {
+  const auto kind =
+      *rc::gen::element(PipelineSchedule::gpipe, PipelineSchedule::one_f_one_b,
+                        PipelineSchedule::zero_bubble, PipelineSchedule::eager_one_f_one_b);
+  return make_schedule(kind, *rc::gen::inRange(1, 7), *rc::gen::inRange(1, 17));
+}
+
+// A rank that waits until its message has gone might as well have computed for that long.
+TEST(Simulate, BlockingMessagesTakeTheRanksTime) {
+  EXPECT_TRUE(rc::check([] {
+    const Schedule s = arbitrary_schedule();
+    std::vector<StageTimes> times, busy;
+    for (int stage = 0; stage < s.stages; ++stage) {
+      StageTimes t = times.emplace_back(arbitrary_times());
+      if (stage + 1 < s.stages) t.forward += t.send_forward;
+      if (stage > 0) t.backward += t.send_backward;
+      t.send_forward = t.send_backward = 0;
+      busy.push_back(t);
+    }
+    SimulateOptions blocking;
+    blocking.asynchronous = false;
+    RC_ASSERT(simulate(s, times, blocking).makespan == simulate(s, busy).makespan);
+  }));
+}
+
+// Work and messages grow with the samples of a micro-batch.
+TEST(Simulate, HalfTheSamplesTakeHalfTheTime) {
+  EXPECT_TRUE(rc::check([] {
+    const Schedule s = arbitrary_schedule();
+    std::vector<StageTimes> times;
+    for (int stage = 0; stage < s.stages; ++stage) times.push_back(arbitrary_times());
+    const std::vector<double> half(static_cast<size_t>(s.micro_batches), 0.5);
+    SimulateOptions options;
+    options.micro_batch_scale = half;
+    const Timeline all = simulate(s, times), halved = simulate(s, times, options);
+    RC_ASSERT(halved.makespan == all.makespan / 2);
+    RC_ASSERT(std::abs(halved.bubble - all.bubble) < 1e-12);
+  }));
+}
+
 TEST(Simulate, TimesAreInOrderAndInputsComeFirst) {
   const Schedule s = make_schedule(PipelineSchedule::interleaved, 3, 7, 2);
   const Timeline timeline = simulate(s, equal_stages(s, {1, 2, 0, 0.25, 0.25}));

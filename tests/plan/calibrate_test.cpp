@@ -8,14 +8,11 @@
 #include <filesystem>
 #include <memory>
 
-#include "account/flops.h"
-#include "account/parameters.h"
 #include "base/error.h"
 #include "plan/exam.h"
 #include "plan/forecast.h"
 #include "plan/local.h"
 #include "plan/records.h"
-#include "plan/scale.h"
 #include "plan/stack_reader.h"
 #include "plan_support.h"
 #include "reference/source.h"
@@ -364,148 +361,6 @@ TEST(Exam, HeldOutRowsMeetTheTargetAndTheInterval) {
   EXPECT_GE(static_cast<double>(model.covered), 0.9 * static_cast<double>(model.all.rows));
   EXPECT_LT(model.covered, model.all.rows);  // the odd rows are in, and outside
   EXPECT_THROW(run_exam(load_reference(), "no such table"), Error);
-}
-
-TEST(Scale, GoodputFollowsThePublishedFailureRate) {
-  const Place p = place("h100", "stretto");
-  Workload w{shape(126, 16384, 128, 128256), 8192, 2048, Precision::amp_bf16};
-  w.model.ffn = 53248;
-  const Goodput at16k = goodput(p.cluster, p.stack, w, 16384);
-  EXPECT_NEAR(at16k.hours_between_failures, 3.05, 0.1);
-  EXPECT_GT(at16k.share, 0.8);
-  EXPECT_LT(goodput(p.cluster, p.stack, w, 100000).share, at16k.share);
-  EXPECT_GT(straggler_wait(0.01, 12500), 0.04);
-  EXPECT_LT(straggler_wait(0.01, 12500), 0.05);
-}
-
-// tests/checkpoint weighs what is written.
-TEST(Scale, CheckpointsTakeWhatTheirSoftwareWrites) {
-  const auto bytes = [](const char* software, Precision precision) {
-    const Place p = place("a100-80", software);
-    const Workload w{shape(2, 128, 4, 256), 128, 8, precision};
-    return goodput(p.cluster, p.stack, w, 8).checkpoint_seconds * p.cluster.checkpoint_bandwidth /
-           static_cast<double>(parameter_count(w.model));
-  };
-  for (const Precision p :
-       {Precision::fp32, Precision::amp_bf16, Precision::amp_fp16, Precision::amp_fp8}) {
-    EXPECT_DOUBLE_EQ(bytes("stretto", p), 12);
-  }
-  EXPECT_DOUBLE_EQ(bytes("stretto", Precision::bf16), 6);
-  EXPECT_DOUBLE_EQ(bytes("megatron-deepspeed-2022", Precision::amp_bf16), 14);
-  EXPECT_DOUBLE_EQ(bytes("megatron-deepspeed-2022", Precision::fp32), 12);
-}
-
-TEST(Scale, MoreDevicesStopHelpingAtAFixedBatch) {
-  const Place p = place("h100", "stretto");
-  const Workload w{shape(32, 4096, 32, 50368), 2048, 1024, Precision::amp_bf16};
-  ScaleRequest request;
-  request.devices = {512, 1024, 2048, 4096, 8192};
-  request.tokens = 1e12;
-  request.price_per_device_hour = 2;
-  const ScalePlan plan = scale_plan(p.cluster, p.stack, w, {}, request);
-  ASSERT_EQ(plan.points.size(), 5u);
-  EXPECT_TRUE(plan.stops_helping.has_value());
-  const std::string svg = scale_chart_svg(plan, "t");
-  const auto times = [&](const std::string& part) {
-    size_t n = 0;
-    for (size_t at = 0; (at = svg.find(part, at)) != std::string::npos; ++at) ++n;
-    return n;
-  };
-  EXPECT_EQ(times("<svg"), 1u);
-  EXPECT_EQ(times("stroke-dasharray"), 1u);      // perfect scaling
-  EXPECT_EQ(times("r=\"7\""), 1u);               // the chosen count
-  for (const ScalePoint& point : plan.points) {  // doublings, in full
-    EXPECT_EQ(times(fmt::format(">{}<", point.devices)), 1u) << point.devices;
-  }
-  EXPECT_EQ(times(">0<"), 1u);         // tokens begin at zero
-  EXPECT_GE(times("<line"), 5u + 4u);  // a grid both ways
-  EXPECT_GT(plan.points[0].cost, 0);
-}
-
-TEST(Scale, ChartMarksWhatItCutsOff) {
-  ScalePlan plan;
-  for (const int64_t devices : {64, 128, 1024}) {
-    ScalePoint p;
-    p.devices = devices;
-    p.feasible = true;
-    p.tokens_per_day = 1e9;
-    plan.points.push_back(p);
-  }
-  const std::string bar(50, '#'), ten(10, '=');
-  const std::string chart = scale_chart(plan);
-  EXPECT_NE(chart.find("       64 " + bar + " 1"), std::string::npos) << chart;
-  EXPECT_NE(chart.find("      128 " + bar + ten + "> 1"), std::string::npos) << chart;
-  EXPECT_NE(chart.find("     1024 " + bar + ten + "> 1"), std::string::npos) << chart;
-}
-
-TEST(Scale, BeyondWhereItStopsHelpingNoDoublingHelps) {
-  const Place p = place("h100", "stretto");
-  const Workload w{shape(32, 4096, 32, 50368), 2048, 2048, Precision::amp_bf16};
-  ScaleRequest request;
-  request.devices = {1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768};
-  const ScalePlan plan = scale_plan(p.cluster, p.stack, w, {}, request);
-  ASSERT_TRUE(plan.stops_helping.has_value());
-  for (const ScalePoint& a : plan.points) {
-    for (const ScalePoint& b : plan.points) {
-      if (a.devices < plan.points[*plan.stops_helping].devices || b.devices != 2 * a.devices)
-        continue;
-      EXPECT_LT(b.tokens_per_day, 1.3 * a.tokens_per_day) << a.devices;
-    }
-  }
-}
-
-TEST(Scale, CountsThatCannotBeAreNotCalledUseless) {
-  const Place p = place("h100", "stretto");
-  const Workload w{shape(32, 4096, 32, 50368), 2048, 64, Precision::amp_bf16};
-  Constraints limits;
-  limits.dp = 64;
-  ScaleRequest request;
-  request.devices = {64, 128, 65536};
-  const std::string verdict = scale_plan(p.cluster, p.stack, w, limits, request).verdict;
-  EXPECT_NE(verdict.find("; beyond 128 nothing fits"), std::string::npos) << verdict;
-}
-
-TEST(Scale, ABudgetLooksAtFewDevicesToo) {
-  const Place p = place("h100", "stretto");
-  const Workload w{shape(32, 4096, 32, 50368), 2048, 1024, Precision::amp_bf16};
-  ScaleRequest request;
-  request.tokens = 1e12;
-  request.price_per_device_hour = 2;
-  EXPECT_EQ(scale_plan(p.cluster, p.stack, w, {}, request).points.front().devices, 1024);
-  request.deadline_days = 365;
-  const ScalePlan plan = scale_plan(p.cluster, p.stack, w, {}, request);
-  ASSERT_TRUE(plan.best.has_value());
-  EXPECT_LT(plan.points[*plan.best].devices, 1024);
-  request.price_per_device_hour = 0;  // device hours are what it costs then
-  const ScalePlan hours = scale_plan(p.cluster, p.stack, w, {}, request);
-  ASSERT_TRUE(hours.best.has_value());
-  EXPECT_EQ(hours.points[*hours.best].devices, plan.points[*plan.best].devices);
-  EXPECT_EQ(hours.verdict.rfind("fewest device hours of these within 365 days", 0), 0u);
-  request.price_per_device_hour = 2;
-  request.deadline_days = 0;
-  request.budget = 1;
-  const auto missed = [&] {
-    const ScalePlan none = scale_plan(p.cluster, p.stack, w, {}, request);
-    EXPECT_FALSE(none.best.has_value());
-    return none.verdict.substr(0, none.verdict.find('\n'));
-  };
-  // What comes nearest, of all counts: few devices are cheap, and no more than help are quick.
-  EXPECT_EQ(missed().find("none of these counts meets the budget; the cheapest: $"), 0u)
-      << missed();
-  EXPECT_NE(missed().find(" with 64 devices"), std::string::npos) << missed();
-  request.deadline_days = 0.01;
-  EXPECT_EQ(missed().find("none of these counts meets the budget and the deadline; the cheapest: "),
-            0u);
-  request.budget = 0;
-  double soonest = 1e9;
-  for (const ScalePoint& point : scale_plan(p.cluster, p.stack, w, {}, request).points) {
-    if (point.feasible) soonest = std::min(soonest, point.days);
-  }
-  EXPECT_EQ(
-      missed().find(fmt::format(
-          "none of these counts meets the deadline; the soonest: {:.3g} days with ", soonest)),
-      0u)
-      << missed();
 }
 
 }  // namespace

@@ -48,7 +48,7 @@ TEST(Cliffs, FusedSoftmaxWantsWholeBlocks) {
 // rank leave the fused kernel, 28 and 32 do not.
 TEST(Cliffs, FusedSoftmaxInTablesNeverFitted) {
   Layout l = bloom_layout(8, 4, 12, 2);
-  l.embedding_counts = true;
+  l.partition.ends_count = true;
   EXPECT_NEAR(against_64_heads(82, 13312, 104, l), 123.71 / 104.45, 0.04);
   EXPECT_NEAR(against_64_heads(82, 13312, 128, l), 108.78 / 104.45, 0.04);
   EXPECT_NEAR(against_64_heads(70, 14336, 112, l), 104.50 / 102.03, 0.04);
@@ -107,7 +107,7 @@ TEST(Cliffs, LogitsOnTheLastStage) {
 TEST(Cliffs, EmbeddingUnitsEvenOutSeventyLayers) {
   const Place p = bloom_place();
   Layout l = bloom_layout(8, 4, 12, 2);
-  l.embedding_counts = true;
+  l.partition.ends_count = true;
   const std::vector<int64_t> layers = stage_layers(bloom_work(70, 14336, 112).model, l);
   EXPECT_EQ(layers.front(), 5);
   EXPECT_EQ(layers[5], 6);

@@ -55,5 +55,20 @@ TEST(Exam, EveryPublishedTableIsWithinItsTarget) {
   }
 }
 
+TEST(ExamText, SumsUpTheDecisionsOfAllGroups) {
+  Exam exam;
+  exam.tables = {table("A", "a", 2, 5, {0.01})};
+  exam.tables[0].groups = {
+      {"one", 5, 0.9, 1, 0.0}, {"two", 5, 0.5, 2, 0.01}, {"three", 5, 0.7, 3, 0.05}};
+  for (const bool with_rows : {false, true}) {
+    const std::string text = exam_text(exam, with_rows);
+    EXPECT_NE(text.find("  decisions: 3 groups, Spearman 0.70, predicted best within 2 % in 67 %, "
+                        "worst 5.0 %\n"),
+              std::string::npos)
+        << text;
+    EXPECT_EQ(text.find("group two") != std::string::npos, with_rows);
+  }
+}
+
 }  // namespace
 }  // namespace stretto::plan

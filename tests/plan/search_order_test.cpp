@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "account/flops.h"
 #include "plan_support.h"
 
 namespace stretto::plan {
@@ -127,6 +128,49 @@ TEST(SearchOrder, RatesAreThoseOfTheTimeThatIsShown) {
       }
     }
   }
+}
+
+// Otherwise a layout for which the formula is too optimistic could stay ahead of the leaders.
+TEST(SearchOrder, WhatIsNotSimulatedIsBehindTheLeadersByMoreThanATie) {
+  size_t left = 0;
+  for (const Question& q : questions()) {
+    SCOPED_TRACE(q.place.cluster.name);
+    const Plan plan = q.plan();
+    std::vector<double> simulated;
+    for (const Candidate& c : plan.ranked) {
+      if (c.simulated) simulated.push_back(c.estimate.seconds);
+    }
+    std::sort(simulated.begin(), simulated.end());
+    const double limit = simulated.at(std::min<size_t>(simulated.size(), 50) - 1);
+    for (const Candidate& c : plan.ranked) {
+      if (c.simulated) continue;
+      ++left;
+      EXPECT_GT(c.estimate.seconds, limit * (1 + tie_width(q.place.stack))) << describe(c.layout);
+    }
+  }
+  EXPECT_GT(left, 100u);
+}
+
+// Of the matrix units at the precision that is asked for; of multiply-adds in fp32.
+TEST(SearchOrder, UtilisationIsOfThePeakOfThePrecision) {
+  const Workload w{shape(24, 2048, 16, 50368), 2048, 64, Precision::amp_bf16};
+  Layout l;
+  l.dp = 8;
+  const auto peak = [&](const char* cluster, Precision precision) {
+    const Place p = place(cluster, "stretto");
+    Workload work = w;
+    work.precision = precision;
+    const Candidate c = price(p.cluster, p.stack, work, l);
+    const double flops =
+        flops_per_token(Convention::mpt, w.model, w.seq_len, Checkpointing::none).model_total();
+    return flops * c.tokens_per_second / c.mfu / 8;
+  };
+  const Cluster h100 = find_cluster("h100"), a100 = find_cluster("a100-80");
+  EXPECT_NEAR(peak("h100", Precision::amp_bf16) / h100.matrix_flops, 1, 1e-12);
+  EXPECT_NEAR(peak("h100", Precision::amp_fp8) / h100.matrix_flops_fp8, 1, 1e-12);
+  EXPECT_NEAR(peak("h100", Precision::fp32) / h100.vector_flops, 1, 1e-12);
+  ASSERT_EQ(a100.matrix_flops_fp8, 0);
+  EXPECT_NEAR(peak("a100-80", Precision::amp_fp8) / a100.matrix_flops, 1, 1e-12);
 }
 
 // Five times what the runs of the fit are off, and no less than was ever held.

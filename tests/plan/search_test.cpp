@@ -2,13 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <set>
 
 #include "base/ceil_div.h"
 #include "base/error.h"
-#include "config/rules.h"
 #include "plan/advice.h"
-#include "plan/forecast.h"
 #include "plan/report.h"
 #include "plan_support.h"
 
@@ -44,7 +41,7 @@ TEST(Search, EqualsBruteForceOnASmallSpace) {
                 l.zero = zero;
                 l.recompute = r;
                 const std::vector<int64_t> plain = stage_layers(w.model, l);
-                l.embedding_counts = embedding;
+                l.partition.ends_count = embedding;
                 if (embedding && stage_layers(w.model, l) == plain) continue;  // the same run
                 if (estimate_memory(p.cluster, p.stack, w, l).fit == Fit::does_not_fit) continue;
                 ++feasible;
@@ -375,7 +372,8 @@ TEST(Search, OwnRuntimeIsNotRefusedByAnEstimate) {
     w.model.positions = w.seq_len;
     bool any = false;
     for (const Checkpointing mode : kCheckpointings) {
-      const Layout l{.recompute = mode};
+      Layout l;
+      l.recompute = mode;
       any = any || own_memory(p.cluster, p.stack, w, l).fit != Fit::does_not_fit;
     }
     EXPECT_EQ(any, !make_plan(p.cluster, p.stack, w, limits).ranked.empty())
@@ -426,98 +424,6 @@ TEST(Search, UpsetsReallyTurnTheOrderRound) {
   changed.constants.set(list[0].constant, p.stack.constants[list[0].constant] * factor);
   EXPECT_LT(estimate(p.cluster, changed, w, second).seconds,
             estimate(p.cluster, changed, w, first).seconds);
-}
-
-// The run that a layout stands for.
-Config run_of(const Workload& w, const Layout& l) {
-  Config c;
-  c.model = w.model;
-  c.seq_len = w.seq_len;
-  c.precision = w.precision;
-  c.deterministic = w.deterministic;
-  c.device = Device::cuda;
-  c.global_batch = w.global_batch;
-  c.micro_batch = l.micro_batch;
-  c.activation_checkpointing = l.recompute;
-  c.parallel.dp = l.dp;
-  c.parallel.tp = l.tp;
-  c.parallel.pp = l.pp;
-  c.parallel.zero = l.zero;
-  c.parallel.zero_group = l.zero_group;
-  c.parallel.interleave = l.interleave;
-  c.parallel.schedule = l.schedule;
-  c.parallel.sequence_parallel = l.sequence_parallel;
-  c.parallel.partition = l.embedding_counts ? "transformer+embedding" : "transformer";
-  return c;
-}
-
-std::set<std::string> broken_rules(const Config& c) {
-  std::set<std::string> broken;
-  for (const Finding& f : check_config(c)) {
-    if (f.severity == Severity::error) broken.insert(f.rule);
-  }
-  return broken;
-}
-
-// What the search looks at is what the engine can run: its own rules, and nothing twice.
-TEST(Search, EveryLayoutOfOurOwnRuntimeIsOneTheEngineTakes) {
-  const Place p = place("h100", "stretto");
-  Constraints limits;
-  limits.devices = 64;
-  Workload w = seven_b();
-  const std::vector<Layout> layouts = enumerate_layouts(p.cluster, p.stack, w, limits, nullptr);
-  std::set<std::string> seen;
-  bool bubble = false, hybrid = false;
-  for (const Layout& l : layouts) {
-    const Config c = run_of(w, l);
-    ASSERT_EQ(broken_rules(c), std::set<std::string>{}) << describe(l);
-    EXPECT_TRUE(layout_of(c) == l) << describe(l);
-    const bool fresh = seen.insert(describe(l)).second;
-    EXPECT_TRUE(fresh) << describe(l);
-    bubble = bubble || l.schedule == PipelineSchedule::zero_bubble;
-    hybrid = hybrid || l.zero_group > 0;
-  }
-  EXPECT_TRUE(bubble && hybrid);
-}
-
-// Rules that only some works can break.
-TEST(Search, RulesOfOddWorksAreKept) {
-  const Place p = place("h100", "stretto");
-  Constraints limits;
-  limits.devices = 24;
-  Workload fixed = seven_b();
-  fixed.global_batch = 192;
-  fixed.deterministic = true;
-  Workload many{shape(2, 1024, 512, 50368), 128, 192, Precision::amp_bf16};
-  Workload wide{shape(2, 128, 4, 50368), 1, 24 << 18, Precision::amp_bf16};
-  for (const Workload& w : {fixed, many, wide}) {
-    const std::vector<Layout> layouts = enumerate_layouts(p.cluster, p.stack, w, limits, nullptr);
-    EXPECT_FALSE(layouts.empty());
-    for (const Layout& l : layouts) {
-      ASSERT_EQ(broken_rules(run_of(w, l)), std::set<std::string>{}) << describe(l);
-    }
-  }
-  limits.schedule = PipelineSchedule::zero_bubble;
-  EXPECT_THROW(make_plan(p.cluster, p.stack, fixed, limits), Error);
-}
-
-// Every batch of a ramp-up is dealt out over the replicas, and interleaved in whole rounds.
-TEST(Search, ARampUpIsCutIntoWholeBatches) {
-  const Place p = place("h100", "stretto");
-  Constraints limits;
-  limits.devices = 24;
-  Config ramp = run_of(seven_b(), {});
-  ramp.global_batch = 192;
-  ramp.train.ramp_up = {12, 12, 1000};
-  const Workload w = workload_of(ramp);
-  bool interleaved = false;
-  for (const Layout& l : enumerate_layouts(p.cluster, p.stack, w, limits, nullptr)) {
-    Config c = run_of(w, l);
-    c.train.ramp_up = ramp.train.ramp_up;
-    ASSERT_EQ(broken_rules(c), std::set<std::string>{}) << describe(l);
-    interleaved = interleaved || l.interleave > 1;
-  }
-  EXPECT_TRUE(interleaved);
 }
 
 // What is proposed for a deterministic run leaves it one.

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "parallel/schedule.h"
+#include "plan/network.h"
 #include "plan_support.h"
 
 namespace stretto::plan {
@@ -74,6 +75,66 @@ TEST(Terms, TheBubbleIsThatOfTheSchedule) {
     refine_by_simulation(e, w, l);
     EXPECT_NEAR(formula / e.bubble, 1, 0.1) << name_of(schedule);
   }
+}
+
+// Gathers and scatters of the stream over tensor ranks, in each layer: four forward and four
+// backward, or six where sequence parallelism gathers inputs of weight gradients again, eight where
+// these come later; recomputation leaves out the last product, and with it its sum or scatter.
+TEST(Terms, TensorRanksTalkAsOftenAsTheEngine) {
+  const Place p = place("h100", "stretto");
+  const Workload w{shape(24, 2048, 16, 50368), 2048, 8, Precision::amp_bf16};
+  Layout l;
+  l.tp = 4;
+  l.pp = 2;
+  const double bytes = 2048 * 2048 * 2.0;
+  const auto calls = [&](const Stack& stack, PipelineSchedule schedule, bool sequence,
+                         Checkpointing mode) {
+    l.schedule = schedule;
+    l.sequence_parallel = sequence;
+    l.recompute = mode;
+    const double call = gather_seconds(p.cluster, stack, {4, 4, 1}, bytes);
+    const double head = stack.own_runtime ? 2 : 4, embedding = 2;
+    // Eight micro-batches, half of all stages' time each.
+    const double all = estimate(p.cluster, stack, w, l).tp_exposed / call / 8 * 2;
+    return (all - head - embedding) / 24;
+  };
+  const auto plain = PipelineSchedule::one_f_one_b, split = PipelineSchedule::zero_bubble;
+  const auto none = Checkpointing::none, full = Checkpointing::full;
+  EXPECT_NEAR(calls(p.stack, plain, false, none), 8, 1e-9);
+  EXPECT_NEAR(calls(p.stack, plain, false, full), 10, 1e-9);
+  EXPECT_NEAR(calls(p.stack, split, false, none), 8, 1e-9);
+  EXPECT_NEAR(calls(p.stack, split, false, full), 12, 1e-9) << "recomputes twice";
+  EXPECT_NEAR(calls(p.stack, plain, true, none), 10, 1e-9);
+  EXPECT_NEAR(calls(p.stack, plain, true, full), 13, 1e-9);
+  EXPECT_NEAR(calls(p.stack, split, true, none), 12, 1e-9);
+  EXPECT_NEAR(calls(p.stack, split, true, full), 18, 1e-9);
+  Stack other = p.stack;
+  other.own_runtime = false;
+  EXPECT_NEAR(calls(other, plain, true, full), 12, 1e-9);
+}
+
+// Ranks beyond the cores take turns; what one of them idles in the pipeline, another one uses.
+TEST(Terms, RanksThatShareCoresWaitForEachOther) {
+  Place p = place("local", "stretto");
+  p.cluster.time_shared = true;
+  p.cluster.devices_per_node = 2;
+  const Workload w{shape(8, 256, 4, 1024), 128, 16, Precision::fp32};
+  int waits = 0;
+  for (const int64_t pp : {1, 2, 4}) {
+    for (const int64_t dp : {1, 2, 4}) {
+      Layout l;
+      l.pp = pp;
+      l.dp = dp;
+      const Estimate e = estimate(p.cluster, p.stack, w, l);
+      const double turns = static_cast<double>(pp * dp) / 2;
+      const double work = e.gemm + e.attention + e.passes + e.launches + e.head + e.tp_exposed +
+                          e.pp_exposed + e.dp_exposed + e.optimizer;
+      const double expected = std::max(0.0, work * (turns - 1) - e.bubble - e.imbalance);
+      EXPECT_NEAR(e.core_wait, turns > 1 ? expected : 0, 1e-12 * work) << pp << " " << dp;
+      waits += e.core_wait > 0 ? 1 : 0;
+    }
+  }
+  EXPECT_GE(waits, 3);
 }
 
 // The most micro-batches of one chunk, or chunks of them, whose activations a rank holds at once.

@@ -57,6 +57,9 @@ TEST(Csv, RefusesHugeLinesAndTooManyColumns) {
   const std::string huge = "a\n" + std::string(1 << 20, 'x') + "\n";
   EXPECT_ERROR(parse(huge), ExitCode::bad_data, "t.csv:2: a field is longer than 64 KiB");
   EXPECT_ERROR(parse("a\n\"" + std::string(1 << 20, 'x')), ExitCode::bad_data, "64 KiB");
+  const std::string most = "a\n" + std::string(64 << 10, 'x');
+  EXPECT_EQ(parse(most + "\n").rows[0][0].size(), size_t{64} << 10);
+  EXPECT_ERROR(parse(most + "x\n"), ExitCode::bad_data, "t.csv:2: a field is longer than 64 KiB");
   EXPECT_ERROR(parse(std::string(300, ',')), ExitCode::bad_data, "more than 256 columns");
 }
 

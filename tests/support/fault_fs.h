@@ -119,7 +119,10 @@ class FaultFs final : public Fs {
       fs_.before("close", path());
       real_->close();
     }
-    void bypass_cache() override { real_->bypass_cache(); }
+    void bypass_cache() override {
+      if (fs_.on_operation) fs_.on_operation("bypass_cache", path());  // cannot fail
+      real_->bypass_cache();
+    }
     bool hold() override { return real_->hold(); }
     bool held() override { return real_->held(); }
 

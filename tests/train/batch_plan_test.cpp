@@ -69,5 +69,20 @@ TEST(BatchPlan, RampUpRuns) {
   EXPECT_EQ(steps[1].consumed_samples, steps[0].global_batch + steps[1].global_batch);
 }
 
+// Losses and gradients of a ramped step are means over the tokens that it has.
+TEST(BatchPlan, ARampedStepIsAStepOfThatBatch) {
+  Config config = tiny_config();
+  config.train.ramp_up = {2, 2, 12};
+  config.train.steps = 1;
+  config.train.warmup = 0;
+  const StepRecord ramped = train(config).front();
+  config.train.ramp_up = {};
+  config.global_batch = 2;
+  const StepRecord small = train(config).front();
+  EXPECT_EQ(ramped.tokens, small.tokens);
+  EXPECT_EQ(ramped.loss, small.loss);
+  EXPECT_EQ(ramped.grad_norm, small.grad_norm);
+}
+
 }  // namespace
 }  // namespace stretto

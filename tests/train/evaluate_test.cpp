@@ -113,6 +113,30 @@ TEST(Evaluation, IsTheLossOfTheStepsCheckpointOnAFileOfItsOwn) {
   expect_losses_of_checkpoints(config, held_out);
 }
 
+// No backward pass follows, so only the first stage's own wait keeps it from writing over an output
+// that is still to be sent. Messages above 64 KiB wait for their receiver.
+TEST(Evaluation, AStageThatIsAheadKeepsItsOutputsUntilTheyHaveGone) {
+  const TempDir dir;
+  Config config = tiny_config();
+  config.model = {"test", 2, 128, 2, 250, 64, 128};
+  config.seq_len = 64;
+  config.micro_batch = 4;
+  config.global_batch = 32;
+  config.train.steps = config.train.eval_every = 1;
+  config.train.warmup = 0;
+  config.data.path = dir.write("tokens.u16", as_u16(tokens_with_another_end(8000, 3000)));
+  config.data.eval_fraction = 0.4;
+  const auto evaluated = [&](int64_t pp) {
+    const TempDir run(Where::memory);
+    config.output = run.path();
+    config.parallel.pp = pp;
+    train(config);
+    return logged_evaluations(config).at(1);
+  };
+  const double one = evaluated(1);
+  EXPECT_NEAR(evaluated(2), one, 1e-6 * one);
+}
+
 TEST(Evaluation, ChangesNothingInTheSteps) {
   const TempDir dir;
   Config config = tiny_config();
@@ -122,7 +146,7 @@ TEST(Evaluation, ChangesNothingInTheSteps) {
   config.train.steps = 4;
   for (const Cut& cut : kCuts) {
     cut.apply(config);
-    config.train.eval_every = 0;
+    config.train.eval_every = 1000;  // holds the same tokens out, and evaluates none of them
     const std::vector<double> without = losses(config);
     config.train.eval_every = 1;
     EXPECT_EQ(losses(config), without) << cut.name;

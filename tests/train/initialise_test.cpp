@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "base/random.h"
@@ -22,13 +23,15 @@ ModelShape model_with_large_table() {
   return model;
 }
 
-float value_at(const ParameterSpec& spec, int64_t vocab, int64_t index) {
-  if (spec.name == "wte" && index >= vocab * spec.columns) return 0;  // padding
-  if (spec.init != Init::normal) return spec.init == Init::ones ? 1.0f : 0.0f;
-  float value = 0;
+// All values of a parameter, padding included.
+std::vector<float> values_of(const ParameterSpec& spec, int64_t vocab) {
+  std::vector<float> values(static_cast<size_t>(spec.count()),
+                            spec.init == Init::ones ? 1.0f : 0.0f);
+  if (spec.init != Init::normal) return values;
+  const int64_t real = spec.name == "wte" ? vocab * spec.columns : spec.count();
   CounterRng(kSeed, stream_of(spec.name))
-      .fill_normal(&value, static_cast<uint64_t>(index), 1, static_cast<float>(spec.init_std));
-  return value;
+      .fill_normal(values.data(), 0, static_cast<size_t>(real), static_cast<float>(spec.init_std));
+  return values;
 }
 
 void check(int64_t tp, int64_t rank) {
@@ -40,21 +43,21 @@ void check(int64_t tp, int64_t rank) {
   initial_values(layout, model.vocab, tp, rank, kSeed,
                  [&](size_t, int64_t begin, const float* values, int64_t count) {
                    ++visits;
-                   for (int64_t i = 0; i < count; ++i) {
-                     float& at = flat[static_cast<size_t>(begin + i)];
-                     ASSERT_EQ(at, kNever) << begin + i << " is visited twice";
-                     at = values[i];
-                   }
+                   const auto at = flat.begin() + begin;
+                   ASSERT_EQ(std::count(at, at + count, kNever), count)
+                       << "some from " << begin << " are visited twice";
+                   std::copy_n(values, count, at);
                  });
   for (const FlatUnit& unit : layout.units) {
     for (const FlatParameter& p : unit.parameters) {
       parameters += p.count > 0 ? 1 : 0;
+      const std::vector<float> expected = values_of(p.spec, model.vocab);
       int64_t at = p.offset;
       for (const auto& run : shard_runs(p.spec, tp, rank)) {
-        for (int64_t index = run.global_begin; index < run.global_begin + run.count; ++index) {
-          ASSERT_EQ(flat[static_cast<size_t>(at++)], value_at(p.spec, model.vocab, index))
-              << p.spec.name << " " << index;
-        }
+        const auto got = flat.cbegin() + at, begin = expected.cbegin() + run.global_begin;
+        ASSERT_TRUE(std::equal(got, got + run.count, begin))
+            << p.spec.name << " " << run.global_begin;
+        at += run.count;
       }
       EXPECT_EQ(at, p.offset + p.count);
     }

@@ -41,6 +41,43 @@ TEST(Precision, EightBitProductsAreEmulated) {
   }
 }
 
+// Logits of an 8-bit model are products of 16-bit operands.
+TEST(Precision, TheHeadKeepsItsBits) {
+  Config config = tiny_config();
+  config.precision = Precision::amp_fp8;
+  run_thread_ranks(1, [&](Comm& world) {
+    Trainer trainer(config, world);
+    trainer.initialise();
+    Gpt& gpt = trainer.gpt();
+    const MicroBatch mb{0, 0, config.micro_batch};
+    const std::vector<int32_t> tokens(static_cast<size_t>(config.micro_batch * config.seq_len), 5);
+    gpt.begin_step(1, 1);
+    gpt.set_batch(0, mb, tokens.data(), tokens.data());
+    gpt.forward(0, mb, false);
+    const auto values = [&](ConstTensor t) { return host_values(trainer.backend(), t); };
+    const Tensor logits = gpt.memory().at("loss.logits");
+    const std::vector<float> got = values(logits), norm = values(gpt.memory().at("head.0.norm")),
+                             table = values(gpt.memory().at("weights"));  // which it begins with
+    const auto C = static_cast<size_t>(config.model.hidden);
+    const auto width = static_cast<size_t>(logits.last());
+    ASSERT_EQ(static_cast<size_t>(logits.rows()), tokens.size()) << "one chunk of rows";
+    for (size_t row = 0; row < tokens.size(); ++row) {
+      for (size_t word = 0; word < static_cast<size_t>(config.model.vocab); ++word) {
+        double sum = 0, size = 0;
+        for (size_t c = 0; c < C; ++c) {
+          const double product =
+              static_cast<double>(norm[row * C + c]) * static_cast<double>(table[word * C + c]);
+          sum += product;
+          size += std::abs(product);
+        }
+        ASSERT_NEAR(static_cast<double>(got[row * width + word]), sum,
+                    0x1p-8 * std::abs(sum) + 1e-5 * size)
+            << row << " " << word;
+      }
+    }
+  });
+}
+
 TEST(Precision, AnOverflowedStepChangesNothing) {
   Config config = tiny_config();
   config.precision = Precision::amp_fp16;

@@ -242,5 +242,41 @@ TEST(Verify, AnotherModelIsFound) {
   EXPECT_GT(rows[0].max_loss_difference(), 0);
 }
 
+// The number behind `word` in a case's name; `none` if the name does not have the word.
+int64_t in_name(const std::string& name, const std::string& word, int64_t none) {
+  const size_t at = name.find(word);
+  return at == std::string::npos ? none : std::stoll(name.substr(at + word.size()));
+}
+
+// A topology that is named but not run would pass whatever it does.
+TEST(Verify, CasesRunWhatTheirNamesSay) {
+  size_t seen = 0;
+  const auto expect_named = [&](std::string name, const Config& config) {
+    const std::string resumed = ", resumed on ";
+    if (const size_t at = name.find(resumed); at != std::string::npos) {
+      name = name.substr(at + resumed.size());
+    }
+    EXPECT_EQ(config.parallel.dp, in_name(name, "dp", 1)) << name;
+    EXPECT_EQ(config.parallel.tp, in_name(name, "tp", 1)) << name;
+    EXPECT_EQ(config.parallel.pp, in_name(name, "pp", 1)) << name;
+    EXPECT_EQ(config.parallel.zero, in_name(name, "ZeRO-", 0)) << name;
+    EXPECT_EQ(config.parallel.zero_group, in_name(name, "groups of ", 0)) << name;
+    EXPECT_EQ(config.deterministic, name.find("fixed order") < name.size()) << name;
+    const PipelineSchedule plain = Config{}.parallel.schedule;
+    for (const PipelineSchedule schedule :
+         {PipelineSchedule::gpipe, PipelineSchedule::eager_one_f_one_b,
+          PipelineSchedule::interleaved, PipelineSchedule::zero_bubble}) {
+      const bool named = name.ends_with(std::string(", ") + name_of(schedule));
+      EXPECT_EQ(config.parallel.schedule == schedule, named || schedule == plain) << name;
+    }
+    ++seen;
+  };
+  for (const VerifyCase& one : verify_grid(tiny_config(), 8, 4)) {
+    expect_named(one.name, one.config);
+    if (!one.saved_by.name.empty()) expect_named(one.saved_by.name, one.saved_by.config);
+  }
+  EXPECT_GT(seen, 60u);
+}
+
 }  // namespace
 }  // namespace stretto

@@ -48,13 +48,7 @@ Buffer CpuBackend::do_allocate(size_t bytes, const char* label) {
 }
 
 void CpuBackend::do_copy(Tensor dst, ConstTensor src) {
-  const char* d = dst.as<char>();
-  const char* s = src.as<char>();
-  if (d < s + src.bytes() && s < d + src.bytes()) {
-    std::memmove(dst.data(), src.data(), src.bytes());  // overlapping: one piece
-  } else {
-    copy_bytes(threads_, dst.data(), src.data(), src.bytes());
-  }
+  copy_bytes(threads_, dst.data(), src.data(), src.bytes());
 }
 
 void CpuBackend::do_copy_from_host(Tensor dst, const void* src) {

@@ -6,10 +6,11 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "checkpoint/safetensors.h"
 #include "checkpoint/tiny_run.h"
 #include "data/tokenizer.h"
 #include "hf/exchange.h"
-#include "hf/families.h"
+#include "hf/theirs.h"
 #include "support/expect_error.h"
 #include "support/fault_fs.h"
 #include "support/temp_dir.h"
@@ -50,39 +51,105 @@ Tokenizer tokenizer_of(int32_t size) {
   return {std::move(spec), "t"};
 }
 
-TEST(Import, RefusesMoreLayersThanConfigNames) {
-  const Exported e;
-  ASSERT_GT(e.config.model.layers, 1);
-  json config = json::parse(e.text("hf/config.json"));
-  config["n_layer"] = e.config.model.layers - 1;
-  e.dir.write("hf/config.json", config.dump());
-  EXPECT_ERROR(e.import(), ExitCode::bad_data, "layers");
-  EXPECT_FALSE(std::filesystem::exists(e.dir / "back"));
+// Each would be lost: the parts of other models, and what comes with other settings.
+TEST(Import, ATensorThatWouldBeLostIsNamed) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"gpt2", "transformer.h.0.crossattention.c_attn.weight"},
+      {"gpt2", "transformer.h.1.attn_adapter.down.weight"},
+      {"gpt2", "transformer.h.2.ln_1.weight"},  // of two layers
+      {"gpt2", "transformer.h.-1.ln_1.weight"},
+      {"gpt2", "transformer.h.9223372036854775808.ln_1.weight"},
+      {"gpt2", "transformer.h.2.attn.bias"},
+      {"gpt2", "h.0.attn.bias.weight"},
+      {"gpt2", "score.weight"},
+      {"gpt2", "transformer."},  // nothing without its prefix
+      {"mpt", "transformer.wpe.weight"},
+      {"mpt", "transformer.blocks.1.attn.Wqkv.bias"},
+      {"mpt", "blocks.0.attn.q_ln.weight"},
+      {"mpt", "transformer.norm_f.bias"}};
+  for (const auto& [family, tensor] : cases) {
+    const Theirs theirs(family);
+    theirs.add(tensor, {6});
+    EXPECT_ERROR(theirs.import(), ExitCode::bad_data, tensor);
+    EXPECT_TRUE(theirs.wrote_nothing()) << tensor;
+  }
 }
 
-// One more than the largest of these numbers is no number of 64 bits.
-TEST(Import, RefusesLayersThatCannotBe) {
-  const Exported e;
-  const std::string file = e.text("hf/model.safetensors");
-  uint64_t length = 0;
-  std::memcpy(&length, file.data(), sizeof length);
-  const std::string values = file.substr(sizeof length + length);
-  const auto with = [&](const std::string& name) {  // one tensor more, of one number
-    json header = json::parse(file.substr(sizeof length, length));
-    header[name] = {
-        {"dtype", "F32"}, {"shape", {1}}, {"data_offsets", {values.size(), values.size() + 4}}};
-    const std::string text = header.dump();
-    const uint64_t bytes = text.size();
-    const std::string begin(reinterpret_cast<const char*>(&bytes), sizeof bytes);
-    e.dir.write("hf/model.safetensors", begin + text + values + std::string(4, '\0'));
-  };
-  for (const char* number : {"9223372036854775807", "9223372036854775808", "1048576", "-1"}) {
-    with(fmt::format("transformer.h.{}.ln_1.weight", number));
-    EXPECT_ERROR(e.import(), ExitCode::bad_data,
-                 fmt::format("h.{}.ln_1.weight has an impossible layer number", number));
+TEST(Import, ManyTensorsThatWouldBeLostAreCounted) {
+  const Theirs theirs("gpt2");
+  for (int i = 0; i < 8; ++i) theirs.add(fmt::format("transformer.extra.{}", i), {1});
+  EXPECT_ERROR(theirs.import(), ExitCode::bad_data, "transformer.extra.4 (3 more)");
+  EXPECT_ERROR(theirs.import(), ExitCode::bad_data, "2 layers");
+}
+
+// Old versions stored the causal mask in each layer.
+TEST(Import, StoredMasksAreNoWeights) {
+  const Theirs theirs("gpt2");
+  theirs.add("transformer.h.0.attn.bias", {1, 1, 8, 8});
+  theirs.add("h.1.attn.bias", {1, 1, 8, 8});
+  theirs.add("h.1.attn.masked_bias", {1});
+  EXPECT_EQ(theirs.import().tensors, Theirs("gpt2").import().tensors);
+}
+
+std::vector<float> embedding_of(const Theirs& theirs) {
+  const auto file = posix_fs().map(theirs.dir / "hf/model.safetensors");
+  const Safetensors content = open_safetensors(*file);
+  const StTensor* tensor = content.find("transformer.wte.weight");
+  std::vector<float> values(static_cast<size_t>(tensor->count()));
+  file->copy(values.data(), values.size() * sizeof(float), tensor->begin);
+  return values;
+}
+
+TEST(Import, ATiedHeadMustBeTheEmbedding) {
+  for (const char* family : {"gpt2", "mpt"}) {
+    const Theirs equal(family), other(family), wrong(family);
+    std::vector<float> head = embedding_of(equal);
+    equal.add("lm_head.weight", {11, 6}, head);
+    equal.import();
+    EXPECT_TRUE(
+        config_of(checkpoint_at(posix_fs(), equal.dir / "run").manifest()).model.tied_embedding);
+    head.back() += 0.5f;
+    other.add("lm_head.weight", {11, 6}, head);
+    EXPECT_ERROR(other.import(), ExitCode::bad_data, "lm_head.weight is not equal to transformer");
+    EXPECT_TRUE(other.wrote_nothing());
+    other.set("/tie_word_embeddings", false);
+    other.import();
+    EXPECT_EQ(values_of(checkpoint_at(posix_fs(), other.dir / "run"), "head"), head);
+    wrong.add("lm_head.weight", {12, 6});
+    EXPECT_ERROR(wrong.import(), ExitCode::bad_data, "lm_head.weight is F32 [12, 6]");
   }
-  with("transformer.h.9223372036854775807");  // the number of no layer
-  e.import();
+}
+
+TEST(Import, WeightsBesideTheModelsAreNotLeftOut) {
+  const Theirs theirs("mpt");
+  theirs.dir.write("hf/adapter_model.safetensors", "");
+  EXPECT_ERROR(theirs.import(), ExitCode::bad_data,
+               "adapter_model.safetensors would be left out, because model.safetensors does not");
+  std::filesystem::remove(theirs.dir / "hf/adapter_model.safetensors");
+  theirs.dir.write("hf/model.safetensors.index.json", R"({"weight_map": {"a": "a.safetensors"}})");
+  std::filesystem::copy_file(theirs.dir / "hf/model.safetensors", theirs.dir / "hf/a.safetensors");
+  EXPECT_ERROR(theirs.import(), ExitCode::bad_data, "model.safetensors would be left out");
+  std::filesystem::remove(theirs.dir / "hf/model.safetensors");
+  theirs.import();
+}
+
+TEST(Import, WeightsOfPyTorchAreToBeConverted) {
+  for (const char* name : {"pytorch_model.bin", "pytorch_model.bin.index.json"}) {
+    const Theirs theirs("gpt2");
+    theirs.dir.write(std::string("hf/") + name, "weights");
+    theirs.import();  // not needed
+    std::filesystem::remove_all(theirs.dir / "run");
+    std::filesystem::remove(theirs.dir / "hf/model.safetensors");
+    EXPECT_ERROR(theirs.import(), ExitCode::bad_data, std::string("weights in ") + name);
+    try {
+      theirs.import();
+    } catch (const Error& error) {
+      EXPECT_TRUE(
+          error.hint().ends_with("save_pretrained(sys.argv[1])' '" + theirs.dir / "hf" + "'"))
+          << error.hint();
+    }
+    EXPECT_TRUE(theirs.wrote_nothing());
+  }
 }
 
 TEST(Import, NamesATensorWithoutWeights) {
@@ -219,6 +286,47 @@ TEST(HfExport, SaysWhetherTextGetsASpace) {
   }
 }
 
+// Readers before transformers 5 add token_type_ids otherwise, which GPT-2 adds to its tokens.
+TEST(HfExport, SaysWhatAModelReads) {
+  const Exported e;
+  e.send("to", "bytes");
+  const json said = json::parse(e.text("to/tokenizer_config.json"));
+  EXPECT_EQ(said["model_input_names"], (json{"input_ids", "attention_mask"}));
+}
+
+// With ALiBi texts may be longer than those of the training.
+TEST(HfExport, SaysHowLongTextsCanBe) {
+  for (const Positions positions : {Positions::learned, Positions::alibi}) {
+    const TempDir dir(Where::memory);
+    Config config = tiny_config(dir / "run");
+    config.model.position_kind = positions;
+    config.model.biases = Biases::all_or_none(false);
+    config.model.ffn = 4 * config.model.hidden;
+    config.model.vocab = 256;
+    config.seq_len = 8;  // of 16 positions
+    config.train.steps = 1;
+    run(config);
+    export_hf(posix_fs(), checkpoint_of(config, 1), dir / "hf", {.tokenizer = "bytes"});
+    const json said = json::parse(content_of(dir / "hf/tokenizer_config.json"));
+    EXPECT_EQ(said["model_max_length"], positions == Positions::learned ? 8 : 16);
+  }
+}
+
+// As `config check` says it.
+TEST(HfExport, RefusesWhatNoFamilyHolds) {
+  const TempDir dir(Where::memory);
+  Config config = tiny_config(dir / "run");
+  config.model.position_kind = Positions::alibi;
+  config.train.steps = 1;
+  run(config);
+  const Checkpoint checkpoint = checkpoint_of(config, 1);
+  EXPECT_ERROR(export_hf(posix_fs(), checkpoint, dir / "hf"), ExitCode::bad_config,
+               "model.bias: true\n    prevents exports: in mpt");
+  EXPECT_ERROR(export_hf(posix_fs(), checkpoint, dir / "hf"), ExitCode::bad_config,
+               "model.ffn: 64\n    prevents exports: in mpt");
+  EXPECT_FALSE(std::filesystem::exists(dir / "hf"));
+}
+
 TEST(Generate, LogitsThatAreNoNumbersAreAnError) {
   const Exported e;
   std::string file = e.text("hf/model.safetensors");
@@ -235,28 +343,6 @@ TEST(Generate, LogitsThatAreNoNumbersAreAnError) {
   const auto text = memory_tokens("t", std::vector<int32_t>(40, 1));
   EXPECT_ERROR(evaluate_tokens(back, *text, {.config = eval_config(back)}), ExitCode::bad_data,
                "the loss on t is NaN or infinite");
-}
-
-TEST(HfConfig, RefusesOptionsThatChangeTheModel) {
-  const std::string gpt2 =
-      R"({"model_type":"gpt2","vocab_size":5,"n_positions":8,"n_embd":8,"n_layer":1,"n_head":2)";
-  const std::string mpt =
-      R"({"model_type":"mpt","vocab_size":5,"max_seq_len":8,"d_model":8,"n_layers":1,"n_heads":2)";
-  const auto expect_bad = [](const std::string& text, const char* part) {
-    EXPECT_ERROR(model_from_hf_config(text, "c"), ExitCode::bad_data, part);
-  };
-  expect_bad(gpt2 + R"(,"tie_word_embeddings":"no"})", "tie_word_embeddings");
-  expect_bad(gpt2 + R"(,"add_cross_attention":true})", "add_cross_attention");
-  for (const char* extra : {R"("clip_qkv":6)", R"("softmax_scale":0.5)", R"("rope":true)",
-                            R"("prefix_lm":true)", R"("attn_type":"multiquery_attention")"}) {
-    expect_bad(mpt + R"(,"attn_config":{)" + extra + "}}", "not supported");
-  }
-  expect_bad(mpt + R"(,"logit_scale":"inv_sqrt_d_model"})", "logit_scale");
-  const std::string plain =
-      R"(,"logit_scale":null,"attn_config":{"clip_qkv":null,"softmax_scale":null,"rope":false,)"
-      R"("prefix_lm":false,"attn_type":"multihead_attention"}})";
-  EXPECT_EQ(model_from_hf_config(mpt + plain, "c").layers, 1);
-  EXPECT_TRUE(model_from_hf_config(gpt2 + R"(,"tie_word_embeddings":null})", "c").tied_embedding);
 }
 
 }  // namespace

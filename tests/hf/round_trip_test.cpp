@@ -1,7 +1,6 @@
 // Export and import use one table per family: what goes out comes back bit by bit.
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -11,13 +10,10 @@
 #include "checkpoint/tiny_run.h"
 #include "config/reader.h"
 #include "hf/exchange.h"
-#include "hf/families.h"
 #include "support/expect_error.h"
 #include "support/fault_fs.h"
 #include "support/temp_dir.h"
 #include "train/checkpoint.h"
-#include "train/evaluate.h"
-#include "train/generate.h"
 
 namespace stretto::test {
 namespace {
@@ -213,47 +209,6 @@ TEST(Import, ATensorInTwoFilesIsRefused) {
   EXPECT_FALSE(fs::exists(dir / "back"));
 }
 
-TEST(HfFamilies, NamesAreUniqueAndComplete) {
-  ModelShape model{"m", 3, 32, 4, 100, 16, 128};
-  model.tied_embedding = false;
-  for (const HfFamily family : {HfFamily::gpt2, HfFamily::mpt}) {
-    if (family == HfFamily::mpt) {
-      model.position_kind = Positions::alibi;
-      model.biases = Biases::all_or_none(false);
-    }
-    std::set<std::string> ours, theirs;
-    for (const HfTensor& tensor : hf_tensors(family, model)) {
-      EXPECT_TRUE(ours.insert(tensor.spec.name).second);
-      EXPECT_TRUE(theirs.insert(tensor.name).second);
-      EXPECT_FALSE(tensor.absent);
-    }
-    EXPECT_EQ(ours.size(), parameter_list(model).size());
-  }
-  model.biases = Biases::all_or_none(true);
-  EXPECT_ERROR(family_of(model), ExitCode::bad_config, "biases");
-}
-
-TEST(HfConfig, SaysHowLongTheSequencesWere) {
-  const ModelShape model{"m", 1, 8, 2, 256, 8, 32};
-  ModelShape alibi = model;
-  alibi.position_kind = Positions::alibi;
-  alibi.biases = Biases::all_or_none(false);
-  for (const ModelShape& m : {model, alibi}) {
-    EXPECT_EQ(trained_length(hf_config_json(m, 5, -1), m), 5);
-    EXPECT_EQ(trained_length(hf_config_json(m, 8, -1), m), 8);
-    EXPECT_EQ(model_from_hf_config(hf_config_json(m, 5, -1), "c").positions, 8);
-  }
-  for (const char* other : {"{}", R"({"n_ctx":0})", R"({"n_ctx":9})", R"({"n_ctx":"5"})"}) {
-    EXPECT_EQ(trained_length(other, model), 8) << other;
-  }
-}
-
-TEST(HfConfig, SaysWhichTokenEndsATextOrThatNoneDoes) {
-  const ModelShape model{"m", 1, 8, 2, 256, 8, 32};
-  EXPECT_NE(hf_config_json(model, 8, -1).find("\"eos_token_id\": null"), std::string::npos);
-  EXPECT_NE(hf_config_json(model, 8, 5).find("\"eos_token_id\": 5"), std::string::npos);
-}
-
 // Whatever goes wrong, nothing is left, and nothing that was there before is touched.
 TEST(HfExport, LeavesOthersAlone) {
   const TempDir dir(Where::memory);
@@ -281,128 +236,6 @@ TEST(HfExport, LeavesOthersAlone) {
   EXPECT_TRUE(std::filesystem::exists(dir / "hf/config.json"));
   EXPECT_TRUE(std::filesystem::exists(dir / "hf.tmp/mine"));
   EXPECT_EQ(import_hf(posix_fs(), dir / "hf", dir / "back").family, "gpt2");
-}
-
-TEST(HfConfig, RefusesWhatWeDoNotCompute) {
-  const std::string good =
-      R"({"model_type":"gpt2","vocab_size":5,"n_positions":8,"n_embd":8,"n_layer":1,"n_head":2)";
-  EXPECT_EQ(model_from_hf_config(good + "}", "c").ffn, 32);
-  EXPECT_EQ(model_from_hf_config(good + "}", "c").mlp, Mlp::gelu_tanh);
-  const std::string exact = good + R"(,"activation_function":"gelu"})";
-  EXPECT_EQ(model_from_hf_config(exact, "c").mlp, Mlp::gelu);
-  for (const char* extra :
-       {R"(,"activation_function":"relu"})", R"(,"layer_norm_epsilon":1e-6})", R"(,"n_inner":-1})",
-        R"(,"scale_attn_by_inverse_layer_idx":true})", R"(,"n_inner":99999999999999})"}) {
-    EXPECT_ERROR(model_from_hf_config(good + extra, "c"), ExitCode::bad_data, "c");
-  }
-  EXPECT_ERROR(model_from_hf_config(R"({"model_type":"llama"})", "c"), ExitCode::bad_data, "llama");
-  EXPECT_ERROR(model_from_hf_config("[]", "c"), ExitCode::bad_data, "model_type");
-}
-
-// The cache gives the logits that the whole forward pass gives: their loss is the evaluation's.
-TEST(Generate, DecodesWhatEvaluationSees) {
-  struct Case {
-    Positions positions;
-    Precision precision;
-    double limit;
-  };
-  for (const auto& [positions, precision, limit] :
-       {Case{Positions::learned, Precision::fp32, 1e-5},
-        Case{Positions::alibi, Precision::fp32, 1e-5},
-        Case{Positions::learned, Precision::amp_bf16, 5e-3}}) {
-    const TempDir dir(Where::memory);
-    Config config = config_for(dir, positions, positions == Positions::learned, true);
-    config.precision = precision;
-    run(config);
-    const Checkpoint checkpoint = checkpoint_of(config, 3);
-    std::vector<int32_t> ids;
-    for (int i = 0; i < 17; ++i) ids.push_back(i * 37 % 256);
-    const auto source = memory_tokens("test", ids);
-    EvalSettings settings;
-    settings.config = eval_config(checkpoint);
-    const EvalResult expected = evaluate_tokens(checkpoint, *source, settings);
-    EXPECT_EQ(expected.tokens, 16);
-
-    const auto backend = make_cpu_backend(1);
-    Decoder decoder(*backend, checkpoint, eval_config(checkpoint), 16);
-    double sum = 0;
-    for (size_t i = 0; i < 16; ++i) {
-      const std::vector<float>& logits = decoder.next(ids[i]);
-      double total = 0;
-      for (const float x : logits) {
-        total += std::exp(static_cast<double>(x));
-        // In the run's precision, and so in its memory.
-        if (precision == Precision::amp_bf16) {
-          EXPECT_EQ(to_float(to_bf16(x)), x);
-        }
-      }
-      sum += std::log(total) - static_cast<double>(logits[static_cast<size_t>(ids[i + 1])]);
-    }
-    EXPECT_NEAR(sum / 16, expected.loss, limit);
-    EXPECT_THROW(decoder.next(0), Error);
-  }
-}
-
-// Past its capacity a model goes on as one that has read the newer half alone.
-TEST(Generate, ForgetsTheOlderHalf) {
-  for (const Positions positions : {Positions::learned, Positions::alibi}) {
-    const TempDir dir(Where::memory);
-    const Config config = config_for(dir, positions, true, true);
-    run(config);
-    const Checkpoint checkpoint = checkpoint_of(config, 3);
-    const auto backend = make_cpu_backend(1);
-    Decoder rolling(*backend, checkpoint, eval_config(checkpoint), 8);
-    Decoder fresh(*backend, checkpoint, eval_config(checkpoint), 8);
-    RollingDecoder reader(rolling);
-    for (int32_t i = 0; i < 8; ++i) reader.next(i);
-    EXPECT_FALSE(reader.forgot());
-    for (int32_t i = 4; i < 8; ++i) fresh.next(i);
-    for (int32_t i = 8; i < 12; ++i) EXPECT_EQ(reader.next(i), fresh.next(i)) << i;
-    EXPECT_TRUE(reader.forgot());
-    fresh.restart();
-    for (int32_t i = 8; i < 12; ++i) fresh.next(i);
-    EXPECT_EQ(reader.next(12), fresh.next(12)) << "and again";
-    Decoder one(*backend, checkpoint, eval_config(checkpoint), 1);
-    RollingDecoder single(one);
-    for (int32_t i = 0; i < 3; ++i) single.next(i);
-  }
-}
-
-TEST(Generate, ReadsNoFurtherThanItWasTrained) {
-  Config config;
-  config.model.positions = 128;
-  config.seq_len = 32;
-  config.model.position_kind = Positions::learned;
-  EXPECT_EQ(context_limit(config), 32);
-  config.seq_len = 256;
-  EXPECT_EQ(context_limit(config), 128);
-  config.seq_len = 32;
-  config.model.position_kind = Positions::alibi;
-  EXPECT_EQ(context_limit(config), 128);
-}
-
-TEST(Generate, SamplesAsAsked) {
-  const std::vector<float> logits = {1, 3, 2, 3, -5};
-  EXPECT_EQ(sample_token(logits, {0, 0, 1, 0}, 0), 1);
-  std::vector<int> seen(5, 0), top_two(5, 0), nucleus(5, 0);
-  for (uint64_t i = 0; i < 2000; ++i) {
-    ++seen[static_cast<size_t>(sample_token(logits, {1, 0, 1, 5}, i))];
-    ++top_two[static_cast<size_t>(sample_token(logits, {1, 2, 1, 5}, i))];
-    ++nucleus[static_cast<size_t>(sample_token(logits, {1, 0, 0.9, 5}, i))];
-  }
-  double total = 0;
-  for (const float x : logits) total += std::exp(static_cast<double>(x));
-  for (size_t i = 0; i < 5; ++i) {
-    EXPECT_NEAR(seen[i], 2000 * std::exp(static_cast<double>(logits[i])) / total, 80);
-  }
-  EXPECT_EQ(top_two[1] + top_two[3], 2000);
-  EXPECT_EQ(nucleus[0] + nucleus[4], 0);
-  EXPECT_GT(nucleus[2], 0);
-  EXPECT_EQ(sample_token(logits, {1, 0, 1, 5}, 3), sample_token(logits, {1, 0, 1, 5}, 3));
-  const float never = -std::numeric_limits<float>::infinity();
-  for (uint64_t i = 0; i < 2000; ++i) {
-    EXPECT_EQ(sample_token({never, 0, never}, {1, 3, 1, 5}, i), 1);
-  }
 }
 
 }  // namespace
