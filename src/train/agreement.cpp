@@ -30,7 +30,7 @@ Fact fact_of(const char* name, const DataMark& mark, const TokenSource& source) 
   return {
       name,
       fmt::format("{} with digest {}", counted(mark.tokens, "token"), mark.sample.substr(0, 12)),
-      fmt::format("({})", printable(source.name()))};
+      fmt::format("({})", source.name())};
 }
 
 // What a rank tells about itself: its machine and its facts.
@@ -67,47 +67,50 @@ Account account_in(std::string_view text) {
   return account;
 }
 
-bool same(const Fact& a, const Fact& b) { return a.name == b.name && a.value == b.value; }
-
-// Numbers of the facts that differ. Programs of other versions may have more or other facts.
-std::vector<size_t> differing(const std::vector<Fact>& a, const std::vector<Fact>& b) {
-  std::vector<size_t> numbers;
-  for (size_t i = 0; i < std::max(a.size(), b.size()); ++i) {
-    if (i >= a.size() || i >= b.size() || !same(a[i], b[i])) numbers.push_back(i);
-  }
-  return numbers;
+const Fact* find(const std::vector<Fact>& facts, const std::string& name) {
+  const auto found =
+      std::find_if(facts.begin(), facts.end(), [&](const Fact& fact) { return fact.name == name; });
+  return found == facts.end() ? nullptr : &*found;
 }
 
-std::string shown(const Account& account, size_t i, int rank) {
-  if (i >= account.facts.size()) {
-    return fmt::format("unknown on rank {} ({})", rank, printable(account.host));
+// Names of the facts that differ. Programs of other versions may have more or fewer facts.
+std::vector<std::string> differing(const std::vector<Fact>& a, const std::vector<Fact>& b) {
+  std::vector<std::string> names;
+  for (const Fact& fact : a) {
+    const Fact* other = find(b, fact.name);
+    if (other == nullptr || other->value != fact.value) names.push_back(fact.name);
   }
-  const Fact& fact = account.facts[i];
-  return fmt::format("{}{}{} on rank {} ({})", fact.value.empty() ? "empty" : printable(fact.value),
-                     fact.note.empty() ? "" : " ", fact.note, rank, printable(account.host));
+  for (const Fact& fact : b) {
+    if (find(a, fact.name) == nullptr) names.push_back(fact.name);
+  }
+  return names;
+}
+
+std::string shown(const Account& account, const std::string& name, int rank) {
+  const Fact* fact = find(account.facts, name);
+  std::string value = fact == nullptr ? "unknown" : fact->value.empty() ? "empty" : fact->value;
+  if (fact != nullptr && !fact->note.empty()) value += " " + fact->note;
+  return fmt::format("{} on rank {} ({})", printable(value), rank, printable(account.host));
 }
 
 Error disagreement(const std::vector<Account>& ranks) {
   std::vector<int> others;
   for (int r = 1; r < static_cast<int>(ranks.size()); ++r) {
-    if (!differing(ranks[0].facts, ranks[static_cast<size_t>(r)].facts).empty())
-      others.push_back(r);
+    const bool differs = !differing(ranks[0].facts, ranks[static_cast<size_t>(r)].facts).empty();
+    if (differs) others.push_back(r);
   }
-  const Account& first = ranks[0];
   const Account& other = ranks[static_cast<size_t>(others.at(0))];
-  const std::vector<size_t> numbers = differing(first.facts, other.facts);
-  const size_t i = numbers.at(0);
-  const std::string name = (i < first.facts.size() ? first : other).facts[i].name;
-  std::string what = fmt::format("the ranks of this run differ: {} is {}, but {}", name,
-                                 shown(other, i, others[0]), shown(first, i, 0));
-  if (numbers.size() > 1) what += fmt::format("; {} more differ", numbers.size() - 1);
+  const std::vector<std::string> names = differing(ranks[0].facts, other.facts);
+  std::string what = fmt::format("the ranks of this run differ: {} is {}, but {}", names.at(0),
+                                 shown(other, names[0], others[0]), shown(ranks[0], names[0], 0));
+  if (names.size() > 1) what += fmt::format("; {} more differ", names.size() - 1);
   others.erase(others.begin());
   if (!others.empty()) {
     what += fmt::format("; rank{} {} differ{} from rank 0 as well", others.size() == 1 ? "" : "s",
                         fmt::join(others, ", "), others.size() == 1 ? "s" : "");
   }
   return {ExitCode::bad_config, what,
-          name == "micro_batch"
+          names[0] == "micro_batch"
               ? "give micro_batch as a number: auto goes by the memory of each machine"
               : "start all ranks with the same program, configuration and data"};
 }

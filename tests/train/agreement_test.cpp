@@ -64,6 +64,13 @@ TEST(Agreement, NamesTheKeyTheRanksAndTheMachine) {
   three.parallel.dp = 3;
   expect_refused(
       three, [](Config& own, RunOptions&) { own.seed = 5; }, "seed is 5 on rank 2");
+  // A program of another version knows other things.
+  expect_refused(
+      two_ranks(),
+      [](Config&, RunOptions& options) {
+        options.program.push_back({"commit", "abc"});
+      },
+      "commit is abc on rank 1 (" + host + "), but unknown on rank 0 (" + host + ")");
 }
 
 Value another(const Key& key, const Value& value) {

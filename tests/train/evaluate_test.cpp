@@ -140,8 +140,9 @@ TEST(Evaluation, AStageThatIsAheadKeepsItsOutputsUntilTheyHaveGone) {
 TEST(Evaluation, ChangesNothingInTheSteps) {
   const TempDir dir;
   Config config = tiny_config();
-  config.data.path = dir.write("tokens.u16", as_u16(tokens_with_another_end(2000, 200)));
-  config.data.eval_fraction = 0.1;
+  const std::string tokens = as_u16(tokens_with_another_end(2000, 200));
+  config.data.path = dir.write("tokens.u16", tokens);
+  config.data.eval_path = dir.write("valid.u16", tokens);  // a tail would be trained on without
   config.train.steps = 4;
   for (const Cut& cut : kCuts) {
     cut.apply(config);
