@@ -1,10 +1,9 @@
 // Advice is what the same estimate finds faster.
-#include "plan/advice.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
+#include "plan/advice.h"
 #include "plan_support.h"
 
 namespace stretto::plan {
